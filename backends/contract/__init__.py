@@ -1,0 +1,54 @@
+"""What Milepost asks of a backend, and nothing more.
+
+Three small contracts: `PointerStore` (journals of records behind a fenced head), `Election` (who may try to lead, and until
+when) and `BlobStore` (immutable bytes). Names, locks, sessions, epochs and idempotency keys belong to the rules above; a
+backend stores opaque keys and values and never looks inside.
+"""
+
+from backends.contract.blobs import BlobInfo, BlobStore
+from backends.contract.elections import Election, Leadership
+from backends.contract.errors import (
+    BackendError,
+    BlobMissing,
+    BlobTruncated,
+    JournalDamaged,
+    Misconfigured,
+    StorageFull,
+    StorageUnavailable,
+    TakeOverLost,
+)
+from backends.contract.pointers import (
+    Change,
+    Commit,
+    Done,
+    GroupLimits,
+    Head,
+    PointerStore,
+    Refusal,
+    Refused,
+    Unknown,
+)
+
+__all__ = [
+    "BackendError",
+    "BlobInfo",
+    "BlobMissing",
+    "BlobStore",
+    "BlobTruncated",
+    "Change",
+    "Commit",
+    "Done",
+    "Election",
+    "GroupLimits",
+    "Head",
+    "JournalDamaged",
+    "Leadership",
+    "Misconfigured",
+    "PointerStore",
+    "Refusal",
+    "Refused",
+    "StorageFull",
+    "StorageUnavailable",
+    "TakeOverLost",
+    "Unknown",
+]

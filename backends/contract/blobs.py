@@ -1,0 +1,49 @@
+"""Blob stores: immutable bytes under fresh keys.
+
+A blob is written once, whole or not at all, and never overwritten. Keys are paths of safe segments and carry the term of
+the leadership that wrote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class BlobInfo:
+    """A blob as listed: its key, size in bytes, and age in seconds since it was completed (by the store's own clock)."""
+
+    key: str
+    size: int
+    age: float
+
+
+class BlobStore(Protocol):
+    """Immutable bytes."""
+
+    async def open(self) -> None:
+        """Connect or open, and check that reading and writing is possible. Idempotent. Raises `Misconfigured`."""
+
+    async def close(self) -> None:
+        """Let go of every resource. Idempotent."""
+
+    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+        """Write ``stream`` under a fresh ``key`` durably and return its size in bytes.
+
+        If the stream raises, or the task is cancelled, nothing is left visible under ``key`` and the exception passes
+        through unchanged. Never buffers the whole stream. Raises `StorageFull`, `StorageUnavailable`.
+        """
+
+    def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """The bytes from ``start`` up to but without ``end``, in chunks. Raises `BlobMissing` before the first chunk."""
+
+    async def size(self, key: str) -> int:
+        """Size in bytes. Raises `BlobMissing`, `StorageUnavailable`."""
+
+    async def delete(self, key: str) -> None:
+        """Discard the blob; a blob that is already gone is fine. Raises `StorageUnavailable`."""
+
+    def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+        """Blobs whose key begins with ``prefix`` and that were completed at least ``older_than`` seconds ago."""

@@ -1,0 +1,123 @@
+"""Pointer stores: journals of small records, each journal behind one fenced head.
+
+A journal is a set of records (key to bytes) under a head ``{term, revision, lineage}``. Every commit is one atomic write that
+is conditional on the head, so a leader whose term is over cannot land anything. The whole contract is `journals`,
+`take_over`, `load` and `commit`.
+
+Keys are paths of safe segments (``stores/flights/handles/pointer``); a backend may lay them out as it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The one object of a journal that every commit is conditional on.
+
+    ``term`` counts leaderships over this journal; ``revision`` counts committed groups' changes and only rises; ``lineage``
+    is drawn at random at each take-over, so that a version made of lineage and revision is never reused, not even after
+    the store was restored from a backup.
+    """
+
+    journal: str
+    term: int
+    revision: int
+    lineage: str
+
+
+class Change(NamedTuple):
+    """One record to write, or to delete when ``value`` is None."""
+
+    key: str
+    value: bytes | None
+
+
+class Refusal(Enum):
+    """Why a commit was refused."""
+
+    HEAD_MOVED = "the head moved: another term leads"
+    FULL = "the store is full"
+    TOO_LARGE = "the group is larger than the store takes"
+    DENIED = "the store does not permit it"
+    FAILED = "the store failed for certain before anything was written"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The group landed; ``head`` is the head after it."""
+
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The group did not land and never will."""
+
+    reason: Refusal
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Whether the group landed, or may still land, is not known. Only a take-over settles it."""
+
+    detail: str
+
+
+Commit = Done | Refused | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """How much one commit may hold, and how many commits may be on their way at once."""
+
+    requests: int = 256
+    bytes: int = 4 * 1024 * 1024
+    in_flight: int = 1
+    value_bytes: int = 512 * 1024
+
+
+class PointerStore(Protocol):
+    """Fenced journals of small records."""
+
+    limits: GroupLimits
+
+    async def open(self) -> None:
+        """Connect or open. Idempotent. Raises `Misconfigured` or `StorageUnavailable`."""
+
+    async def close(self) -> None:
+        """Let go of every resource. Idempotent; a commit that is still on its way ends as `Unknown`."""
+
+    async def journals(self) -> Sequence[str]:
+        """The names of the journals that exist; ``"root"`` is always among them after the first take-over."""
+
+    async def take_over(self, journal: str) -> Head:
+        """Compare-and-set the head's term to term + 1 (and its revision to revision + 1), creating an absent journal.
+
+        After it returned, no commit under an earlier head can land any more. A take-over whose own end is unknown raises
+        `StorageUnavailable` and may be repeated: each repetition burns one more term.
+
+        Raises `TakeOverLost`, `StorageUnavailable`, `StorageFull`, `JournalDamaged`.
+        """
+
+    def load(self, head: Head) -> AsyncIterator[Change]:
+        """Every record of the journal, in no particular order; ``value`` is never None.
+
+        Called right after the `take_over` that returned ``head``. Raises `TakeOverLost` if the head is no longer this one,
+        `StorageUnavailable` if the store does not answer.
+        """
+
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+        """Write all ``changes`` and move the head from ``head`` to ``revision`` in one atomic act, or write nothing.
+
+        ``revision`` is greater than ``head.revision``. Groups in flight are pipelined: the next group names the head that
+        this one will leave. Never raises for an outcome of the store; cancellation counts as `Unknown`.
+        """
+
+    async def confirm(self, head: Head) -> bool:
+        """Whether the stored head still carries this head's term. Raises `StorageUnavailable`."""

@@ -1,0 +1,284 @@
+"""Everything the SDK raises has one root.
+
+::
+
+    MilepostError
+    ├── Problem                       the service answered with a problem (``code``, ``status``, ``retryable``, ``outcome``)
+    │   ├── BadRequest                this request can never succeed as it stands
+    │   │   ├── InvalidName
+    │   │   ├── InvalidRequest        also: session or If-Match missing, wrong media type, unknown path, bad range
+    │   │   ├── DigestMismatch
+    │   │   ├── IdempotencyMismatch
+    │   │   └── TooLarge
+    │   ├── AccessDenied              credentials missing, wrong or insufficient
+    │   ├── NotExist
+    │   ├── UploadUnknown
+    │   ├── AlreadyExists
+    │   ├── VersionMismatch           ``current`` holds the version that is there
+    │   ├── NotLocked
+    │   ├── EpochHeld                 a campaign ran out of time; ``holder`` and ``epoch`` say who leads
+    │   ├── Fenced                    a newer driver leads this store; stop writing
+    │   ├── SessionLost
+    │   │   ├── SessionExpired
+    │   │   └── SessionUnknown
+    │   ├── Damaged
+    │   │   ├── Corrupt
+    │   │   └── BlobMissing
+    │   ├── Compacted
+    │   ├── NotSupported
+    │   ├── DiscardFailed             the removal stands, its bytes are still there
+    │   ├── OutcomeUnknown            a write was sent and its end is not known; read back
+    │   ├── StorageFull
+    │   ├── Unavailable               no leader, storage away, shutting down, too busy; nothing was applied
+    │   └── ServerFault               an unexpected error inside the service
+    ├── ConnectionFailed              no replica could be reached; nothing was sent that could have been applied
+    ├── DeadlineExceeded              the caller's deadline passed and it is certain that nothing was applied
+    ├── StateTruncated                the connection was cut inside a state, or its bytes do not match the digest
+    └── Closed                        the client, session or store was closed before the call
+
+A write whose connection broke after it was sent ends as `OutcomeUnknown`, never as `ConnectionFailed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from milepost.wire import PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Outcome
+
+
+class MilepostError(Exception):
+    """The root of everything that Milepost's SDK raises on purpose."""
+
+
+class ConnectionFailed(MilepostError):
+    """No replica could be reached; nothing was sent that could have been applied."""
+
+
+class DeadlineExceeded(MilepostError):
+    """The caller's deadline passed, and it is certain that nothing was applied."""
+
+
+class StateTruncated(MilepostError):
+    """A state ended early, or its bytes do not match the digest that came with it."""
+
+
+class Closed(MilepostError):
+    """The client, session or store was closed before this call."""
+
+
+class Problem(MilepostError):
+    """The service answered with a problem.
+
+    ``outcome`` says how the write ended; for a read it is always ``not_applied``. ``extras`` holds the members
+    that go with the code (``current``, ``holder``, ``epoch``, ``locks`` …).
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        detail: str = "",
+        *,
+        status: int | None = None,
+        retryable: bool | None = None,
+        outcome: Outcome | None = None,
+        extras: Mapping[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        kind = PROBLEMS[code]
+        super().__init__(f"{code.value}: {detail or kind.title}")
+        self.code = code
+        self.detail = detail
+        self.status = kind.status if status is None else status
+        self.retryable = kind.retryable if retryable is None else retryable
+        self.outcome = kind.outcome if outcome is None else outcome
+        self.extras: dict[str, Any] = dict(extras or {})
+        self.retry_after = retry_after
+
+    @property
+    def current(self) -> Any:
+        """The version (`VersionMismatch`) or epoch (`Fenced`) that is current, if the answer named it."""
+        return self.extras.get("current")
+
+
+class BadRequest(Problem):
+    """This request can never succeed as it stands."""
+
+
+class InvalidName(BadRequest):
+    """A name outside of the allowed alphabet or length."""
+
+
+class InvalidRequest(BadRequest):
+    """A malformed, incomplete or unroutable request."""
+
+
+class DigestMismatch(BadRequest):
+    """The bytes that arrived are not the bytes that were announced."""
+
+
+class IdempotencyMismatch(BadRequest):
+    """The idempotency key was used for another request."""
+
+
+class TooLarge(BadRequest):
+    """The request exceeds a limit, which ``detail`` names."""
+
+
+class AccessDenied(Problem):
+    """Credentials are missing, wrong or insufficient."""
+
+
+class NotExist(Problem):
+    """The handle does not exist."""
+
+
+class UploadUnknown(Problem):
+    """Nothing lies where the upload should be."""
+
+
+class AlreadyExists(Problem):
+    """The handle exists already."""
+
+
+class VersionMismatch(Problem):
+    """The handle has another version; ``current`` holds it."""
+
+
+class NotLocked(Problem):
+    """The session holds no lock on the handle it wants to replace."""
+
+
+class EpochHeld(Problem):
+    """Another session holds the epoch and kept it for the whole wait."""
+
+    @property
+    def holder(self) -> Any:
+        """The holder's own description of itself."""
+        return self.extras.get("holder")
+
+    @property
+    def epoch(self) -> Any:
+        """The epoch that is held."""
+        return self.extras.get("epoch")
+
+
+class Fenced(Problem):
+    """Another epoch is current: a newer driver leads this store and this one must stop writing."""
+
+
+class SessionLost(Problem):
+    """The session that acted is not alive; its locks are gone."""
+
+
+class SessionExpired(SessionLost):
+    """The session ended within the last hour."""
+
+
+class SessionUnknown(SessionLost):
+    """The session was never seen, or ended long ago."""
+
+
+class Damaged(Problem):
+    """What is stored cannot be read whole."""
+
+
+class Corrupt(Damaged):
+    """The record or its bytes do not match what was written."""
+
+
+class BlobMissing(Damaged):
+    """The pointer is there, its bytes are not."""
+
+
+class Compacted(Problem):
+    """The events asked for are no longer kept; list and start over."""
+
+
+class NotSupported(Problem):
+    """This deployment cannot do it."""
+
+
+class DiscardFailed(Problem):
+    """The removal stands, its bytes could not be discarded yet."""
+
+
+class OutcomeUnknown(Problem):
+    """A write was sent and its end is not known. Read back before anything else."""
+
+
+class StorageFull(Problem):
+    """The storage is full; nothing was applied."""
+
+
+class Unavailable(Problem):
+    """The service cannot take this now; nothing was applied."""
+
+
+class ServerFault(Problem):
+    """An unexpected error inside the service."""
+
+
+ERROR_OF: dict[Code, type[Problem]] = {
+    Code.SESSION_REQUIRED: InvalidRequest,
+    Code.INCOMPLETE_BODY: InvalidRequest,
+    Code.UNAUTHENTICATED: AccessDenied,
+    Code.FORBIDDEN: AccessDenied,
+    Code.NOT_EXIST: NotExist,
+    Code.SESSION_UNKNOWN: SessionUnknown,
+    Code.UPLOAD_UNKNOWN: UploadUnknown,
+    Code.NO_ROUTE: InvalidRequest,
+    Code.METHOD_NOT_ALLOWED: InvalidRequest,
+    Code.NOT_ACCEPTABLE: InvalidRequest,
+    Code.UNSUPPORTED_MEDIA_TYPE: InvalidRequest,
+    Code.RANGE_NOT_SATISFIABLE: InvalidRequest,
+    Code.ALREADY_EXISTS: AlreadyExists,
+    Code.NOT_LOCKED: NotLocked,
+    Code.HELD: EpochHeld,
+    Code.FENCED: Fenced,
+    Code.SESSION_EXPIRED: SessionExpired,
+    Code.BLOB_MISSING: BlobMissing,
+    Code.COMPACTED: Compacted,
+    Code.LENGTH_REQUIRED: InvalidRequest,
+    Code.TOO_LARGE: TooLarge,
+    Code.VERSION_MISMATCH: VersionMismatch,
+    Code.PRECONDITION_REQUIRED: InvalidRequest,
+    Code.INVALID_NAME: InvalidName,
+    Code.INVALID_REQUEST: InvalidRequest,
+    Code.DIGEST_MISMATCH: DigestMismatch,
+    Code.IDEMPOTENCY_MISMATCH: IdempotencyMismatch,
+    Code.TOO_MANY_REQUESTS: Unavailable,
+    Code.CORRUPT: Corrupt,
+    Code.INTERNAL: ServerFault,
+    Code.NOT_SUPPORTED: NotSupported,
+    Code.NO_LEADER: Unavailable,
+    Code.STORAGE_UNAVAILABLE: Unavailable,
+    Code.DISCARD_FAILED: DiscardFailed,
+    Code.OUTCOME_UNKNOWN: OutcomeUnknown,
+    Code.SHUTTING_DOWN: Unavailable,
+    Code.STORAGE_FULL: StorageFull,
+}
+
+_ENVELOPE = frozenset({"type", "title", "status", "detail", "retryable", "outcome"})
+
+
+def problem_from(status: int, body: Mapping[str, Any], retry_after: float | None = None) -> Problem:
+    """The typed error for a problem document; an unknown code becomes a `ServerFault` that keeps the text."""
+    type_ = str(body.get("type", ""))
+    detail = str(body.get("detail") or body.get("title") or "")
+    try:
+        code = Code(type_.removeprefix(PROBLEM_TYPE_PREFIX))
+    except ValueError:
+        code = Code.INTERNAL
+        detail = f"{status} {type_} {detail}".strip()
+    outcome = body.get("outcome")
+    retryable = body.get("retryable")
+    return ERROR_OF[code](
+        code,
+        detail,
+        status=status,
+        retryable=retryable if isinstance(retryable, bool) else None,
+        outcome=Outcome(outcome) if outcome in {o.value for o in Outcome} else None,
+        extras={k: v for k, v in body.items() if k not in _ENVELOPE},
+        retry_after=retry_after,
+    )

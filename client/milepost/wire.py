@@ -1,0 +1,181 @@
+"""What stands on the wire, each name written once: headers, problem codes, limits, names, versions, digests.
+
+The service and the SDK both read this module, so neither can drift from the other.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from enum import Enum
+from typing import Final, NamedTuple
+
+API: Final = "/v1"
+PROBLEM_TYPE_PREFIX: Final = "urn:milepost:"
+PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
+UPLOAD_MEDIA_TYPE: Final = "application/vnd.milepost.upload+json"
+STATE_MEDIA_TYPE: Final = "application/octet-stream"
+
+NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")
+LABEL_KEY: Final = re.compile(r"[a-z0-9._-]{1,64}\Z")
+IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,64}\Z")
+MAX_LABELS: Final = 32
+MAX_LABEL_VALUE: Final = 256
+MIN_TTL_SECONDS: Final = 1
+MAX_TTL_SECONDS: Final = 3600
+MAX_WAIT_SECONDS: Final = 60
+MAX_PAGE: Final = 1000
+
+
+class Header:
+    """Names of the headers that carry a meaning of Milepost's own, and of the standard ones it leans on."""
+
+    SESSION: Final = "Milepost-Session"
+    EPOCH: Final = "Milepost-Epoch"
+    IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+    ATTEMPT: Final = "Milepost-Attempt"
+    REPLAYED: Final = "Milepost-Replayed"
+    LABEL_PREFIX: Final = "Milepost-Label-"
+    REVISION: Final = "Milepost-Revision"
+    TERM: Final = "Milepost-Term"
+    REQUEST_ID: Final = "X-Request-Id"
+    CONTENT_DIGEST: Final = "Content-Digest"
+    REPR_DIGEST: Final = "Repr-Digest"
+    IF_MATCH: Final = "If-Match"
+    ETAG: Final = "ETag"
+    RETRY_AFTER: Final = "Retry-After"
+    LOCATION: Final = "Location"
+
+
+class Outcome(str, Enum):
+    """The three ends of a write (DESIGN: never a bool)."""
+
+    APPLIED = "applied"
+    NOT_APPLIED = "not_applied"
+    UNKNOWN = "unknown"
+
+
+class Code(str, Enum):
+    """The problem codes; ``type`` of a problem is ``urn:milepost:<code>``."""
+
+    SESSION_REQUIRED = "session-required"
+    INCOMPLETE_BODY = "incomplete-body"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    NOT_EXIST = "not-exist"
+    SESSION_UNKNOWN = "session-unknown"
+    UPLOAD_UNKNOWN = "upload-unknown"
+    NO_ROUTE = "no-route"
+    METHOD_NOT_ALLOWED = "method-not-allowed"
+    NOT_ACCEPTABLE = "not-acceptable"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported-media-type"
+    RANGE_NOT_SATISFIABLE = "range-not-satisfiable"
+    ALREADY_EXISTS = "already-exists"
+    NOT_LOCKED = "not-locked"
+    HELD = "held"
+    FENCED = "fenced"
+    SESSION_EXPIRED = "session-expired"
+    BLOB_MISSING = "blob-missing"
+    COMPACTED = "compacted"
+    LENGTH_REQUIRED = "length-required"
+    TOO_LARGE = "too-large"
+    VERSION_MISMATCH = "version-mismatch"
+    PRECONDITION_REQUIRED = "precondition-required"
+    INVALID_NAME = "invalid-name"
+    INVALID_REQUEST = "invalid-request"
+    DIGEST_MISMATCH = "digest-mismatch"
+    IDEMPOTENCY_MISMATCH = "idempotency-mismatch"
+    TOO_MANY_REQUESTS = "too-many-requests"
+    CORRUPT = "corrupt"
+    INTERNAL = "internal"
+    NOT_SUPPORTED = "not-supported"
+    NO_LEADER = "no-leader"
+    STORAGE_UNAVAILABLE = "storage-unavailable"
+    DISCARD_FAILED = "discard-failed"
+    OUTCOME_UNKNOWN = "outcome-unknown"
+    SHUTTING_DOWN = "shutting-down"
+    STORAGE_FULL = "storage-full"
+
+
+class ProblemKind(NamedTuple):
+    """What every problem of one code has in common."""
+
+    status: int
+    title: str
+    retryable: bool = False
+    outcome: Outcome = Outcome.NOT_APPLIED
+
+
+PROBLEMS: Final[dict[Code, ProblemKind]] = {
+    Code.SESSION_REQUIRED: ProblemKind(400, "This call needs a session"),
+    Code.INCOMPLETE_BODY: ProblemKind(400, "The body ended before its announced length", retryable=True),
+    Code.UNAUTHENTICATED: ProblemKind(401, "Credentials are missing or wrong"),
+    Code.FORBIDDEN: ProblemKind(403, "These credentials do not allow this"),
+    Code.NOT_EXIST: ProblemKind(404, "The handle does not exist"),
+    Code.SESSION_UNKNOWN: ProblemKind(404, "No such session"),
+    Code.UPLOAD_UNKNOWN: ProblemKind(404, "No such upload"),
+    Code.NO_ROUTE: ProblemKind(404, "No such path"),
+    Code.METHOD_NOT_ALLOWED: ProblemKind(405, "This path does not take this method"),
+    Code.NOT_ACCEPTABLE: ProblemKind(406, "No acceptable representation"),
+    Code.UNSUPPORTED_MEDIA_TYPE: ProblemKind(415, "This media type is not taken here"),
+    Code.RANGE_NOT_SATISFIABLE: ProblemKind(416, "The range lies outside of the state"),
+    Code.ALREADY_EXISTS: ProblemKind(409, "The handle exists already"),
+    Code.NOT_LOCKED: ProblemKind(409, "The session holds no lock on the handle"),
+    Code.HELD: ProblemKind(409, "Another session holds the epoch"),
+    Code.FENCED: ProblemKind(409, "Another epoch is the current one"),
+    Code.SESSION_EXPIRED: ProblemKind(410, "The session has ended"),
+    Code.BLOB_MISSING: ProblemKind(410, "The state's bytes are gone"),
+    Code.COMPACTED: ProblemKind(410, "The events asked for are no longer kept"),
+    Code.LENGTH_REQUIRED: ProblemKind(411, "A length is needed here"),
+    Code.TOO_LARGE: ProblemKind(413, "The request is too large"),
+    Code.VERSION_MISMATCH: ProblemKind(412, "The handle has another version"),
+    Code.PRECONDITION_REQUIRED: ProblemKind(428, "If-Match is needed here"),
+    Code.INVALID_NAME: ProblemKind(422, "The name is not allowed"),
+    Code.INVALID_REQUEST: ProblemKind(422, "The request is not well formed"),
+    Code.DIGEST_MISMATCH: ProblemKind(422, "The bytes do not match their digest or size"),
+    Code.IDEMPOTENCY_MISMATCH: ProblemKind(422, "The key was used for another request"),
+    Code.TOO_MANY_REQUESTS: ProblemKind(429, "Too many requests at once", retryable=True),
+    Code.CORRUPT: ProblemKind(500, "What is stored is damaged"),
+    Code.INTERNAL: ProblemKind(500, "An unexpected error", outcome=Outcome.UNKNOWN),
+    Code.NOT_SUPPORTED: ProblemKind(501, "Not supported by this deployment"),
+    Code.NO_LEADER: ProblemKind(503, "No leader at the moment", retryable=True),
+    Code.STORAGE_UNAVAILABLE: ProblemKind(503, "The storage does not answer", retryable=True),
+    Code.DISCARD_FAILED: ProblemKind(
+        503, "Removed, but the bytes could not be discarded yet", retryable=True, outcome=Outcome.APPLIED
+    ),
+    Code.OUTCOME_UNKNOWN: ProblemKind(
+        503, "Whether the write landed is not known", retryable=True, outcome=Outcome.UNKNOWN
+    ),
+    Code.SHUTTING_DOWN: ProblemKind(503, "The replica is shutting down", retryable=True),
+    Code.STORAGE_FULL: ProblemKind(507, "The storage is full"),
+}
+
+
+def quote_version(version: str) -> str:
+    """The ETag and If-Match form of an opaque version."""
+    return f'"{version}"'
+
+
+def unquote_version(tag: str) -> str | None:
+    """The version inside one strong entity tag, or None if ``tag`` is anything else (weak, ``*``, a list)."""
+    match = re.fullmatch(r'"([\x21\x23-\x7e]{1,128})"', tag.strip())
+    return match.group(1) if match else None
+
+
+def digest_header(sha256: str) -> str:
+    """RFC 9530 form of a lower-case hex SHA-256."""
+    return f"sha-256=:{base64.b64encode(bytes.fromhex(sha256)).decode('ascii')}:"
+
+
+def parse_digest_header(value: str) -> str | None:
+    """The lower-case hex SHA-256 of an RFC 9530 digest header, or None if it names none or is malformed."""
+    for member in value.split(","):
+        name, _, item = member.strip().partition("=")
+        if name.strip().lower() == "sha-256" and len(item) > 2 and item[0] == item[-1] == ":":
+            try:
+                raw = base64.b64decode(item[1:-1], validate=True)
+            except binascii.Error:
+                return None
+            return raw.hex() if len(raw) == 32 else None
+    return None
