@@ -1,7 +1,7 @@
 """Blob stores: immutable bytes under fresh keys.
 
-A blob is written once, whole or not at all, and never overwritten. Keys are paths of safe segments and carry the term of
-the leadership that wrote them.
+A blob is written once, whole or not at all, and never overwritten. Keys are paths of safe segments and carry the term
+of the leadership that wrote them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class BlobInfo:
-    """A blob as listed: its key, size in bytes, and age in seconds since it was completed (by the store's own clock)."""
+    """A blob as listed: key, size in bytes, and age in seconds since it was completed (by the store's own clock)."""
 
     key: str
     size: int
@@ -37,7 +37,11 @@ class BlobStore(Protocol):
         """
 
     def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """The bytes from ``start`` up to but without ``end``, in chunks. Raises `BlobMissing` before the first chunk."""
+        """The bytes from ``start`` up to but without ``end``, in chunks; clipped to the blob as a slice would be.
+
+        Raises `BlobMissing` before the first chunk, also for an empty range; later `BlobTruncated` if the blob turns
+        out shorter than its size, `StorageUnavailable`.
+        """
 
     async def size(self, key: str) -> int:
         """Size in bytes. Raises `BlobMissing`, `StorageUnavailable`."""

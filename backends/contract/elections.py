@@ -1,7 +1,8 @@
 """Elections: who may try to lead, and until when that is certain.
 
-Winning an election grants nothing by itself: the leader takes its journals over by compare-and-set. What the election proves
-is that the predecessor's lease is over, and what it gives is a lease inside which reads may be answered from memory.
+Winning an election grants nothing by itself: the leader takes its journals over by compare-and-set. What the election
+proves is that the predecessor's lease is over, and what it gives is a lease inside which reads may be answered from
+memory.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ class Leadership(Protocol):
     def remaining(self, now: float) -> float:
         """Seconds for which leadership is certain, counted from ``now`` (monotonic); 0 or less when it is not.
 
-        ``math.inf`` where the lease lasts as long as the process lives (a lock on a local file). Cheap: called on each read.
+        ``math.inf`` where the lease lasts as long as the process lives (a lock on a local file). Cheap: called on each
+        read.
         """
 
     async def wait_lost(self) -> None:

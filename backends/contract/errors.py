@@ -11,8 +11,8 @@
     ├── BlobMissing            no blob under this key
     └── BlobTruncated          the blob ended before its announced size
 
-A commit does not raise: it returns `Done`, `Refused` or `Unknown`. Foreign exceptions never cross; each backend translates
-its own in one place, with ``raise … from``.
+A commit does not raise: it returns `Done`, `Refused` or `Unknown`. Foreign exceptions never cross; each backend
+translates its own in one place, with ``raise … from``.
 """
 
 

@@ -1,8 +1,8 @@
 """Pointer stores: journals of small records, each journal behind one fenced head.
 
-A journal is a set of records (key to bytes) under a head ``{term, revision, lineage}``. Every commit is one atomic write that
-is conditional on the head, so a leader whose term is over cannot land anything. The whole contract is `journals`,
-`take_over`, `load` and `commit`.
+A journal is a set of records (key to bytes) under a head ``{term, revision, lineage}``. Every commit is one atomic
+write that is conditional on the head, so a leader whose term is over cannot land anything. The whole contract is
+`journals`, `take_over`, `load` and `commit`.
 
 Keys are paths of safe segments (``stores/flights/handles/pointer``); a backend may lay them out as it likes.
 """
@@ -19,9 +19,9 @@ from typing import NamedTuple, Protocol
 class Head:
     """The one object of a journal that every commit is conditional on.
 
-    ``term`` counts leaderships over this journal; ``revision`` counts committed groups' changes and only rises; ``lineage``
-    is drawn at random at each take-over, so that a version made of lineage and revision is never reused, not even after
-    the store was restored from a backup.
+    ``term`` counts leaderships over this journal; ``revision`` counts committed groups' changes and only rises;
+    ``lineage`` is drawn at random at each take-over, so that a version made of lineage and revision is never reused,
+    not even after the store was restored from a backup.
     """
 
     journal: str
@@ -81,6 +81,16 @@ class GroupLimits:
     in_flight: int = 1
     value_bytes: int = 512 * 1024
 
+    def excess(self, changes: Sequence[Change]) -> str | None:
+        """What in ``changes`` is larger than the store takes, in words, or None. Counted are values, not keys."""
+        total = 0
+        for key, value in changes:
+            size = len(value or b"")
+            if size > self.value_bytes:
+                return f"{key!r} has {size} bytes, at most {self.value_bytes} are taken"
+            total += size
+        return f"the group has {total} bytes, at most {self.bytes} are taken" if total > self.bytes else None
+
 
 class PointerStore(Protocol):
     """Fenced journals of small records."""
@@ -88,19 +98,25 @@ class PointerStore(Protocol):
     limits: GroupLimits
 
     async def open(self) -> None:
-        """Connect or open. Idempotent. Raises `Misconfigured` or `StorageUnavailable`."""
+        """Connect or open. Idempotent.
+
+        Raises `Misconfigured`, `JournalDamaged`, `StorageFull`, `StorageUnavailable`.
+        """
 
     async def close(self) -> None:
-        """Let go of every resource. Idempotent; a commit that is still on its way ends as `Unknown`."""
+        """Let go of every resource. Idempotent; a commit that is still on its way ends truthfully or as `Unknown`.
+
+        Afterwards a commit is `Refused` and everything else raises `StorageUnavailable`, until `open` is called again.
+        """
 
     async def journals(self) -> Sequence[str]:
-        """The names of the journals that exist; ``"root"`` is always among them after the first take-over."""
+        """The names of the journals that were ever taken over. Raises `StorageUnavailable`."""
 
     async def take_over(self, journal: str) -> Head:
         """Compare-and-set the head's term to term + 1 (and its revision to revision + 1), creating an absent journal.
 
-        After it returned, no commit under an earlier head can land any more. A take-over whose own end is unknown raises
-        `StorageUnavailable` and may be repeated: each repetition burns one more term.
+        After it returned, no commit under an earlier head can land any more. A take-over whose own end is unknown
+        raises `StorageUnavailable` and may be repeated: each repetition burns one more term.
 
         Raises `TakeOverLost`, `StorageUnavailable`, `StorageFull`, `JournalDamaged`.
         """
@@ -108,15 +124,15 @@ class PointerStore(Protocol):
     def load(self, head: Head) -> AsyncIterator[Change]:
         """Every record of the journal, in no particular order; ``value`` is never None.
 
-        Called right after the `take_over` that returned ``head``. Raises `TakeOverLost` if the head is no longer this one,
-        `StorageUnavailable` if the store does not answer.
+        Called right after the `take_over` that returned ``head``, before any commit under it. Raises `TakeOverLost` if
+        the head is no longer this one, `StorageUnavailable` if the store does not answer, `JournalDamaged`.
         """
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
         """Write all ``changes`` and move the head from ``head`` to ``revision`` in one atomic act, or write nothing.
 
-        ``revision`` is greater than ``head.revision``. Groups in flight are pipelined: the next group names the head that
-        this one will leave. Never raises for an outcome of the store; cancellation counts as `Unknown`.
+        ``revision`` is greater than ``head.revision``. Groups in flight are pipelined: the next group names the head
+        that this one will leave. Never raises for an outcome of the store; cancellation counts as `Unknown`.
         """
 
     async def confirm(self, head: Head) -> bool:

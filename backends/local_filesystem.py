@@ -1,0 +1,113 @@
+"""What the embedded backends need of a file system: that it is a local one, and that names in it are durable.
+
+An ``flock`` and SQLite's shared memory hold between the processes of one machine. On a network file system two machines
+can both believe that they hold the lock, so a directory on one is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from backends.contract import Misconfigured
+
+MOUNTINFO = Path("/proc/self/mountinfo")
+
+SHARED_TYPES = frozenset(
+    {
+        "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "coda", "9p", "virtiofs", "vboxsf", "prl_fs", "vmhgfs",
+        "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "orangefs", "pvfs2", "ocfs2", "gfs2", "panfs", "wekafs",
+    }
+)  # fmt: skip
+SHARED_FUSE = frozenset(
+    {
+        "sshfs", "glusterfs", "ceph", "ceph-fuse", "cephfs", "s3fs", "goofys", "gcsfuse", "blobfuse", "blobfuse2",
+        "rclone", "juicefs", "davfs", "curlftpfs", "moosefs", "mfs", "lizardfs", "hdfs", "seaweedfs", "smbnetfs",
+        "vmhgfs-fuse", "mount-s3", "mountpoint-s3", "grpcfuse", "alluxio-fuse",
+    }
+)  # fmt: skip
+
+
+class FileIdentity(NamedTuple):
+    """Which file a path names: the same path may later name another one, or none."""
+
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, target: Path | int) -> FileIdentity | None:
+        """The identity of the file at a path or behind a descriptor, or None when the path names nothing."""
+        try:
+            status = os.stat(target)
+        except FileNotFoundError:
+            return None
+        return cls(status.st_dev, status.st_ino)
+
+
+def mount_type(path: Path, mountinfo: str) -> str | None:
+    """The type of the file system that ``path`` (absolute, links resolved) lies on, from the text of mountinfo(5).
+
+    None when no mount point covers the path. Of two mounts on one point the later hides the earlier.
+    """
+    found: tuple[int, str] | None = None
+    for line in mountinfo.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields = before.split(" ")
+        if not separator or len(fields) < 5:
+            continue
+        point = Path(_unescaped(fields[4]))
+        depth = len(point.parts)
+        if path.is_relative_to(point) and (found is None or depth >= found[0]):
+            found = (depth, after.split(" ", 1)[0])
+    return found[1] if found else None
+
+
+def _unescaped(field: str) -> str:
+    """Mountinfo writes space, tab, newline and backslash as three octal digits."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), field)
+
+
+def is_shared(type_: str) -> bool:
+    """Whether several machines may have a file system of this type mounted at once."""
+    kind, _, helper = type_.partition(".")
+    return type_ in SHARED_TYPES or (kind == "fuse" and helper in SHARED_FUSE)
+
+
+def require_local(directory: Path) -> None:
+    """Refuse a directory (which need not exist yet) on a network file system. Raises `Misconfigured`.
+
+    Without a mountinfo (anything but Linux) nothing can be told, and nothing is refused.
+    """
+    try:
+        mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return
+    type_ = mount_type(directory.resolve(), mountinfo)
+    if type_ is not None and is_shared(type_):
+        raise Misconfigured(
+            f"{directory} lies on a {type_} file system: locks there do not hold between machines; choose a local disk"
+        )
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in ``directory`` durable. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_durable_directory(directory: Path) -> None:
+    """Make ``directory`` and its missing parents, each durably named in its own parent. Raises OSError."""
+    missing = []
+    while not directory.is_dir():
+        missing.append(directory)
+        if directory.parent == directory:
+            break
+        directory = directory.parent
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)
+        sync_directory(each.parent)

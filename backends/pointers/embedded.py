@@ -1,0 +1,78 @@
+"""Pointers in an SQLite file in a local directory: for one machine, with nothing else to run.
+
+One connection in one thread does all work, so a group is a whole transaction of that thread: a task that stops waiting
+for it cannot leave it half done. Durable by a write-ahead log that is synced in each commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from backends.contract import Change, Commit, GroupLimits, Head, Refusal, Refused, StorageUnavailable
+from backends.pointers.sqlite_journal import SqliteJournals
+
+T = TypeVar("T")
+
+FILE_NAME = "pointers.db"
+
+
+class EmbeddedPointers:
+    """A `PointerStore` in ``directory/pointers.db``; ``busy_timeout`` (seconds) bounds a wait for another process."""
+
+    def __init__(self, directory: Path, *, busy_timeout: float = 5.0) -> None:
+        self.limits = GroupLimits(requests=1024, bytes=8 * 1024 * 1024, in_flight=1)
+        self._journals = SqliteJournals(directory / FILE_NAME, busy_timeout, self.limits)
+        self._worker: ThreadPoolExecutor | None = None
+
+    async def open(self) -> None:
+        """See `PointerStore.open`. Raises `JournalDamaged` for a file that is no database."""
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="pointers")
+        try:
+            await self._run(self._journals.open)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """See `PointerStore.close`. Groups that were handed over before still end as what they are."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            closing = worker.submit(self._journals.close)
+            worker.shutdown(wait=False)
+            await asyncio.shield(asyncio.wrap_future(closing))
+
+    async def journals(self) -> Sequence[str]:
+        """See `PointerStore.journals`."""
+        return await self._run(self._journals.journals)
+
+    async def take_over(self, journal: str) -> Head:
+        """See `PointerStore.take_over`. Needs no retry: the transaction reads and writes under one lock."""
+        return await self._run(self._journals.take_over, journal)
+
+    async def load(self, head: Head) -> AsyncIterator[Change]:
+        """See `PointerStore.load`. A commit in between ends it with `TakeOverLost`: what it gave was one snapshot."""
+        begin: int | None = 0
+        while begin is not None:
+            records, begin = await self._run(self._journals.batch, head, begin)
+            for record in records:
+                yield record
+
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+        """See `PointerStore.commit`. If the waiting task is cancelled, a transaction that began runs to its end."""
+        if self._worker is None:
+            return Refused(Refusal.FAILED, "the pointer store is not open")
+        return await self._run(self._journals.commit, head, changes, revision)
+
+    async def confirm(self, head: Head) -> bool:
+        """See `PointerStore.confirm`."""
+        return await self._run(self._journals.confirm, head)
+
+    async def _run(self, act: Callable[..., T], *arguments: object) -> T:
+        if self._worker is None:
+            raise StorageUnavailable("the pointer store is not open")
+        return await asyncio.get_running_loop().run_in_executor(self._worker, act, *arguments)
