@@ -1,0 +1,53 @@
+"""One running attempt per idempotency key: a retry joins it.
+
+Without this, "not applied" could be answered to one attempt while the other, still on its way, is applied later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from milepost.wire import Code
+from service.journal.tickets import Served, Ticket
+from service.problems import problem
+from service.rules.decisions import Accepted
+from service.rules.state import KeyScope
+
+
+class Attempts:
+    """The attempts that have not ended yet, by the scope of their key."""
+
+    def __init__(self) -> None:
+        self._running: dict[KeyScope, Ticket] = {}
+
+    def joined(self, ticket: Ticket) -> bool:
+        """Whether ``ticket`` was joined to a running attempt; otherwise it is the running one from now on.
+
+        Raises an ``idempotency-mismatch`` problem if the running attempt is another request under the same key.
+        """
+        if ticket.request.key is None:
+            return False
+        running = self._running.get(ticket.scope)
+        if running is None:
+            self._running[ticket.scope] = ticket
+            ticket.done.add_done_callback(lambda _: self._running.pop(ticket.scope))
+            return False
+        if running.request.fingerprint() != ticket.request.fingerprint():
+            raise problem(Code.IDEMPOTENCY_MISMATCH, f"the key {ticket.request.key!r} is in use for another request")
+        ticket.queued = False
+        running.done.add_done_callback(lambda done: _follow(done, ticket))
+        return True
+
+
+def _follow(done: asyncio.Future[Served], ticket: Ticket) -> None:
+    """End a joined retry as the attempt did; a success is told as a replay."""
+    error = done.exception()
+    if isinstance(error, Exception):
+        ticket.fail(error)
+        return
+    served = done.result()
+    decision = served.decision
+    if isinstance(decision, Accepted):
+        decision = replace(decision, answer=replace(decision.answer, replayed=True))
+    ticket.serve(decision, served.revision, served.term)

@@ -1,0 +1,112 @@
+"""Groups: what waits is decided in order and folded into one atomic write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from backends.contract import Change, Commit, GroupLimits, Head
+from milepost.wire import Code
+from service.journal.tickets import Ticket
+from service.rules.decisions import Accepted, Decision, Moment, Refused
+from service.rules.records import encode
+from service.rules.requests import Request
+from service.rules.state import View
+
+Decide = Callable[[View, Request, Moment], Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A request that is part of a group, with the answer it will get and the revision of its change."""
+
+    ticket: Ticket
+    accepted: Accepted
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanging:
+    """A request that changes nothing; it may be answered once group ``depends`` has landed (0: now)."""
+
+    ticket: Ticket
+    decision: Decision
+    depends: int
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """One atomic write on its way: from ``head`` to ``revision``."""
+
+    number: int
+    head: Head
+    revision: int
+    members: list[Member] = field(default_factory=list)
+    values: dict[str, bytes | None] = field(default_factory=dict)
+    size: int = 0
+    task: asyncio.Task[None] | None = None
+    outcome: Commit | None = None
+
+    @property
+    def changes(self) -> list[Change]:
+        """The folded changes: the last value a key got in this group."""
+        return [Change(key, value) for key, value in self.values.items()]
+
+    def take(self, ticket: Ticket, accepted: Accepted, encoded: dict[str, bytes | None]) -> None:
+        """Make an accepted request part of the group, one revision further."""
+        self.revision += 1
+        self.members.append(Member(ticket, accepted, self.revision))
+        self.values.update(encoded)
+        self.size += _size(encoded)
+
+
+def build(
+    queue: deque[Ticket],
+    view: View,
+    group: Group,
+    limits: GroupLimits,
+    decide: Decide,
+    moment_at: Callable[[int], Moment],
+) -> list[Unchanging]:
+    """Decide waiting requests in order until ``group`` is full; its changes are staged on ``view``.
+
+    Epochs, versions and locks are judged here, on the state that will be there when the group lands, not when the
+    request came in. Returns what changes nothing.
+    """
+    unchanging: list[Unchanging] = []
+    while queue and len(group.members) + len(unchanging) < limits.requests:
+        ticket = queue.popleft()
+        if ticket.done.done():
+            continue
+        view.depends = 0
+        decision = decide(view, ticket.request, moment_at(group.revision + 1))
+        if not isinstance(decision, Accepted) or not decision.changes:
+            unchanging.append(Unchanging(ticket, decision, view.depends))
+            continue
+        encoded = {key: None if record is None else encode(record) for key, record in decision.changes.items()}
+        if too_large := _oversized(encoded, limits):
+            unchanging.append(Unchanging(ticket, too_large, view.depends))
+            continue
+        if group.members and group.size + _size(encoded) > limits.bytes:
+            queue.appendleft(ticket)
+            break
+        ticket.queued = False
+        group.take(ticket, decision, encoded)
+        view.stage(decision.changes, group.number)
+    return unchanging
+
+
+def _size(encoded: dict[str, bytes | None]) -> int:
+    return sum(len(key) + len(value or b"") for key, value in encoded.items())
+
+
+def _oversized(encoded: dict[str, bytes | None], limits: GroupLimits) -> Refused | None:
+    for key, value in encoded.items():
+        if value is not None and len(value) > limits.value_bytes:
+            return Refused(
+                Code.TOO_LARGE,
+                f"the record {key!r} would take {len(value)} bytes, above the {limits.value_bytes} stored here",
+            )
+    return None

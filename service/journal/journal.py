@@ -1,0 +1,350 @@
+"""The journal of a leader: admits requests, commits them in groups, answers after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from backends.contract import (
+    BackendError,
+    Done,
+    Head,
+    Leadership,
+    PointerStore,
+    StorageFull,
+    TakeOverLost,
+    Unknown,
+)
+from milepost.wire import Code
+from service.journal import settling
+from service.journal.attempts import Attempts
+from service.journal.groups import Decide, Group, Unchanging, build
+from service.journal.horizon import Horizon
+from service.journal.tickets import Served, Ticket
+from service.problems import problem
+from service.rules.decide import decide as rules_decide
+from service.rules.decisions import Accepted, Moment
+from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS
+from service.rules.requests import INTERNAL, Request, with_id
+from service.rules.state import State, View
+
+log = logging.getLogger("milepost.journal")
+
+Landed = Callable[[Request, Accepted], None]
+
+
+class LeadershipLost(Exception):
+    """The lease is over, or another leader took the journal: this process does not lead any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSettings:
+    """Times in seconds. ``epoch_floor``: granted epochs are above it."""
+
+    commit_seconds: float = 10.0
+    take_over_seconds: float = 30.0
+    epoch_floor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Committed state, read while the lease surely holds."""
+
+    view: View
+    revision: int
+    term: int
+
+
+class Journal:
+    """One journal under one leadership at a time.
+
+    ``clock`` gives monotonic seconds, ``wall`` the time for people to read. ``landed`` is called with each request
+    whose changes were committed, before it is answered.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        store: PointerStore,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], str],
+        landed: Landed,
+        settings: JournalSettings | None = None,
+        decide: Decide = rules_decide,
+        jitter: random.Random | None = None,
+    ) -> None:
+        self.name = name
+        self._store = store
+        self._clock = clock
+        self._wall = wall
+        self._on_landed = landed
+        self._settings = settings or JournalSettings()
+        self._decide = decide
+        self._jitter = jitter or random.Random()
+        self._leadership: Leadership | None = None
+        self._head = Head(name, 0, 0, "")
+        self._view = View(State())
+        self._horizon = Horizon(ENDED_SESSION_SECONDS)
+        self._queue: deque[Ticket] = deque()
+        self._flight: list[Group] = []
+        self._waiting: list[Unchanging] = []
+        self._attempts = Attempts()
+        self._wake = asyncio.Event()
+        self._progress = asyncio.Event()
+        self._groups = 0
+        self._ids = 0
+        self._closing = False
+        self._trouble: BackendError | None = None
+        self._fault: BaseException | None = None
+        self.generation = 0
+        self.first_term = 0
+        self.on_commit: Callable[[], None] = lambda: None
+
+    # -- leadership ------------------------------------------------------------------------------------------------
+
+    @property
+    def leading(self) -> bool:
+        """Whether requests are admitted."""
+        return self._leadership is not None and not self._closing
+
+    @property
+    def head(self) -> Head:
+        """The head after the last commit."""
+        return self._head
+
+    @property
+    def term(self) -> int:
+        """The term of this leadership, or of the last one."""
+        return self._head.term
+
+    async def lead(self, leadership: Leadership) -> None:
+        """Take the journal over and load it. Raises what `PointerStore.take_over` and `load` raise."""
+        async with asyncio.timeout(self._settings.take_over_seconds):
+            self._head = await self._store.take_over(self.name)
+            self._view = View(await settling.load(self._store, self._head))
+        self._horizon = Horizon(ENDED_SESSION_SECONDS)
+        self._horizon.note(self._clock(), self._head.revision)
+        self.generation += 1
+        self.first_term = self._head.term
+        self._closing, self._fault = False, None
+        self._leadership = leadership
+        log.info("leading journal %s at term %d, revision %d", self.name, self._head.term, self._head.revision)
+
+    async def run(self) -> None:
+        """Commit what is submitted until cancelled. Raises `LeadershipLost`."""
+        try:
+            while True:
+                if self._fault is not None:
+                    raise self._fault
+                if self._flight and self._flight[0].outcome is not None:
+                    await self._settle()
+                elif self._queue and len(self._flight) < self._store.limits.in_flight:
+                    self._launch()
+                    await asyncio.sleep(0)
+                else:
+                    self._wake.clear()
+                    await self._wake.wait()
+        finally:
+            self._end()
+
+    async def drain(self) -> None:
+        """Admit nothing more and wait until what is on its way has ended."""
+        self._closing = True
+        while self._queue or self._flight:
+            self._progress.clear()
+            await self._progress.wait()
+
+    def _end(self) -> None:
+        """Drop what was admitted: it is not applied where it was never submitted, and of unknown outcome elsewhere."""
+        self._leadership = None
+        for group in self._flight:
+            if group.task is not None:
+                group.task.cancel()
+            for member in group.members:
+                member.ticket.fail(problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the write was on its way"))
+        for ticket in (*self._queue, *(entry.ticket for entry in self._waiting)):
+            ticket.fail(problem(Code.NO_LEADER, "leadership was lost before the request was submitted"))
+        self._flight, self._waiting = [], []
+        self._queue.clear()
+        self._progress.set()
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def lease_holds(self) -> bool:
+        """Whether answers may be given from memory."""
+        return self._leadership is not None and self._leadership.remaining(self._clock()) > 0
+
+    def read(self) -> Reading:
+        """Committed state. Raises a ``no-leader`` problem unless the lease surely holds."""
+        if not self.lease_holds():
+            raise problem(Code.NO_LEADER, "this replica does not lead, or its lease is in doubt")
+        return Reading(View(self._view.state), self._head.revision, self._head.term)
+
+    def moment(self, revision: int) -> Moment:
+        """What a decision may know of now."""
+        now = self._clock()
+        return Moment(
+            revision=revision,
+            lineage=self._head.lineage,
+            wall=self._wall(),
+            keys_horizon=self._horizon.before(now - KEPT_KEYS_SECONDS),
+            sessions_horizon=self._horizon.before(now - ENDED_SESSION_SECONDS),
+            epoch_floor=self._settings.epoch_floor,
+        )
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def submit(self, request: Request, deadline: float, generation: int | None = None) -> Ticket:
+        """Admit a request; a retry joins the attempt under its key that is still running.
+
+        ``generation``: the leadership under which its blob was put; under another one the request is refused.
+        """
+        if self._closing:
+            raise problem(Code.SHUTTING_DOWN, "this replica is shutting down")
+        if not self.leading or generation not in (None, self.generation):
+            raise problem(Code.NO_LEADER, "this replica does not lead")
+        if request.key is None and not isinstance(request, INTERNAL):
+            self._ids += 1
+            request = with_id(request, f"{self.first_term}.{self._ids}")
+        ticket = Ticket(request, deadline)
+        if not self._attempts.joined(ticket):
+            self._queue.append(ticket)
+            self._wake.set()
+        return ticket
+
+    async def wait(self, ticket: Ticket) -> Served:
+        """The end of a request, at its deadline at the latest: then it is withdrawn, or its outcome is unknown."""
+        if not ticket.done.done():
+            await asyncio.wait((ticket.done,), timeout=max(0.0, ticket.deadline - self._clock()))
+        if not ticket.done.done():
+            if not ticket.queued:
+                raise problem(Code.OUTCOME_UNKNOWN, "the storage has not confirmed the write in time")
+            ticket.fail(self._withdrawn())
+        return ticket.done.result()
+
+    def _withdrawn(self) -> Exception:
+        if isinstance(self._trouble, StorageFull):
+            return problem(Code.STORAGE_FULL, str(self._trouble))
+        detail = f": {self._trouble}" if self._trouble else ""
+        return problem(Code.STORAGE_UNAVAILABLE, f"the request could not be submitted in time{detail}")
+
+    # -- group commit ----------------------------------------------------------------------------------------------
+
+    def _launch(self) -> None:
+        last = self._flight[-1] if self._flight else None
+        head = replace(last.head, revision=last.revision) if last else self._head
+        group = Group(self._groups + 1, head, head.revision)
+        for entry in build(self._queue, self._view, group, self._store.limits, self._decide, self.moment):
+            if entry.depends:
+                entry.ticket.queued = True
+                self._waiting.append(entry)
+            else:
+                self._answer(entry)
+        if group.members:
+            self._groups = group.number
+            self._flight.append(group)
+            group.task = asyncio.create_task(self._commit(group))
+            group.task.add_done_callback(self._committed)
+        self._progress.set()
+
+    async def _commit(self, group: Group) -> None:
+        try:
+            async with asyncio.timeout(self._settings.commit_seconds):
+                group.outcome = await self._store.commit(group.head, group.changes, group.revision)
+        except TimeoutError:
+            group.outcome = Unknown(f"no answer within {self._settings.commit_seconds} s")
+
+    def _committed(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._fault = fault
+        while self._flight and isinstance(self._flight[0].outcome, Done):
+            self._land(self._flight.pop(0))
+        self._wake.set()
+        self._progress.set()
+
+    def _land(self, group: Group) -> None:
+        self._view.land(group.number)
+        self._head = replace(self._head, revision=group.revision)
+        self._horizon.note(self._clock(), group.revision)
+        self._trouble = None
+        self._acknowledge(group)
+        ready = [entry for entry in self._waiting if entry.depends <= group.number]
+        self._waiting = [entry for entry in self._waiting if entry.depends > group.number]
+        for entry in ready:
+            self._answer(entry)
+
+    def _acknowledge(self, group: Group) -> None:
+        for member in group.members:
+            self._on_landed(member.ticket.request, member.accepted)
+            member.ticket.serve(member.accepted, member.revision, self._head.term)
+        self.on_commit()
+
+    def _answer(self, entry: Unchanging) -> None:
+        """Answer what changes nothing: a read, so only of committed state and under the lease."""
+        if self.lease_holds():
+            entry.ticket.serve(entry.decision, self._head.revision, self._head.term)
+        else:
+            entry.ticket.fail(problem(Code.NO_LEADER, "the lease ran out before the request could be answered"))
+
+    # -- settling --------------------------------------------------------------------------------------------------
+
+    async def _settle(self) -> None:
+        doubt = self._flight[0]
+        log.warning("term %d is burnt: %s", self._head.term, doubt.outcome)
+        for group in self._flight:
+            if group.task is not None:
+                group.task.cancel()
+        delay = 0.05
+        while True:
+            if not self.lease_holds():
+                raise LeadershipLost("the lease ran out while a write was in doubt")
+            try:
+                async with asyncio.timeout(self._settings.take_over_seconds):
+                    head = await self._store.take_over(self.name)
+                    state = await settling.load(self._store, head)
+                break
+            except TakeOverLost as error:
+                raise LeadershipLost("another process took the journal over") from error
+            except (BackendError, TimeoutError) as error:
+                self._trouble = error if isinstance(error, BackendError) else None
+                log.warning("cannot take journal %s over again yet: %s", self.name, error)
+                self._give_up_certain()
+                await asyncio.sleep(delay * (0.5 + self._jitter.random()))
+                delay = min(2.0, delay * 2)
+        self._resume(head, state)
+
+    def _give_up_certain(self) -> None:
+        """While the store cannot be taken over: a refusal of the store's own is an answer already."""
+        error = settling.certain_refusal(self._flight[0])
+        if error is not None:
+            for group in self._flight:
+                for member in group.members:
+                    member.ticket.fail(error)
+
+    def _resume(self, head: Head, state: State) -> None:
+        flight, waiting = self._flight, self._waiting
+        self._flight, self._waiting = [], []
+        self._head, self._view, self._trouble = head, View(state), None
+        count = settling.landed(flight, state)
+        for group in flight[:count]:
+            self._acknowledge(group)
+        again: list[Ticket] = []
+        for position, group in enumerate(flight[count:]):
+            error = settling.certain_refusal(group) if position == 0 else None
+            for member in group.members:
+                if error is not None:
+                    member.ticket.fail(error)
+                elif member.ticket.deadline <= self._clock():
+                    member.ticket.fail(problem(Code.STORAGE_UNAVAILABLE, "the storage did not take the write in time"))
+                else:
+                    again.append(member.ticket)
+        again += [entry.ticket for entry in waiting]
+        for ticket in again:
+            ticket.queued = True
+        self._queue.extendleft(reversed(again))
+        log.info("settled at term %d: %d groups had landed, %d requests go on", head.term, count, len(again))

@@ -1,0 +1,69 @@
+"""Settling: one path for a refusal, a time-out and a fail-over.
+
+The term is burnt first, so that nothing of the old one can land any more. Only then is the journal loaded and each
+group in doubt judged by the ids that its requests left in the records they changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from backends.contract import Head, PointerStore, Refusal, Refused
+from milepost.errors import Problem
+from milepost.wire import Code
+from service.journal.groups import Group
+from service.problems import problem
+from service.rules.records import decode
+from service.rules.state import State, View
+
+_LOAD_CHUNK = 500
+
+
+async def load(store: PointerStore, head: Head) -> State:
+    """The journal as it stands under ``head``."""
+    state = State()
+    count = 0
+    async for key, value in store.load(head):
+        if value is not None:
+            state.apply([(key, decode(key, value))])
+        count += 1
+        if count % _LOAD_CHUNK == 0:
+            await asyncio.sleep(0)
+    return state
+
+
+def landed(groups: Sequence[Group], state: State) -> int:
+    """How many of the groups in flight, from the first on, have landed.
+
+    Each group is conditional on the one before it, so the last that left a trace proves all before it. Later groups
+    may have pushed an id out of its record, which is why the search runs from the end.
+    """
+    view = View(state)
+    for count in range(len(groups), 0, -1):
+        if any(_left_trace(view, group) for group in (groups[count - 1],)):
+            return count
+    return 0
+
+
+def certain_refusal(group: Group) -> Problem | None:
+    """The error for a group that the store refused for a reason of its own: it did not land and never will."""
+    if not isinstance(group.outcome, Refused):
+        return None
+    match group.outcome.reason:
+        case Refusal.HEAD_MOVED:
+            return None
+        case Refusal.FULL:
+            return problem(Code.STORAGE_FULL, group.outcome.detail)
+        case Refusal.TOO_LARGE:
+            return problem(Code.TOO_LARGE, group.outcome.detail)
+        case Refusal.DENIED | Refusal.FAILED:
+            return problem(Code.STORAGE_UNAVAILABLE, group.outcome.detail)
+
+
+def _left_trace(view: View, group: Group) -> bool:
+    for member in reversed(group.members):
+        kept = view.answered(member.ticket.scope)
+        if kept is not None and kept.revision == member.revision:
+            return True
+    return False

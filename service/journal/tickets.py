@@ -1,0 +1,49 @@
+"""A request on its way through the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from service.rules.decisions import Accepted, Blocked, Decision, Refused
+from service.rules.requests import Request
+from service.rules.state import KeyScope
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A final decision, and the revision and term that it reflects."""
+
+    decision: Decision
+    revision: int
+    term: int
+
+
+@dataclass(eq=False, slots=True)
+class Ticket:
+    """A request, its deadline (monotonic seconds) and its end.
+
+    ``done`` ends with what truly became of the request, also when nobody waits any more: a `Served`, or a problem whose
+    outcome is ``not_applied`` (it can never land) or ``unknown`` (leadership was lost over it).
+    """
+
+    request: Request
+    deadline: float
+    done: asyncio.Future[Served] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    queued: bool = True
+
+    @property
+    def scope(self) -> KeyScope:
+        """The scope of its idempotency key."""
+        return (self.request.store or "", self.request.session, self.request.key or "")
+
+    def serve(self, decision: Accepted | Refused | Blocked, revision: int, term: int) -> None:
+        """End well."""
+        if not self.done.done():
+            self.done.set_result(Served(decision, revision, term))
+
+    def fail(self, error: Exception) -> None:
+        """End without a decision."""
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()  # whoever waits sees it; nobody waiting is no error

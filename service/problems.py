@@ -1,0 +1,39 @@
+"""Problems as the service raises them: the SDK's own typed errors, so that each code is written once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from milepost.errors import ERROR_OF, Problem
+from milepost.wire import Code, Outcome
+from service.rules.decisions import Refused
+
+RETRY_AFTER_SECONDS = 1.0
+_SAY_WHEN = frozenset(
+    {
+        Code.NO_LEADER,
+        Code.STORAGE_UNAVAILABLE,
+        Code.DISCARD_FAILED,
+        Code.OUTCOME_UNKNOWN,
+        Code.SHUTTING_DOWN,
+        Code.TOO_MANY_REQUESTS,
+    }
+)
+
+
+def problem(
+    code: Code,
+    detail: str,
+    *,
+    outcome: Outcome | None = None,
+    extras: Mapping[str, Any] | None = None,
+) -> Problem:
+    """The typed error for a code."""
+    retry_after = RETRY_AFTER_SECONDS if code in _SAY_WHEN else None
+    return ERROR_OF[code](code, detail, outcome=outcome, extras=extras, retry_after=retry_after)
+
+
+def refusal(refused: Refused) -> Problem:
+    """The typed error for a refusal of the rules."""
+    return problem(refused.code, refused.detail, outcome=refused.outcome, extras=refused.extras)

@@ -1,0 +1,51 @@
+"""Records as they are told on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.rules.locks import holders
+from service.rules.records import Handle, Session, Store
+from service.rules.state import View
+
+
+def handle_body(view: View, store: Store, handle: Handle) -> dict[str, Any]:
+    """The record of a handle."""
+    return {
+        "name": handle.name,
+        "version": handle.version,
+        "size": handle.size,
+        "sha256": handle.sha256,
+        "created": handle.created,
+        "updated": handle.updated,
+        "labels": handle.labels,
+        "locks": list(holders(view, store, handle)),
+        "epoch": handle.epoch,
+        "removing": handle.removing,
+    }
+
+
+def session_body(session: Session) -> dict[str, Any]:
+    """A session as its creation answers it."""
+    return {"session": session.id, "ttl": session.ttl, "holder": session.holder}
+
+
+def epoch_body(view: View, store: Store) -> dict[str, Any]:
+    """The epoch of a store, with nulls where nobody holds it."""
+    holder = epoch_holder(view, store)
+    return {
+        "epoch": store.epoch,
+        "session": holder.id if holder else None,
+        "holder": holder.holder if holder else None,
+        "since": store.epoch_since if holder else None,
+    }
+
+
+def epoch_holder(view: View, store: Store) -> Session | None:
+    """The living session that holds the epoch."""
+    if store.epoch_session is None:
+        return None
+    session = view.session(store.epoch_session)
+    if isinstance(session, Session) and session.born == store.epoch_born and not session.ended:
+        return session
+    return None

@@ -1,0 +1,131 @@
+"""The one door to the rules."""
+
+from __future__ import annotations
+
+from service.rules import epochs, guards, handles, replays, sessions, stores
+from service.rules.decisions import Accepted, Decision, Moment, Refused
+from service.rules.records import Handle, Session, Store, store_key
+from service.rules.requests import (
+    Add,
+    Campaign,
+    Clear,
+    EndSession,
+    ExpireSession,
+    FinishRemoval,
+    HandleRequest,
+    LockAll,
+    LockHandle,
+    OpenSession,
+    ReleaseAll,
+    ReleaseHandle,
+    Remove,
+    Replace,
+    Request,
+    Resign,
+    Scrub,
+    StoreRequest,
+)
+from service.rules.state import View
+
+
+def decide(view: View, request: Request, moment: Moment) -> Decision:
+    """What happens if ``request`` is applied on top of ``view`` at ``moment``.
+
+    Order of judgement: the leader's own requests, a replay of a known key, the session, the store's record, the
+    epoch, then the operation's own rules.
+    """
+    match request:
+        case ExpireSession():
+            return sessions.expire_session(view, request, moment)
+        case Scrub():
+            return stores.scrub(view, request, moment)
+        case FinishRemoval():
+            return handles.finish_removal(view, _store(view, request.store_name), request, moment)
+        case _:
+            pass
+    if (known := replays.first_answer(view, request)) is not None:
+        return _resumed(view, request, known)
+    if isinstance(request, OpenSession):
+        return sessions.open_session(view, request, moment)
+    if dead := guards.session_lives(view, request.session, moment):
+        return dead
+    session = view.session(request.session)
+    assert isinstance(session, Session)
+    if isinstance(request, EndSession):
+        return sessions.end_session(session, request, moment)
+    assert isinstance(request, StoreRequest)
+    if damaged := guards.store_readable(view, request.store_name):
+        return damaged
+    store = _store(view, request.store_name)
+    decision = _of_store(view, store, session, request, moment)
+    return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), moment))
+
+
+def _of_store(view: View, store: Store, session: Session, request: StoreRequest, moment: Moment) -> Decision:
+    if isinstance(request, Add | Replace | Remove | Clear) and (
+        fenced := guards.epoch_is_current(store, request.epoch)
+    ):
+        return fenced
+    match request:
+        case Add():
+            return handles.add(view, store, session, request, moment)
+        case Replace():
+            return handles.replace_state(view, store, session, request, moment)
+        case Remove():
+            return handles.remove(view, store, session, request, moment)
+        case LockHandle():
+            return handles.lock(view, store, session, request, moment)
+        case ReleaseHandle():
+            return handles.release(view, store, session, request, moment)
+        case LockAll():
+            return stores.lock_all(view, store, session, request, moment)
+        case ReleaseAll():
+            return stores.release_all(view, store, session, request, moment)
+        case Clear():
+            return stores.clear(view, store, request, moment)
+        case Campaign():
+            return epochs.campaign(view, store, session, request, moment)
+        case Resign():
+            return epochs.resign(view, store, session, request, moment)
+    raise TypeError(f"no rule for {type(request).__name__}")
+
+
+def _store(view: View, name: str) -> Store:
+    record = view.store(name)
+    return record if isinstance(record, Store) else Store(name)
+
+
+def _founding(view: View, store: Store, decision: Decision) -> Decision:
+    """A store exists from its first change on, so that change writes the store's record as well."""
+    key = store_key(store.name)
+    if isinstance(decision, Accepted) and decision.changes and key not in decision.changes and view.get(key) is None:
+        return Accepted(
+            decision.answer,
+            {key: store, **decision.changes},
+            decision.discards,
+            decision.orphans,
+            decision.finish,
+        )
+    return decision
+
+
+def _pushed(view: View, store: Store, request: StoreRequest) -> int:
+    if isinstance(request, HandleRequest):
+        return handles.pushed_of(view.handle(store.name, request.name))
+    return store.pushed
+
+
+def _resumed(view: View, request: Request, known: Accepted | Refused) -> Decision:
+    """A replay, completed where the first answer is not whole: a removal not finished yet, a listing too large to
+    keep.
+    """
+    if not isinstance(known, Accepted) or not isinstance(request, StoreRequest):
+        return known
+    store = _store(view, request.store_name)
+    if isinstance(request, LockAll):
+        return Accepted(stores.inventory(view, store, replayed=True))
+    if isinstance(request, Remove):
+        handle = view.handle(request.store_name, request.name)
+        if isinstance(handle, Handle) and handle.removing:
+            return Accepted(known.answer, finish=handles.finish_of(store, handle))
+    return known

@@ -1,0 +1,66 @@
+"""The guards: each says why a request must not pass, or None. Model checking showed what breaks without each one."""
+
+from __future__ import annotations
+
+from milepost.wire import Code
+from service.rules.decisions import Moment, Refused
+from service.rules.records import Corrupt, Handle, Session, Store
+from service.rules.requests import Request
+from service.rules.state import View
+
+
+def session_lives(view: View, session: str, moment: Moment) -> Refused | None:
+    """A request needs a living session; an ended one is told apart from one never seen, for an hour."""
+    record = view.session(session)
+    if isinstance(record, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of session {session!r} is damaged: {record.reason}")
+    if record is None or 0 < record.ended <= moment.sessions_horizon:
+        return Refused(Code.SESSION_UNKNOWN, f"there is no session {session!r}")
+    if record.ended:
+        return Refused(Code.SESSION_EXPIRED, f"session {session!r} has ended")
+    return None
+
+
+def store_readable(view: View, store: str) -> Refused | None:
+    """A store whose own record is damaged may have lost its epoch, so nothing is changed under it."""
+    record = view.store(store)
+    if isinstance(record, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of store {store!r} is damaged: {record.reason}")
+    return None
+
+
+def epoch_is_current(store: Store, epoch: int | None) -> Refused | None:
+    """Once a store had an epoch, a write carries the current one; an epoch that was never granted fences as well."""
+    if epoch == store.epoch or (epoch is None and store.epoch == 0):
+        return None
+    given = "no epoch was given" if epoch is None else f"epoch {epoch} was given"
+    return Refused(
+        Code.FENCED, f"{given}, the current one of {store.name!r} is {store.epoch}", {"current": store.epoch}
+    )
+
+
+def version_matches(handle: Handle, version: str) -> Refused | None:
+    """Compare-and-set: versions are compared, never added to and never tested for truth."""
+    if handle.version == version:
+        return None
+    return Refused(
+        Code.VERSION_MISMATCH,
+        f"{handle.name!r} is at version {handle.version!r}, not {version!r}",
+        {"current": handle.version},
+    )
+
+
+def retry_may_run(request: Request, pushed: int, moment: Moment) -> Refused | None:
+    """A retry whose answer may have been pushed out must not be applied a second time."""
+    if request.attempt > 1 and pushed > moment.keys_horizon:
+        return Refused(
+            Code.OUTCOME_UNKNOWN,
+            "an earlier attempt may have been applied; its answer is no longer kept",
+        )
+    return None
+
+
+def alive(view: View, session: str, born: int) -> bool:
+    """Whether the session that was created at revision ``born`` lives."""
+    record = view.session(session)
+    return isinstance(record, Session) and record.born == born and not record.ended

@@ -1,0 +1,202 @@
+"""add, replace, remove, lock and release of one handle (Flink's addAndLock, replace, releaseAndTryRemove,
+getAndLock, release).
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from service.rules import guards, locks, replays
+from service.rules.answers import handle_body
+from service.rules.decisions import Accepted, Answer, Blocked, Decision, FinishNeeded, Moment, Refused
+from service.rules.records import Corrupt, Handle, Lock, Session, Store, handle_key
+from service.rules.requests import (
+    Add,
+    FinishRemoval,
+    HandleRequest,
+    LockHandle,
+    ReleaseHandle,
+    Remove,
+    Replace,
+)
+from service.rules.state import View
+
+
+def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:
+    """The handle if it can be read, locked and replaced: not gone, not cleared away, its removal not begun."""
+    if isinstance(handle, Handle) and not handle.removing and not absent(store, handle):
+        return handle
+    return None
+
+
+def absent(store: Store, handle: Handle) -> bool:
+    """Whether nothing is left of the handle but the answers that its record keeps."""
+    return handle.gone or handle.born <= store.cleared
+
+
+def pushed_of(handle: Handle | Corrupt | None) -> int:
+    """When the name last had to forget an answer."""
+    return handle.pushed if isinstance(handle, Handle) else 0
+
+
+def add(view: View, store: Store, session: Session, request: Add, moment: Moment) -> Decision:
+    """Pointer to bytes that lie in the blob store already; the new handle is locked for the session."""
+    old = view.handle(store.name, request.name)
+    if isinstance(old, Corrupt):
+        return Refused(Code.ALREADY_EXISTS, f"{request.name!r} exists, but its record is damaged: {old.reason}")
+    if old is not None and not absent(store, old):
+        if old.removing:
+            return Blocked(finish_of(store, old))
+        return Refused(Code.ALREADY_EXISTS, f"{request.name!r} exists already", {"current": old.version})
+    if doubt := guards.retry_may_run(request, pushed_of(old), moment):
+        return doubt
+    handle = Handle(
+        name=request.name,
+        version=moment.version,
+        blob=request.blob.key,
+        size=request.blob.size,
+        sha256=request.blob.sha256,
+        created=moment.wall,
+        updated=moment.wall,
+        born=moment.revision,
+        changed=moment.revision,
+        labels=dict(request.labels),
+        locks=(Lock(session.id, session.born, moment.revision),),
+        epoch=request.epoch,
+        answered=old.answered if old else (),
+        pushed=pushed_of(old),
+    )
+    orphans = (old.blob,) if old is not None and not old.gone else ()
+    return _changed(view, store, handle, request, moment, orphans=orphans, created=True)
+
+
+def replace_state(view: View, store: Store, session: Session, request: Replace, moment: Moment) -> Decision:
+    """Compare-and-set of a handle's state. The session must hold a lock on it."""
+    found = _existing(view, store, request)
+    if isinstance(found, Refused):
+        return found
+    if mismatch := guards.version_matches(found, request.version):
+        return mismatch
+    if session.id not in locks.holders(view, store, found):
+        return Refused(Code.NOT_LOCKED, f"session {session.id!r} holds no lock on {request.name!r}")
+    handle = replace(
+        found,
+        version=moment.version,
+        blob=request.blob.key,
+        size=request.blob.size,
+        sha256=request.blob.sha256,
+        updated=moment.wall,
+        changed=moment.revision,
+        labels=found.labels if request.labels is None else dict(request.labels),
+        epoch=request.epoch,
+        locks=locks.living(view, found.locks),
+        freed=locks.living(view, found.freed),
+    )
+    return _changed(view, store, handle, request, moment, discards=(found.blob,))
+
+
+def lock(view: View, store: Store, session: Session, request: LockHandle, moment: Moment) -> Decision:
+    """Lock a handle for a session; a session that holds it already is answered from what is there."""
+    found = _existing(view, store, request)
+    if isinstance(found, Refused):
+        return found
+    if session.id in locks.holders(view, store, found):
+        return Accepted(Answer(handle_body(view, store, found), found.version))
+    handle = replace(
+        found,
+        locks=locks.taken(view, found, session, moment.revision),
+        freed=locks.living(view, found.freed),
+        changed=moment.revision,
+    )
+    return _changed(view, store, handle, request, moment)
+
+
+def release(view: View, store: Store, session: Session, request: ReleaseHandle, moment: Moment) -> Decision:
+    """Give a lock back; none held is fine."""
+    found = present(store, view.handle(store.name, request.name))
+    if found is None or session.id not in locks.holders(view, store, found):
+        return Accepted(Answer())
+    freed = replace(locks.given_back(view, store, found, session, moment.revision), changed=moment.revision)
+    return _written(store, freed, request, moment, Answer())
+
+
+def remove(view: View, store: Store, session: Session, request: Remove, moment: Moment) -> Decision:
+    """Mark a handle for removal, unless another session holds it; then only one's own lock goes."""
+    old = view.handle(store.name, request.name)
+    if isinstance(old, Corrupt):
+        gone = {handle_key(store.name, request.name): None}
+        return Accepted(Answer({"removed": True}), gone)
+    if old is None or absent(store, old):
+        return Accepted(Answer({"removed": True}))
+    finish = finish_of(store, old)
+    if old.removing:
+        return Accepted(Answer({"removed": True}), finish=finish)
+    if request.version is not None and (mismatch := guards.version_matches(old, request.version)):
+        return mismatch
+    held = locks.holders(view, store, old)
+    others = [holder for holder in held if holder != session.id]
+    if others:
+        answer = Answer({"removed": False, "locks": others})
+        if session.id not in held:
+            return Accepted(answer)
+        freed = replace(locks.given_back(view, store, old, session, moment.revision), changed=moment.revision)
+        return _written(store, freed, request, moment, answer)
+    if doubt := guards.retry_may_run(request, old.pushed, moment):
+        return doubt
+    marked = replace(old, removing=True, locks=(), freed=(), changed=moment.revision)
+    return _written(store, marked, request, moment, Answer({"removed": True}), finish=finish)
+
+
+def finish_removal(view: View, store: Store, request: FinishRemoval, moment: Moment) -> Decision:
+    """The blob is discarded, so nothing is left but the answers that the record keeps."""
+    old = view.handle(store.name, request.name)
+    if not isinstance(old, Handle) or not old.removing or old.version != request.version:
+        return Accepted(Answer())
+    gone = replace(old, removing=False, gone=True, blob="", labels={}, changed=moment.revision)
+    return Accepted(Answer(), {handle_key(store.name, old.name): gone})
+
+
+def finish_of(store: Store, handle: Handle) -> FinishNeeded:
+    """What is left to do of a removal that has begun."""
+    return FinishNeeded(store.name, handle.name, handle.version, handle.blob)
+
+
+def _existing(view: View, store: Store, request: HandleRequest) -> Handle | Refused:
+    found = view.handle(store.name, request.name)
+    if isinstance(found, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of {request.name!r} is damaged: {found.reason}")
+    handle = present(store, found)
+    if handle is None:
+        return Refused(Code.NOT_EXIST, f"there is no handle {request.name!r} in {store.name!r}")
+    return handle
+
+
+def _changed(
+    view: View,
+    store: Store,
+    handle: Handle,
+    request: HandleRequest,
+    moment: Moment,
+    *,
+    discards: tuple[str, ...] = (),
+    orphans: tuple[str, ...] = (),
+    created: bool = False,
+) -> Accepted:
+    answer = Answer(handle_body(view, store, handle), handle.version, created=created)
+    return _written(store, handle, request, moment, answer, discards=discards, orphans=orphans)
+
+
+def _written(
+    store: Store,
+    handle: Handle,
+    request: HandleRequest,
+    moment: Moment,
+    answer: Answer,
+    *,
+    discards: tuple[str, ...] = (),
+    orphans: tuple[str, ...] = (),
+    finish: FinishNeeded | None = None,
+) -> Accepted:
+    kept = replays.remember(handle, request, moment, answer)
+    return Accepted(answer, {handle_key(store.name, handle.name): kept}, discards, orphans, finish)

@@ -1,0 +1,73 @@
+"""Locks as data: who holds a handle, counting only living sessions and the acts on a store as a whole."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from service.rules.guards import alive
+from service.rules.records import Handle, Lock, Session, Store
+from service.rules.state import View
+
+
+def holders(view: View, store: Store, handle: Handle) -> tuple[str, ...]:
+    """The sessions that hold the handle, sorted."""
+    if handle.removing or handle.gone:
+        return ()
+    held = {
+        lock.session
+        for lock in (*handle.locks, *_through_store(store, handle))
+        if not _released_since(store, lock) and alive(view, lock.session, lock.born)
+    }
+    return tuple(sorted(held))
+
+
+def taken(view: View, handle: Handle, session: Session, revision: int) -> tuple[Lock, ...]:
+    """The handle's own locks with one of ``session`` added, without those of the dead."""
+    lock = Lock(session.id, session.born, revision)
+    return (*_living(view, handle.locks, without=session.id), lock)
+
+
+def given_back(view: View, store: Store, handle: Handle, session: Session, revision: int) -> Handle:
+    """The handle without any lock of ``session``, own or through the store."""
+    freed = _living(view, handle.freed, without=session.id)
+    if any(lock.session == session.id for lock in _through_store(store, handle)):
+        freed = (*freed, Lock(session.id, session.born, revision))
+    return replace(handle, locks=_living(view, handle.locks, without=session.id), freed=freed)
+
+
+def with_all_locked(view: View, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
+    """`Store.locked` with ``session`` holding all that is there at ``revision``."""
+    return (*_living(view, store.locked, without=session.id), Lock(session.id, session.born, revision))
+
+
+def with_all_released(view: View, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
+    """`Store.released` with ``session`` having given everything back at ``revision``."""
+    return (*_living(view, store.released, without=session.id), Lock(session.id, session.born, revision))
+
+
+def living(view: View, locks: tuple[Lock, ...]) -> tuple[Lock, ...]:
+    """The locks of living sessions: dead ones are scrubbed whenever their record is written anyway."""
+    return _living(view, locks, without=None)
+
+
+def _through_store(store: Store, handle: Handle) -> list[Lock]:
+    """The locks that the handle has because a session locked every handle of the store."""
+    return [
+        lock
+        for lock in store.locked
+        if handle.born <= lock.at
+        and not any(
+            free.session == lock.session and free.born == lock.born and free.at >= lock.at for free in handle.freed
+        )
+    ]
+
+
+def _released_since(store: Store, lock: Lock) -> bool:
+    return any(
+        release.session == lock.session and release.born == lock.born and release.at >= lock.at
+        for release in store.released
+    )
+
+
+def _living(view: View, locks: tuple[Lock, ...], without: str | None) -> tuple[Lock, ...]:
+    return tuple(lock for lock in locks if lock.session != without and alive(view, lock.session, lock.born))

@@ -1,0 +1,165 @@
+"""What is stored: immutable records, their keys, and their JSON form with a schema number.
+
+Keys are paths: ``sessions/<id>``, ``stores/<store>`` and ``stores/<store>/handles/<name>``. A record that cannot be
+read becomes a `Corrupt` in memory: it is reported, and never hides or blocks another.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+SCHEMA: Final = 1
+KEPT_KEYS: Final = 64
+KEPT_KEYS_SECONDS: Final = 600.0
+"""How long, and how many, answers are kept with their record for retries under the same idempotency key."""
+
+ENDED_SESSION_SECONDS: Final = 3600.0
+"""How long an ended session is answered 410 rather than 404."""
+
+
+class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The first answer to an idempotency key, kept with the record that it changed."""
+
+    session: str
+    key: str
+    fingerprint: str
+    revision: int
+    answer: dict[str, Any]
+
+
+class Lock(msgspec.Struct, frozen=True):
+    """A session's claim, valid while the session created at revision ``born`` lives; taken at revision ``at``."""
+
+    session: str
+    born: int
+    at: int
+
+
+class Session(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A client's lease. ``ended`` is the revision at which it ended, 0 while it lives."""
+
+    id: str
+    ttl: float
+    born: int
+    holder: str = ""
+    ended: int = 0
+    answered: tuple[Answered, ...] = ()
+    schema: int = SCHEMA
+
+
+class Store(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What concerns a store as a whole: its epoch, and the acts on all of its handles at once.
+
+    ``cleared``: handles born at or before this revision count as absent. ``locked``: sessions that locked every
+    handle there was at that revision. ``released``: sessions that released all that they held at that revision.
+    ``pushed``: the revision of the newest answer that had to make room for younger ones.
+    """
+
+    name: str
+    epoch: int = 0
+    epoch_session: str | None = None
+    epoch_born: int = 0
+    epoch_since: str | None = None
+    cleared: int = 0
+    locked: tuple[Lock, ...] = ()
+    released: tuple[Lock, ...] = ()
+    answered: tuple[Answered, ...] = ()
+    pushed: int = 0
+    schema: int = SCHEMA
+
+
+class Handle(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A named, versioned pointer to one blob.
+
+    ``removing``: its removal has begun. ``gone``: removed; the record stays for a while for the answers it keeps.
+    ``freed``: sessions whose lock through `Store.locked` was given back for this handle alone.
+    """
+
+    name: str
+    version: str
+    blob: str
+    size: int
+    sha256: str
+    created: str
+    updated: str
+    born: int
+    changed: int
+    labels: dict[str, str] = {}
+    locks: tuple[Lock, ...] = ()
+    freed: tuple[Lock, ...] = ()
+    epoch: int | None = None
+    removing: bool = False
+    gone: bool = False
+    answered: tuple[Answered, ...] = ()
+    pushed: int = 0
+    schema: int = SCHEMA
+
+
+class Corrupt(msgspec.Struct, frozen=True):
+    """A record that cannot be read."""
+
+    name: str
+    reason: str
+
+
+Record = Session | Store | Handle | Corrupt
+Stored = Session | Store | Handle
+
+_KINDS: Final[dict[str, type[Stored]]] = {"sessions": Session, "stores": Store, "handles": Handle}
+_DECODERS: Final[dict[type[Stored], msgspec.json.Decoder[Stored]]] = {
+    kind: msgspec.json.Decoder(kind, strict=True) for kind in _KINDS.values()
+}
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def session_key(session: str) -> str:
+    """The key of a session's record."""
+    return f"sessions/{session}"
+
+
+def store_key(store: str) -> str:
+    """The key of a store's own record."""
+    return f"stores/{store}"
+
+
+def handle_key(store: str, name: str) -> str:
+    """The key of a handle's record."""
+    return f"stores/{store}/handles/{name}"
+
+
+def store_of(key: str) -> str | None:
+    """The store that a key belongs to, None for a session's."""
+    parts = key.split("/", 2)
+    return parts[1] if parts[0] == "stores" and len(parts) > 1 else None
+
+
+def handle_of(key: str) -> tuple[str, str] | None:
+    """The store and the name that a handle's key consists of, None for another record's."""
+    parts = key.split("/")
+    return (parts[1], parts[3]) if len(parts) == 4 and parts[0] == "stores" and parts[2] == "handles" else None
+
+
+def encode(record: Stored) -> bytes:
+    """The stored form of a record."""
+    return _ENCODER.encode(record)
+
+
+def decode(key: str, value: bytes) -> Record:
+    """The record under ``key``, or a `Corrupt` that says what is wrong with it."""
+    parts = key.split("/")
+    name = parts[-1]
+    kind = _KINDS.get(parts[2] if len(parts) == 4 else parts[0] if len(parts) == 2 else "")
+    if kind is None:
+        return Corrupt(name, f"no kind of record has the key {key!r}")
+    try:
+        record = _DECODERS[kind].decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Corrupt(name, f"not a readable record: {error}")
+    if record.schema != SCHEMA:
+        return Corrupt(name, f"schema {record.schema} is not known here (this is schema {SCHEMA})")
+    stored_name = record.id if isinstance(record, Session) else record.name
+    if stored_name != name:
+        return Corrupt(name, f"the record is about {stored_name!r}")
+    return record

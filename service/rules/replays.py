@@ -1,0 +1,71 @@
+"""Idempotency: the first answers to the last changes, kept in the very records that they changed."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from milepost.wire import Code, Outcome
+from service.rules import guards
+from service.rules.decisions import Accepted, Answer, Decision, Moment, Refused
+from service.rules.records import KEPT_KEYS, Answered, Handle, Session, Store
+from service.rules.requests import Request
+from service.rules.state import View
+
+Keeper = TypeVar("Keeper", Handle, Store)
+
+_CONFLICTS = frozenset(
+    {Code.ALREADY_EXISTS, Code.NOT_EXIST, Code.VERSION_MISMATCH, Code.NOT_LOCKED, Code.FENCED, Code.HELD}
+)
+
+
+def first_answer(view: View, request: Request) -> Accepted | Refused | None:
+    """The answer that this key got before, or why the key must not be used for this request, or None if it is new."""
+    if request.key is None:
+        return None
+    kept = view.answered((request.store or "", request.session, request.key))
+    if kept is None:
+        return None
+    if kept.fingerprint != request.fingerprint():
+        return Refused(Code.IDEMPOTENCY_MISMATCH, f"the key {request.key!r} was used for another request")
+    answer = kept.answer
+    return Accepted(Answer(answer["body"], answer.get("version"), answer.get("created", False), replayed=True))
+
+
+def remember(keeper: Keeper, request: Request, moment: Moment, answer: Answer) -> Keeper:
+    """The record with this answer kept in it; what is too old or too much makes room."""
+    if request.key is None:
+        return keeper
+    kept: list[Answered] = [entry for entry in keeper.answered if entry.revision > moment.keys_horizon]
+    pushed = keeper.pushed
+    if len(kept) >= KEPT_KEYS:
+        pushed = moment.revision
+        del kept[: len(kept) - KEPT_KEYS + 1]
+    return replace(keeper, answered=(*kept, entry_for(request, moment, answer)), pushed=pushed)
+
+
+def remember_once(session: Session, request: Request, moment: Moment, answer: Answer) -> Session:
+    """The same for a session, which has two changes in its life: its creation and its end."""
+    if request.key is None:
+        return session
+    return replace(session, answered=(*session.answered[-1:], entry_for(request, moment, answer)))
+
+
+def entry_for(request: Request, moment: Moment, answer: Answer) -> Answered:
+    """What is kept of an answer."""
+    kept: dict[str, Any] = {"body": dict(answer.body)}
+    if answer.version is not None:
+        kept["version"] = answer.version
+    if answer.created:
+        kept["created"] = True
+    return Answered(request.session, request.key or "", request.fingerprint(), moment.revision, kept)
+
+
+def doubtful(decision: Decision, request: Request, pushed: int, moment: Moment) -> Decision:
+    """A conflict answered to a retry whose first answer may have been pushed out says that the outcome is unknown."""
+    if not isinstance(decision, Refused) or decision.code not in _CONFLICTS:
+        return decision
+    if guards.retry_may_run(request, pushed, moment) is None:
+        return decision
+    return Refused(decision.code, decision.detail, decision.extras, Outcome.UNKNOWN)

@@ -1,0 +1,182 @@
+"""What can be asked of the rules: one frozen record per operation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class BlobRef:
+    """Bytes that lie in the blob store already: key, size in bytes, lower-case hex SHA-256."""
+
+    key: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What every changing request carries.
+
+    ``key`` is the idempotency key; the journal gives an id of its own to a request without one (see `with_id`).
+    ``attempt`` counts the tries under that key from 1.
+    """
+
+    session: str
+    key: str | None = None
+    attempt: int = 1
+
+    @property
+    def store(self) -> str | None:
+        """The store it is about; None for a request about a session."""
+        return None
+
+    def fingerprint(self) -> str:
+        """What must be equal for two requests under one key to be the same request."""
+        return _fingerprint(type(self).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRequest(Request):
+    """A request about one store."""
+
+    store_name: str = ""
+
+    @property
+    def store(self) -> str | None:
+        return self.store_name
+
+
+@dataclass(frozen=True, slots=True)
+class HandleRequest(StoreRequest):
+    """A request about one handle."""
+
+    name: str = ""
+
+    def fingerprint(self) -> str:
+        return _fingerprint(type(self).__name__, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Add(HandleRequest):
+    """addAndLock."""
+
+    epoch: int | None = None
+    blob: BlobRef = BlobRef("", 0, "")
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def fingerprint(self) -> str:
+        return _fingerprint("Add", self.name, "", self.blob.size, self.blob.sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class Replace(HandleRequest):
+    """replace: compare-and-set on ``version``. No labels given (None) keeps the old ones."""
+
+    epoch: int | None = None
+    version: str = ""
+    blob: BlobRef = BlobRef("", 0, "")
+    labels: Mapping[str, str] | None = None
+
+    def fingerprint(self) -> str:
+        return _fingerprint("Replace", self.name, self.version, self.blob.size, self.blob.sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class Remove(HandleRequest):
+    """releaseAndTryRemove, optionally only at ``version``."""
+
+    epoch: int | None = None
+    version: str | None = None
+
+    def fingerprint(self) -> str:
+        return _fingerprint("Remove", self.name, self.version or "")
+
+
+@dataclass(frozen=True, slots=True)
+class LockHandle(HandleRequest):
+    """getAndLock."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseHandle(HandleRequest):
+    """release."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockAll(StoreRequest):
+    """getAllAndLock."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseAll(StoreRequest):
+    """releaseAll."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clear(StoreRequest):
+    """clearEntries."""
+
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign(StoreRequest):
+    """Ask for the epoch of a store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resign(StoreRequest):
+    """Give the epoch of a store back."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession(Request):
+    """Create a session, or renew the one that lives under this id."""
+
+    ttl: float = 0.0
+    holder: str = ""
+
+    def fingerprint(self) -> str:
+        return _fingerprint("OpenSession", self.ttl, self.holder)
+
+
+@dataclass(frozen=True, slots=True)
+class EndSession(Request):
+    """End a session at its own wish."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireSession(Request):
+    """The leader's own: end the session created at revision ``born``, whose deadline has passed."""
+
+    born: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FinishRemoval(HandleRequest):
+    """The leader's own: the blob of this ``version`` has been discarded, so the record may go."""
+
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scrub(StoreRequest):
+    """The leader's own: drop records of a store that only wait to be dropped (gone, cleared, long ended)."""
+
+    keys: tuple[str, ...] = ()
+
+
+INTERNAL = (ExpireSession, FinishRemoval, Scrub)
+"""Requests that the leader makes of itself: they need no session and are decided anew after a doubt."""
+
+
+def with_id(request: Request, identity: str) -> Request:
+    """The same request under a leader-made id, which no client can send: it begins with a blank."""
+    return replace(request, key=f" {identity}")
+
+
+def _fingerprint(*parts: object) -> str:
+    return hashlib.blake2b("\x00".join(map(str, parts)).encode(), digest_size=12).hexdigest()

@@ -1,0 +1,119 @@
+"""Acts on a store as a whole, each one record: lock all, release all, clear, and the scrubbing of what waits to be
+dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from service.rules import guards, locks, replays
+from service.rules.answers import handle_body
+from service.rules.decisions import Accepted, Answer, Decision, Moment
+from service.rules.handles import absent, present
+from service.rules.records import (
+    Corrupt,
+    Handle,
+    Session,
+    Store,
+    handle_key,
+    session_key,
+    store_key,
+    store_of,
+)
+from service.rules.requests import Clear, LockAll, ReleaseAll, Scrub, StoreRequest
+from service.rules.state import View
+
+
+def lock_all(view: View, store: Store, session: Session, request: LockAll, moment: Moment) -> Decision:
+    """getAllAndLock: every handle there is, sorted by name; what cannot be read is reported beside them."""
+    changed = replace(
+        store,
+        locked=locks.with_all_locked(view, store, session, moment.revision),
+        released=locks.living(view, store.released),
+    )
+    return _written(changed, request, moment, inventory(view, changed), keep_body=False)
+
+
+def release_all(view: View, store: Store, session: Session, request: ReleaseAll, moment: Moment) -> Decision:
+    """releaseAll: every lock of the session in this store."""
+    changed = replace(
+        store,
+        locked=tuple(lock for lock in locks.living(view, store.locked) if lock.session != session.id),
+        released=locks.with_all_released(view, store, session, moment.revision),
+    )
+    return _written(changed, request, moment, Answer())
+
+
+def clear(view: View, store: Store, request: Clear, moment: Moment) -> Decision:
+    """clearEntries: the pointers are gone whoever holds them; the blobs stay for the collector."""
+    count = sum(1 for record in _records(view, store) if isinstance(record, Corrupt) or not absent(store, record))
+    if not count:
+        return Accepted(Answer({"cleared": 0}))
+    if doubt := guards.retry_may_run(request, store.pushed, moment):
+        return doubt
+    damaged = {
+        handle_key(store.name, record.name): None for record in _records(view, store) if isinstance(record, Corrupt)
+    }
+    accepted = _written(replace(store, cleared=moment.revision), request, moment, Answer({"cleared": count}))
+    return Accepted(accepted.answer, {**damaged, **accepted.changes})
+
+
+def scrub(view: View, request: Scrub, moment: Moment) -> Decision:
+    """Drop the records that nothing depends on any more; each is judged anew."""
+    changes: dict[str, None] = {}
+    orphans: list[str] = []
+    for key in request.keys:
+        record = view.get(key)
+        if isinstance(record, Handle):
+            store = view.store(store_of(key) or "")
+            if isinstance(store, Store) and droppable(store, record, moment):
+                changes[key] = None
+                if not record.gone:
+                    orphans.append(record.blob)
+        elif isinstance(record, Session) and 0 < record.ended <= moment.sessions_horizon:
+            changes[session_key(record.id)] = None
+    return Accepted(Answer(), changes, orphans=tuple(orphans))
+
+
+def droppable(store: Store, handle: Handle, moment: Moment) -> bool:
+    """Whether the record of an absent handle keeps no answer that may still be asked for."""
+    ended = handle.changed if handle.gone else store.cleared
+    return absent(store, handle) and ended <= moment.keys_horizon
+
+
+def listed(view: View, store: Store, handle: Handle | Corrupt) -> dict[str, Any] | None:
+    """How a listing tells of a record; None for what is absent."""
+    if isinstance(handle, Corrupt) or absent(store, handle):
+        return None
+    return handle_body(view, store, handle)
+
+
+def inventory(view: View, store: Store, *, replayed: bool = False) -> Answer:
+    """Every handle that can be read, and every record that cannot. Too large to be kept: a replay tells what is
+    there then.
+    """
+    found: list[dict[str, Any]] = []
+    corrupt: list[dict[str, str]] = []
+    for record in _records(view, store):
+        if isinstance(record, Corrupt):
+            corrupt.append({"name": record.name, "reason": record.reason})
+        elif present(store, record):
+            found.append(handle_body(view, store, record))
+    return Answer({"handles": found, "corrupt": corrupt}, replayed=replayed)
+
+
+def _records(view: View, store: Store) -> Iterator[Handle | Corrupt]:
+    for name in view.names(store.name):
+        record = view.handle(store.name, name)
+        if record is not None:
+            yield record
+
+
+def _written(
+    store: Store, request: StoreRequest, moment: Moment, answer: Answer, *, keep_body: bool = True
+) -> Accepted:
+    kept = replays.remember(store, request, moment, answer if keep_body else Answer())
+    return Accepted(answer, {store_key(store.name): kept})
