@@ -34,6 +34,12 @@
     ├── ConnectionFailed              no replica could be reached; nothing was sent that could have been applied
     ├── DeadlineExceeded              the caller's deadline passed and it is certain that nothing was applied
     ├── StateTruncated                the connection was cut inside a state, or its bytes do not match the digest
+    ├── SparkDriverError              `milepost.spark` refuses to go on; ``str()`` says why and what to do
+    │   ├── UnsafeQuery               a query, session or option with which exactly-once cannot be held
+    │   ├── WrongCheckpoint           the query does not run in the directory that was restored for it
+    │   ├── NoSafeCheckpoint          no stored checkpoint is intact and new enough to go on from
+    │   ├── InputMissing              input files of the batch to replay were deleted
+    │   └── RecordUnreadable          a job record or output manifest is damaged or of a newer schema
     └── Closed                        the client, session or store was closed before the call
 
 A write whose connection broke after it was sent ends as `OutcomeUnknown`, never as `ConnectionFailed`.
@@ -65,6 +71,30 @@ class StateTruncated(MilepostError):
 
 class Closed(MilepostError):
     """The client, session or store was closed before this call."""
+
+
+class SparkDriverError(MilepostError):
+    """`milepost.spark` refuses to go on, because rows could be lost or published twice."""
+
+
+class UnsafeQuery(SparkDriverError):
+    """A query, session or option with which exactly-once cannot be held; refused before anything is published."""
+
+
+class WrongCheckpoint(SparkDriverError):
+    """The query does not run in the directory that was restored for this epoch."""
+
+
+class NoSafeCheckpoint(SparkDriverError):
+    """No stored checkpoint is both intact and new enough to go on from without repeating published batches."""
+
+
+class InputMissing(SparkDriverError):
+    """Input files of the batch that has to be replayed were deleted; its replay would differ from the first run."""
+
+
+class RecordUnreadable(SparkDriverError):
+    """A job record or output manifest is damaged, or of a schema that this version does not know."""
 
 
 class Problem(MilepostError):
