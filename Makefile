@@ -1,0 +1,108 @@
+# Bare `make` explains the targets. Everything a target needs is fetched by it; see docs/developing.md.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+python := .venv/bin/python
+ready := .venv/ready
+pytest := $(python) -m pytest -p tests.support.strict_skips
+# What carries types: each of these that has Python files in it.
+typed := $(foreach path,service backends client/milepost tests demo benchmarks,\
+	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))
+# Spark and ZooKeeper run on Java; a line that needs it begins with this.
+with_java = JAVA_HOME=$$(tools/java-home) && export JAVA_HOME &&
+
+.PHONY: help
+help: ## Say what the targets do
+	@awk -F ':.*## ' '/^##/ { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
+
+## Use it
+
+.PHONY: setup
+setup: $(ready) ## Make the environment .venv from the lock, and get what it takes for that
+
+.PHONY: demo
+demo: $(ready) ## Run the demonstration from nothing: service, Spark driver, crash, recovery
+	@$(with_java) $(python) -m demo $(ARGS)
+
+.PHONY: serve
+serve: $(ready) ## Run one server, embedded, on 127.0.0.1:7070 (more: make serve ARGS="--listen ...")
+	@.venv/bin/milepost-server $(ARGS)
+
+## Check it
+
+.PHONY: test
+test: lint types floors unit test-sdk ## Everything that must hold before a change goes in (this is what CI runs)
+	@echo "Passed. Not part of it, being long: make simulate, test-spark-full, test-kill, test-slow."
+
+.PHONY: lint
+lint: $(ready) ## Style and likely mistakes
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+
+.PHONY: types
+types: $(ready) ## Types, and the SDK's once more as its oldest Python sees them
+	@$(python) -m mypy $(typed)
+	@$(python) -m mypy --python-version 3.10 client/milepost
+
+.PHONY: floors
+floors: $(ready) ## Imports only go down the floors of the house
+	@.venv/bin/lint-imports --no-logo
+
+.PHONY: unit
+unit: $(ready) ## The fast tests, but for the SDK's (a part: make unit ARGS=tests/service)
+	@$(with_java) $(pytest) -m "not slow" --ignore tests/client $(ARGS)
+
+.PHONY: test-sdk
+test-sdk: $(ready) ## The SDK's tests on every Python 3.10 to 3.13 that is installed
+	@tools/test-sdk -m "not slow" $(ARGS)
+
+.PHONY: test-slow
+test-slow: $(ready) ## The slow tests at their usual size
+	@$(with_java) $(pytest) -m slow $(ARGS)
+
+.PHONY: test-spark-full
+test-spark-full: $(ready) ## Interrupt real Spark drivers 40 times over
+	@$(with_java) MILEPOST_SPARK_ROUNDS=40 $(pytest) --timeout 7200 tests/spark $(ARGS)
+
+.PHONY: test-kill
+test-kill: $(ready) ## Kill the server at 200 random points
+	@$(with_java) MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -k kill tests/cluster $(ARGS)
+
+.PHONY: simulate
+simulate: $(ready) ## A million requests through the simulator, under faults and virtual time
+	@$(python) -m tests.simulation --requests 1000000 $(ARGS)
+
+## Change it
+
+.PHONY: format
+format: $(ready) ## Bring the sources into their form
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+.PHONY: lock
+lock: ## Write both locks anew after a change of dependencies (upgrade: make lock ARGS=--upgrade)
+	@tools/uv lock $(ARGS)
+	@tools/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --extra cli \
+		--group client/pyproject.toml:test client/pyproject.toml \
+		--custom-compile-command "make lock" --output-file client/requirements-test.txt $(ARGS)
+
+.PHONY: build
+build: ## Build both distributions into dist/
+	@tools/uv build --quiet --all-packages --out-dir dist
+
+.PHONY: clean
+clean: ## Remove what builds and runs left behind
+	@rm -rf dist demo-output milepost-data .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	@find . -name __pycache__ -type d -not -path './.venv/*' -not -path './.cache/*' -prune -exec rm -rf {} +
+
+.PHONY: distclean
+distclean: clean ## Remove the environment and everything fetched as well
+	@rm -rf .venv .cache
+
+# Quick when nothing changed: the environment is made again only after a change of the lock or of a pyproject.
+$(ready): uv.lock pyproject.toml client/pyproject.toml
+	@echo "setup: making .venv from the lock"
+	@tools/setup
