@@ -9,6 +9,7 @@ from backends.contract.blobs import BlobInfo, BlobStore
 from backends.contract.elections import Election, Leadership
 from backends.contract.errors import (
     BackendError,
+    BlobExists,
     BlobMissing,
     BlobTruncated,
     JournalDamaged,
@@ -16,7 +17,9 @@ from backends.contract.errors import (
     StorageFull,
     StorageUnavailable,
     TakeOverLost,
+    UnsafeKey,
 )
+from backends.contract.keys import check_key, check_prefix
 from backends.contract.pointers import (
     Change,
     Commit,
@@ -31,6 +34,7 @@ from backends.contract.pointers import (
 
 __all__ = [
     "BackendError",
+    "BlobExists",
     "BlobInfo",
     "BlobMissing",
     "BlobStore",
@@ -51,4 +55,7 @@ __all__ = [
     "StorageUnavailable",
     "TakeOverLost",
     "Unknown",
+    "UnsafeKey",
+    "check_key",
+    "check_prefix",
 ]

@@ -1,7 +1,7 @@
 """Blob stores: immutable bytes under fresh keys.
 
-A blob is written once, whole or not at all, and never overwritten. Keys are paths of safe segments and carry the term
-of the leadership that wrote them.
+A blob is written once, whole or not at all, and never overwritten. Keys are paths of safe segments (`check_key`) and
+carry the term of the leadership that wrote them. Every call refuses any other key with `UnsafeKey`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ class BlobStore(Protocol):
     """Immutable bytes."""
 
     async def open(self) -> None:
-        """Connect or open, and check that reading and writing is possible. Idempotent. Raises `Misconfigured`."""
+        """Connect or open, and check that reading and writing is possible. Idempotent.
+
+        Raises `Misconfigured`, `StorageUnavailable`. A full store opens: it can be read, and room can be made.
+        """
 
     async def close(self) -> None:
         """Let go of every resource. Idempotent."""
@@ -33,7 +36,9 @@ class BlobStore(Protocol):
         """Write ``stream`` under a fresh ``key`` durably and return its size in bytes.
 
         If the stream raises, or the task is cancelled, nothing is left visible under ``key`` and the exception passes
-        through unchanged. Never buffers the whole stream. Raises `StorageFull`, `StorageUnavailable`.
+        through unchanged. Never buffers the whole stream.
+
+        Raises `BlobExists` (what is there stays), `StorageFull`, `StorageUnavailable`.
         """
 
     def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
@@ -50,4 +55,7 @@ class BlobStore(Protocol):
         """Discard the blob; a blob that is already gone is fine. Raises `StorageUnavailable`."""
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
-        """Blobs whose key begins with ``prefix`` and that were completed at least ``older_than`` seconds ago."""
+        """Blobs whose key begins with ``prefix`` and that were completed at least ``older_than`` seconds ago.
+
+        In any order. A blob that is put or deleted meanwhile may be listed or not. Raises `StorageUnavailable`.
+        """

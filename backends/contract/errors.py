@@ -8,6 +8,8 @@
     ├── StorageFull            no room for the bytes
     ├── TakeOverLost           another process took the journal over; this one does not lead
     ├── JournalDamaged         the head itself cannot be read
+    ├── UnsafeKey              not a path of safe segments; a bug of the caller, or a damaged record
+    ├── BlobExists             there is a blob under this key already, and it stays as it is
     ├── BlobMissing            no blob under this key
     └── BlobTruncated          the blob ended before its announced size
 
@@ -38,6 +40,14 @@ class TakeOverLost(BackendError):
 
 class JournalDamaged(BackendError):
     """The head of a journal cannot be read, so nothing under it can be trusted."""
+
+
+class UnsafeKey(BackendError):
+    """A key that is not a path of safe segments, so it might name something outside of the store."""
+
+
+class BlobExists(BackendError):
+    """A blob was to be written under a key that is taken; blobs are never overwritten."""
 
 
 class BlobMissing(BackendError):

@@ -1,0 +1,139 @@
+"""The directory tree that holds the blobs: made, checked, listed and cleaned. Nothing here awaits."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+import uuid
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from backends.blobs.local_files import Draft, Source, border, is_absent
+from backends.contract import BlobInfo, BlobMissing, Misconfigured, StorageFull, check_key, check_prefix
+from backends.local_filesystem import make_durable_directory, sync_directory
+
+DRAFTS = ".tmp"
+
+# A put writes to its file with every megabyte, so one that was not touched for so long has no living writer. Should it
+# have one after all, that put fails and leaves nothing behind.
+ABANDONED_AFTER_SECONDS = 3600.0
+
+
+class BlobTree:
+    """Blobs under ``root``, a key being the path of its file; names with a leading dot are the tree's own."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+        self._drafts = self._root / DRAFTS
+        self._durable: set[Path] = set()
+        self._making = threading.Lock()
+
+    def prepare(self) -> None:
+        """Make the tree, prove that it can be worked in, remove abandoned drafts. Raises `Misconfigured` above all."""
+        doing = f"work in {self._root}"
+        with border(doing, set_up=True):
+            make_durable_directory(self._drafts)
+            self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
+        with suppress(StorageFull), border(doing, set_up=True):
+            self._try_out()
+
+    def draft(self, key: str) -> Draft:
+        """A blob to be written under ``key``."""
+        return Draft(self._drafts / uuid.uuid4().hex, self._path(key), self._make_directory)
+
+    def source(self, key: str, start: int, end: int | None) -> Source:
+        """A range of the blob under ``key``, to be opened."""
+        return Source(self._path(key), start, end)
+
+    def size(self, key: str) -> int:
+        """Size in bytes. Raises `BlobMissing`."""
+        path = self._path(key)
+        with border("look at a blob"):
+            try:
+                status = path.stat()
+            except OSError as error:
+                if is_absent(error):
+                    raise BlobMissing(f"there is no blob at {path}") from error
+                raise
+        if not stat.S_ISREG(status.st_mode):
+            raise BlobMissing(f"there is no blob at {path}")
+        return status.st_size
+
+    def delete(self, key: str) -> None:
+        """Remove the file. Its directory stays: another blob may be on its way into it."""
+        with border("delete a blob"):
+            try:
+                self._path(key).unlink()
+            except IsADirectoryError:
+                return  # the key of no blob, but the beginning of others
+            except OSError as error:
+                if not is_absent(error):
+                    raise
+
+    def find(self, prefix: str, older_than: float) -> Generator[BlobInfo, None, None]:
+        """Walk below ``prefix``, holding one open directory a level; what vanishes on the way is left out."""
+        below = check_prefix(prefix).rpartition("/")[0]
+        with border("list the blobs"):
+            for path, status in _files(self._root / below):
+                key = path.relative_to(self._root).as_posix()
+                age = max(0.0, time.time() - status.st_mtime)
+                if key.startswith(prefix) and age >= older_than:
+                    yield BlobInfo(key, status.st_size, age)
+
+    def _path(self, key: str) -> Path:
+        return self._root / check_key(key)
+
+    def _make_directory(self, directory: Path) -> None:
+        """Make ``directory`` with its parents, all durably named; once a process, also if it is there already.
+
+        For it may have been made by a process that died before it synced the name.
+        """
+        with self._making:
+            if directory in self._durable and directory.is_dir():
+                return
+            inner = directory.relative_to(self._root).parts
+            for depth in range(1, len(inner) + 1):
+                level = self._root.joinpath(*inner[:depth])
+                level.mkdir(exist_ok=True)
+                sync_directory(level.parent)
+            self._durable.add(directory)
+
+    def _try_out(self) -> None:
+        """Write, link, read and remove a small file, as a put, a get and a delete will."""
+        first = self._drafts / uuid.uuid4().hex
+        second = first.with_suffix(".linked")
+        try:
+            first.write_bytes(b"milepost")
+            os.link(first, second)
+            if second.read_bytes() != b"milepost":
+                raise Misconfigured(f"{self._root} does not give back what was written to it")
+        finally:
+            first.unlink(missing_ok=True)
+            second.unlink(missing_ok=True)
+
+    def _remove_abandoned(self, before: float) -> None:
+        for path, status in _files(self._drafts):
+            if status.st_mtime < before:
+                path.unlink(missing_ok=True)
+
+
+def _files(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The regular files below ``directory``, without the tree's own and without following links."""
+    try:
+        entries = os.scandir(directory)
+    except OSError as error:
+        if is_absent(error):
+            return
+        raise
+    with entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(Path(entry.path))
+            elif entry.is_file(follow_symlinks=False):
+                with suppress(FileNotFoundError):
+                    yield Path(entry.path), entry.stat(follow_symlinks=False)
