@@ -1,0 +1,115 @@
+"""Milepost's SDK: which checkpoint is the latest, and who may write the next.
+
+With a service on ``http://127.0.0.1:7070`` this works when pasted::
+
+    import milepost
+
+    with milepost.Client("http://127.0.0.1:7070") as client, client.session(holder="quick-start") as session:
+        store = session.store("quick-start")
+        store.campaign()
+        handle = store.add_and_lock("latest", b"batch 7", labels={"batch": "7"})
+        handle = store.replace("latest", handle.version, b"batch 8")
+        print(store.read("latest"), handle.version, store.epoch)
+        store.release_and_try_remove("latest")
+        store.resign()
+
+`milepost.aio` is the same for coroutines, `milepost.checkpoints` keeps the last few checkpoints of a job,
+`milepost.errors` draws what may be raised.
+"""
+
+from milepost import codecs
+from milepost.client import Client
+from milepost.errors import (
+    AccessDenied,
+    AlreadyExists,
+    BadRequest,
+    BlobMissing,
+    Closed,
+    ConnectionFailed,
+    Corrupt,
+    Damaged,
+    DeadlineExceeded,
+    DigestMismatch,
+    DiscardFailed,
+    EpochHeld,
+    Fenced,
+    IdempotencyMismatch,
+    InvalidName,
+    InvalidRequest,
+    MilepostError,
+    NotExist,
+    NotLocked,
+    NotSupported,
+    OutcomeUnknown,
+    Problem,
+    ServerFault,
+    SessionExpired,
+    SessionLost,
+    SessionUnknown,
+    StateTruncated,
+    StorageFull,
+    TooLarge,
+    Unavailable,
+    VersionMismatch,
+)
+from milepost.session import Session
+from milepost.store import StateHandleStore
+from milepost.types import (
+    CorruptHandle,
+    Epoch,
+    Handle,
+    LockedHandles,
+    Removal,
+    SessionInfo,
+    Status,
+    StoreSummary,
+)
+from milepost.wire import Code, Outcome
+
+__all__ = [
+    "Client",
+    "Session",
+    "StateHandleStore",
+    "codecs",
+    "AccessDenied",
+    "AlreadyExists",
+    "BadRequest",
+    "BlobMissing",
+    "Closed",
+    "ConnectionFailed",
+    "Corrupt",
+    "Damaged",
+    "DeadlineExceeded",
+    "DigestMismatch",
+    "DiscardFailed",
+    "EpochHeld",
+    "Fenced",
+    "IdempotencyMismatch",
+    "InvalidName",
+    "InvalidRequest",
+    "MilepostError",
+    "NotExist",
+    "NotLocked",
+    "NotSupported",
+    "OutcomeUnknown",
+    "Problem",
+    "ServerFault",
+    "SessionExpired",
+    "SessionLost",
+    "SessionUnknown",
+    "StateTruncated",
+    "StorageFull",
+    "TooLarge",
+    "Unavailable",
+    "VersionMismatch",
+    "CorruptHandle",
+    "Epoch",
+    "Handle",
+    "LockedHandles",
+    "Removal",
+    "SessionInfo",
+    "Status",
+    "StoreSummary",
+    "Code",
+    "Outcome",
+]

@@ -3,7 +3,7 @@
 ::
 
     MilepostError
-    ├── Problem                       the service answered with a problem (``code``, ``status``, ``retryable``, ``outcome``)
+    ├── Problem                       the service answered with a problem (``code``, ``retryable``, ``outcome``)
     │   ├── BadRequest                this request can never succeed as it stands
     │   │   ├── InvalidName
     │   │   ├── InvalidRequest        also: session or If-Match missing, wrong media type, unknown path, bad range

@@ -1,0 +1,7 @@
+"""The asynchronous client, on asyncio or trio: the same calls as `milepost.Client`, awaited."""
+
+from milepost.aio.client import AsyncClient
+from milepost.aio.session import AsyncSession
+from milepost.aio.store import AsyncStateHandleStore
+
+__all__ = ["AsyncClient", "AsyncSession", "AsyncStateHandleStore"]

@@ -1,0 +1,71 @@
+"""The asynchronous client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from types import TracebackType
+
+from milepost.aio.session import AsyncSession, OnLost
+from milepost.aio.store import AsyncStateHandleStore
+from milepost.core import service
+from milepost.core.acting import Acting
+from milepost.core.calls import Caller
+from milepost.core.replicas import Replicas
+from milepost.core.store import StoreOperations
+from milepost.drivers.asynchronous import AsyncDriver
+from milepost.drivers.connections import Connections, Verify
+from milepost.types import SessionInfo, Status, StoreSummary
+
+
+class AsyncClient:
+    """A client of one Milepost service, as `milepost.Client` is; the tasks of one event loop may share it."""
+
+    def __init__(
+        self,
+        addresses: str | Sequence[str],
+        *,
+        token: str | Callable[[], str] | None = None,
+        timeout: float = 30.0,
+        verify: Verify = True,
+    ) -> None:
+        """The arguments of `milepost.Client`."""
+        self._caller = Caller(Replicas(addresses), timeout=timeout, token=token)
+        self._driver = AsyncDriver(Connections(verify))
+
+    def session(
+        self,
+        holder: str,
+        ttl: float = 15.0,
+        session_id: str | None = None,
+        on_lost: OnLost | None = None,
+    ) -> AsyncSession:
+        """A session, begun by ``async with``; arguments and errors as of `milepost.Client.session`."""
+        return AsyncSession(self._driver, self._caller, holder, ttl, session_id, on_lost)
+
+    def store(self, name: str) -> AsyncStateHandleStore:
+        """A store to read from; changing it needs a session. Raises `InvalidName`."""
+        return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(None)))
+
+    def stores(self) -> AsyncIterator[StoreSummary]:
+        """Every store, by name; fetched page by page."""
+        return self._driver.stream(service.stores(self._caller))
+
+    async def session_info(self, session_id: str) -> SessionInfo:
+        """Any session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
+        return await self._driver.run(service.session_info(self._caller, session_id))
+
+    async def status(self) -> Status:
+        """What a replica says of itself and of the leader."""
+        return await self._driver.run(service.status(self._caller))
+
+    async def close(self) -> None:
+        """Close the connections. Later calls raise `Closed`."""
+        await self._driver.close()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

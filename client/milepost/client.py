@@ -1,0 +1,89 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+
+from milepost.core import service
+from milepost.core.acting import Acting
+from milepost.core.calls import Caller
+from milepost.core.replicas import Replicas
+from milepost.core.store import StoreOperations
+from milepost.drivers.blocking import BlockingDriver
+from milepost.drivers.connections import Connections, Verify
+from milepost.session import OnLost, Session
+from milepost.store import StateHandleStore
+from milepost.types import SessionInfo, Status, StoreSummary
+
+
+class Client:
+    """A client of one Milepost service; threads may share it.
+
+    It finds the leader among ``addresses`` and remembers it. Each call is one request under one idempotency key, tried
+    again while that is safe and ``timeout`` (seconds) lasts.
+    """
+
+    def __init__(
+        self,
+        addresses: str | Sequence[str],
+        *,
+        token: str | Callable[[], str] | None = None,
+        timeout: float = 30.0,
+        verify: Verify = True,
+    ) -> None:
+        """``token`` is a bearer token, or is called for one at each attempt. ``verify`` as in `Connections`.
+
+        Raises ValueError for an address that is no http or https URL.
+        """
+        self._caller = Caller(Replicas(addresses), timeout=timeout, token=token)
+        self._driver = BlockingDriver(Connections(verify))
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+    def session(
+        self,
+        holder: str,
+        ttl: float = 15.0,
+        session_id: str | None = None,
+        on_lost: OnLost | None = None,
+    ) -> Session:
+        """Begin a session of ``ttl`` seconds (1 to 3600) that keeps itself alive, or take on a living one of this id.
+
+        ``holder`` is what others are told about who holds an epoch. ``on_lost(session, reason)`` is called once, from
+        the keeper's thread, when the session is lost. Raises `SessionExpired` for an id whose session has ended.
+        """
+        lease = self._driver.run(service.begin_session(self._caller, holder, ttl, session_id))
+        session = Session(self._driver, self._caller, lease, holder, on_lost)
+        self._sessions.add(session)
+        return session
+
+    def store(self, name: str) -> StateHandleStore:
+        """A store to read from; changing it needs a session (`Session.store`). Raises `InvalidName`."""
+        return StateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(None)))
+
+    def stores(self) -> Iterator[StoreSummary]:
+        """Every store, by name; fetched page by page."""
+        return self._driver.stream(service.stores(self._caller))
+
+    def session_info(self, session_id: str) -> SessionInfo:
+        """Any session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
+        return self._driver.run(service.session_info(self._caller, session_id))
+
+    def status(self) -> Status:
+        """What a replica says of itself and of the leader."""
+        return self._driver.run(service.status(self._caller))
+
+    def close(self) -> None:
+        """End the client's sessions and close its connections. Later calls raise `Closed`."""
+        for session in list(self._sessions):
+            session.close()
+        self._driver.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

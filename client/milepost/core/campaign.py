@@ -1,0 +1,34 @@
+"""Campaigning for the epoch of a store, for as long as the caller wants to wait."""
+
+from __future__ import annotations
+
+import math
+
+from milepost.core.effects import Operation, Sleep
+from milepost.core.store import StoreOperations
+from milepost.errors import ConnectionFailed, DeadlineExceeded, EpochHeld, OutcomeUnknown, Unavailable
+from milepost.types import Epoch
+
+POLL_SECONDS = 20.0  # below the service's limit: a leader that vanished is noticed sooner
+BETWEEN_SECONDS = 0.2
+
+
+def campaign(store: StoreOperations, wait: float | None) -> Operation[Epoch]:
+    """Wait up to ``wait`` seconds (None: for ever) for the epoch, and let ``store`` act under it.
+
+    The holder is granted the same epoch again, so a poll whose outcome is unknown is repeated. An outage is waited
+    out like a holder. Raises `EpochHeld`, or what the last poll met; `SessionLost` at once.
+    """
+    clock = store.caller.clock
+    deadline = math.inf if wait is None else clock() + wait
+    while True:
+        poll = max(0.0, min(POLL_SECONDS, deadline - clock()))
+        try:
+            epoch = yield from store.poll_epoch(poll)
+        except (EpochHeld, Unavailable, ConnectionFailed, DeadlineExceeded, OutcomeUnknown):
+            if clock() + BETWEEN_SECONDS >= deadline:
+                raise
+            yield Sleep(BETWEEN_SECONDS)
+        else:
+            store.epoch = epoch.epoch
+            return epoch

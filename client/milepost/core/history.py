@@ -1,0 +1,74 @@
+"""What is known of the outcome of a call over all of its attempts."""
+
+from __future__ import annotations
+
+from milepost.core.body import SourceFailed
+from milepost.core.judgement import Again
+from milepost.errors import DeadlineExceeded, MilepostError, OutcomeUnknown, Problem
+from milepost.wire import Code, Outcome
+
+# Refusals that the service decides knowing what became of the key. One that is not sure of it says outcome unknown,
+# so "not applied" of these holds for the attempts before, too. Of other refusals (session ended, credentials
+# expired) it holds only for the attempt that got them.
+SETTLING = frozenset(
+    {
+        Code.ALREADY_EXISTS,
+        Code.NOT_EXIST,
+        Code.VERSION_MISMATCH,
+        Code.NOT_LOCKED,
+        Code.FENCED,
+        Code.HELD,
+        Code.UPLOAD_UNKNOWN,
+    }
+)
+
+
+class History:
+    """The attempts of one call, as far as they matter for how it ends."""
+
+    def __init__(self, changes: bool) -> None:
+        self._changes = changes
+        self._last: MilepostError | None = None
+        self._applied: Problem | None = None
+        self.in_doubt = False
+        self.arrived = 0
+
+    def note(self, verdict: Again) -> None:
+        """Remember an attempt that settled nothing."""
+        self._last = verdict.error
+        self.in_doubt = self.in_doubt or verdict.doubt
+        self.arrived += verdict.arrived
+        if isinstance(verdict.error, Problem) and verdict.error.outcome is Outcome.APPLIED:
+            self._applied = verdict.error
+
+    def refusal(self, problem: Problem) -> MilepostError:
+        """The error for a definitive refusal: `OutcomeUnknown` where it leaves open what became of the write."""
+        if self._applied is not None:
+            return self._applied
+        unsettled = self.in_doubt and problem.code not in SETTLING
+        if self._changes and (unsettled or problem.outcome is Outcome.UNKNOWN):
+            return _unknown(f"refused with {problem}", problem)
+        return problem
+
+    def source_failed(self, failure: SourceFailed) -> BaseException:
+        """The error for a state that could not be read: the caller's own, unless an earlier attempt is in doubt."""
+        if self.in_doubt:
+            return _unknown(f"the state could not be sent again; last: {self._last}", self._last)
+        return failure.__cause__ or failure
+
+    def exhausted(self, why: str) -> MilepostError:
+        """The error for a call that is given up."""
+        if self._applied is not None:
+            return self._applied
+        if self.in_doubt:
+            return _unknown(f"{why}; last: {self._last}", self._last)
+        if isinstance(self._last, DeadlineExceeded) or self._last is None:
+            return DeadlineExceeded(f"{why}; last: {self._last or 'nothing was sent'}")
+        return self._last
+
+
+def _unknown(detail: str, cause: MilepostError | None) -> OutcomeUnknown:
+    extras = cause.extras if isinstance(cause, Problem) else None
+    error = OutcomeUnknown(Code.OUTCOME_UNKNOWN, detail, retryable=False, outcome=Outcome.UNKNOWN, extras=extras)
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,85 @@
+"""A session's lease, counted on our own clock, and how it is kept."""
+
+from __future__ import annotations
+
+import logging
+
+from milepost.core import answers
+from milepost.core.calls import Caller, Reply
+from milepost.core.clock import Clock
+from milepost.core.effects import Operation, Sleep
+from milepost.core.request import Request, path
+from milepost.errors import MilepostError, SessionExpired, SessionLost
+from milepost.wire import Code
+
+log = logging.getLogger("milepost")
+
+
+class Lease:
+    """How long a session surely lives. Once lost it stays lost: whoever was told so may have acted on it.
+
+    Read by any thread, renewed by the keeper alone.
+    """
+
+    def __init__(self, session: str, ttl: float, since: float, clock: Clock) -> None:
+        self.session = session
+        self.ttl = ttl
+        self._clock = clock
+        self._expires = since + ttl
+        self._reason: str | None = None
+
+    @property
+    def expires_in(self) -> float:
+        """Seconds for which the lease is certain; 0 once it is lost."""
+        return 0.0 if self.lost else max(0.0, self._expires - self._clock())
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lease may have run out, or the service said that it has."""
+        if self._reason is None and self._clock() >= self._expires:
+            self._reason = f"not renewed within {self.ttl:g} s"
+        return self._reason is not None
+
+    @property
+    def reason(self) -> str:
+        """Why the lease is lost; empty while it is not."""
+        return (self._reason or "") if self.lost else ""
+
+    def renewed(self, since: float, ttl: float) -> None:
+        """The service renewed the lease, in answer to a request that began at ``since``."""
+        if not self.lost:
+            self._expires = max(self._expires, since + ttl)
+
+    def end(self, reason: str) -> None:
+        """The session is over. The first reason stays."""
+        if self._reason is None:
+            self._reason = reason
+
+    def raise_if_lost(self) -> None:
+        """Raises `SessionExpired` once the lease is lost."""
+        if self.lost:
+            raise SessionExpired(Code.SESSION_EXPIRED, f"session {self.session}: {self.reason}")
+
+
+def keep(caller: Caller, lease: Lease) -> Operation[str]:
+    """Renew ``lease`` each third of its time until it is lost; returns why it was."""
+    while not lease.lost:
+        yield Sleep(min(lease.ttl / 3, lease.expires_in))
+        if lease.lost:
+            break
+        try:
+            reply = yield from _renew(caller, lease)
+            lease.renewed(reply.began, answers.read(reply.answer, answers.session, changed=True).ttl)
+        except SessionLost as error:
+            lease.end(str(error))
+        except MilepostError as error:
+            # Whatever it is (an outage, a token that is being exchanged), the lease decides when to give up.
+            log.warning("session %s could not be renewed, %.1f s left: %s", lease.session, lease.expires_in, error)
+            yield Sleep(min(1.0, lease.ttl / 10))
+    return lease.reason
+
+
+def _renew(caller: Caller, lease: Lease) -> Operation[Reply]:
+    # Short patience: a leader that hangs must not use up the lease that another replica could renew.
+    request = Request("POST", path("sessions", lease.session, "keepalive"))
+    return (yield from caller.call(request, timeout=lease.expires_in, patience=max(0.25, lease.ttl / 6)))

@@ -1,0 +1,64 @@
+"""Operations on the service itself: status, stores, sessions."""
+
+from __future__ import annotations
+
+from milepost.core import answers
+from milepost.core.calls import Caller
+from milepost.core.effects import Emit, Operation
+from milepost.core.lease import Lease
+from milepost.core.request import JSON_MEDIA_TYPE, Request, checked_name, json_body, path
+from milepost.errors import InvalidRequest, SessionLost
+from milepost.types import SessionInfo, Status
+from milepost.wire import MAX_PAGE, MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code
+
+FAREWELL_SECONDS = 2.0
+
+
+def status(caller: Caller) -> Operation[Status]:
+    """What one replica says of itself and of the leader."""
+    reply = yield from caller.call(Request("GET", path("status"), local=True))
+    return answers.read(reply.answer, answers.status, changed=False)
+
+
+def stores(caller: Caller) -> Operation[None]:
+    """Emits a `StoreSummary` for each store, page after page."""
+    token: str | None = None
+    while True:
+        reply = yield from caller.call(Request("GET", path("stores", limit=MAX_PAGE, token=token)))
+        found, token = answers.read(reply.answer, answers.stores, changed=False)
+        for summary in found:
+            yield Emit(summary)
+        if token is None:
+            return
+
+
+def session_info(caller: Caller, session: str) -> Operation[SessionInfo]:
+    """A session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
+    reply = yield from caller.call(Request("GET", path("sessions", checked_name(session, "session"))))
+    return answers.read(reply.answer, answers.session, changed=False)
+
+
+def begin_session(caller: Caller, holder: str, ttl: float, session: str | None) -> Operation[Lease]:
+    """Begin a session, or renew a living one of this id.
+
+    The id is made here if it is not given, so that an attempt repeated finds the session of the first.
+    """
+    if not MIN_TTL_SECONDS <= ttl <= MAX_TTL_SECONDS:
+        raise InvalidRequest(
+            Code.INVALID_REQUEST, f"ttl {ttl:g} s is not within {MIN_TTL_SECONDS} and {MAX_TTL_SECONDS}"
+        )
+    id_ = checked_name(session, "session") if session is not None else caller.new_id()
+    body = json_body({"ttl": ttl, "holder": holder, "session": id_})
+    request = Request("POST", path("sessions"), {"Content-Type": JSON_MEDIA_TYPE}, body)
+    reply = yield from caller.call(request)
+    found = answers.read(reply.answer, answers.session, changed=True)
+    return Lease(found.session, found.ttl, reply.began, caller.clock)
+
+
+def end_session(caller: Caller, lease: Lease, timeout: float = FAREWELL_SECONDS) -> Operation[None]:
+    """End a session within ``timeout`` seconds; one that has ended already is fine."""
+    lease.end("it was closed")
+    try:
+        yield from caller.call(Request("DELETE", path("sessions", lease.session)), timeout=timeout)
+    except SessionLost:
+        return

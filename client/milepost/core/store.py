@@ -1,0 +1,167 @@
+"""The operations of a store: Flink's ten, the bytes, and the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from milepost.core import answers
+from milepost.core.acting import Acting
+from milepost.core.body import AsyncState, Body, body_of
+from milepost.core.calls import Caller, Reply
+from milepost.core.download import download
+from milepost.core.effects import Emit, Operation, Work
+from milepost.core.request import JSON_MEDIA_TYPE, Request, checked_name, if_match, json_body, label_headers, path
+from milepost.errors import NotExist
+from milepost.types import Epoch, Handle, LockedHandles, Removal
+from milepost.wire import MAX_PAGE, STATE_MEDIA_TYPE, Header
+
+
+class StoreOperations:
+    """What one session, under one epoch, does in one store. ``epoch`` is what add, replace, remove and clear carry."""
+
+    def __init__(self, caller: Caller, store: str, acting: Acting, epoch: int | None = None) -> None:
+        self.caller = caller
+        self.store = checked_name(store, "store")
+        self.acting = acting
+        self.epoch = epoch
+
+    def under(self, epoch: int) -> StoreOperations:
+        """The same, under a given epoch."""
+        return StoreOperations(self.caller, self.store, self.acting, epoch)
+
+    def add_and_lock(
+        self, name: str, state: AsyncState, labels: Mapping[str, str] | None, timeout: float | None
+    ) -> Operation[Handle]:
+        """addAndLock. Raises `AlreadyExists`."""
+        return (yield from self._write("POST", name, state, labels, {}, timeout))
+
+    def replace(
+        self, name: str, version: str, state: AsyncState, labels: Mapping[str, str] | None, timeout: float | None
+    ) -> Operation[Handle]:
+        """replace. Raises `NotExist`, `VersionMismatch`, `NotLocked`."""
+        return (yield from self._write("PUT", name, state, labels, if_match(version), timeout))
+
+    def exists(self, name: str, timeout: float | None = None) -> Operation[str | None]:
+        """exists: the version, or None."""
+        try:
+            reply = yield from self.caller.call(Request("HEAD", self._handle(name)), timeout=timeout)
+        except NotExist:
+            return None
+        return answers.version(reply.answer)
+
+    def get(self, name: str) -> Operation[Handle]:
+        """The record, without a lock. Raises `NotExist`."""
+        reply = yield from self.caller.call(Request("GET", self._handle(name)))
+        return answers.read(reply.answer, answers.handle, changed=False)
+
+    def download(self, name: str, version: str | None) -> Operation[None]:
+        """Emits the state in chunks, an empty one first. Raises what `milepost.core.download` says."""
+        return download(self.caller, self._handle(name, "state"), version)
+
+    def get_and_lock(self, name: str) -> Operation[Handle]:
+        """getAndLock. Raises `NotExist`, `Corrupt` (and then holds no lock)."""
+        reply = yield from self._act("POST", self._handle(name, "lock"))
+        return answers.read(reply.answer, answers.handle, changed=True)
+
+    def get_all_and_lock(self) -> Operation[LockedHandles]:
+        """getAllAndLock."""
+        reply = yield from self._act("POST", self._path("locks"))
+        return answers.read(reply.answer, answers.locked, changed=True)
+
+    def get_all_handles(self) -> Operation[None]:
+        """getAllHandles: emits each `Handle`, page after page."""
+        token: str | None = None
+        while True:
+            target = self._path("handles", limit=MAX_PAGE, token=token)
+            reply = yield from self.caller.call(Request("GET", target))
+            found, token = answers.read(reply.answer, answers.page, changed=False)
+            for handle in found:
+                yield Emit(handle)
+            if token is None:
+                return
+
+    def release_and_try_remove(self, name: str, version: str | None) -> Operation[Removal]:
+        """releaseAndTryRemove. Raises `VersionMismatch` if ``version`` is given and stale, `DiscardFailed`."""
+        headers = {} if version is None else if_match(version)
+        reply = yield from self._act("DELETE", self._handle(name), {**headers, **self._token()})
+        return answers.read(reply.answer, answers.removal, changed=True)
+
+    def clear_entries(self) -> Operation[int]:
+        """clearEntries: how many."""
+        reply = yield from self._act("DELETE", self._path("handles"), self._token())
+        return answers.read(reply.answer, lambda document: int(document["cleared"]), changed=True)
+
+    def release(self, name: str) -> Operation[None]:
+        """release."""
+        yield from self._act("DELETE", self._handle(name, "lock"))
+
+    def release_all(self) -> Operation[None]:
+        """releaseAll."""
+        yield from self._act("DELETE", self._path("locks"))
+
+    def current_epoch(self) -> Operation[Epoch]:
+        """The epoch as the service knows it."""
+        reply = yield from self.caller.call(Request("GET", self._path("epoch")))
+        return answers.read(reply.answer, answers.epoch, changed=False)
+
+    def poll_epoch(self, wait: float) -> Operation[Epoch]:
+        """Campaign once, for ``wait`` seconds. Raises `EpochHeld`."""
+        reply = yield from self._act(
+            "POST",
+            self._path("epoch"),
+            {"Content-Type": JSON_MEDIA_TYPE},
+            json_body({"wait": wait}),
+            timeout=self.caller.timeout + wait,
+            wait=wait,
+        )
+        return answers.read(reply.answer, answers.epoch, changed=True)
+
+    def resign(self) -> Operation[None]:
+        """Give the epoch up. Raises `Fenced` if another session holds it."""
+        yield from self._act("DELETE", self._path("epoch"))
+        self.epoch = None
+
+    def _write(
+        self,
+        method: str,
+        name: str,
+        state: AsyncState,
+        labels: Mapping[str, str] | None,
+        headers: dict[str, str],
+        timeout: float | None,
+    ) -> Operation[Handle]:
+        target = self._handle(name)
+        headers = {**headers, **label_headers(labels), **self._token(), "Content-Type": STATE_MEDIA_TYPE}
+        self.acting.headers()  # a lost session shows before a large state is read
+        body: Body = yield Work(lambda: body_of(state))
+        left = self.caller.timeout if timeout is None else timeout
+        if body.once or (not body.small and self.caller.replicas.leader is None):
+            # Find the leader before the bytes set out: they may not come twice, or are dear to send in vain.
+            began = self.caller.clock()
+            yield from self.exists(name, left)
+            left -= self.caller.clock() - began
+        reply = yield from self._act(method, target, headers, body, timeout=left)
+        return answers.read(reply.answer, answers.handle, changed=True)
+
+    def _act(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        *,
+        timeout: float | None = None,
+        wait: float = 0.0,
+    ) -> Operation[Reply]:
+        request = Request(method, target, {**(headers or {}), **self.acting.headers()}, body, wait)
+        with self.acting.watched():
+            return (yield from self.caller.call(request, timeout=timeout))
+
+    def _path(self, *segments: str, **query: object) -> str:
+        return path("stores", self.store, *segments, **query)
+
+    def _handle(self, name: str, *segments: str) -> str:
+        return self._path("handles", checked_name(name), *segments)
+
+    def _token(self) -> dict[str, str]:
+        return {} if self.epoch is None else {Header.EPOCH: str(self.epoch)}

@@ -1,0 +1,136 @@
+"""The driver behind `milepost.aio.AsyncClient`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from typing import Any, TypeVar, cast
+
+import anyio
+import anyio.to_thread
+import httpx
+
+from milepost.core.body import Body, SourceFailed
+from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
+from milepost.drivers.connections import Connections, answer, lost, overdue, timeouts
+from milepost.errors import Closed
+
+T = TypeVar("T")
+
+
+class AsyncDriver:
+    """Carries operations out in the calling task; whatever blocks runs in a worker thread."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._http = httpx.AsyncClient(**connections.settings())
+        self._closed = False
+
+    async def close(self) -> None:
+        """Close every connection. What is under way fails, what comes later raises `Closed`."""
+        self._closed = True
+        await self._http.aclose()
+
+    async def run(self, operation: Operation[T]) -> T:
+        """Carry ``operation`` out and return its result."""
+        opened = _Opened()
+        resumed: Any = None
+        try:
+            while True:
+                try:
+                    effect = operation.send(resumed)
+                except StopIteration as done:
+                    return cast(T, done.value)
+                resumed = await self._perform(effect, opened)
+        finally:
+            operation.close()
+            await opened.close()
+
+    async def stream(self, operation: Operation[None]) -> AsyncGenerator[Any, None]:
+        """Carry ``operation`` out, giving out what it emits. Closing the generator ends the operation."""
+        opened = _Opened()
+        resumed: Any = None
+        try:
+            while True:
+                try:
+                    effect = operation.send(resumed)
+                except StopIteration:
+                    return
+                if isinstance(effect, Emit):
+                    yield effect.item
+                    resumed = None
+                else:
+                    resumed = await self._perform(effect, opened)
+        finally:
+            operation.close()
+            await opened.close()
+
+    async def _perform(self, effect: Effect, opened: _Opened) -> Any:
+        if isinstance(effect, Send):
+            return await self._send(effect, opened)
+        if isinstance(effect, Read):
+            return await _read(cast("AsyncIterator[bytes]", effect.stream))
+        if isinstance(effect, Sleep):
+            return await anyio.sleep(effect.seconds)
+        if isinstance(effect, Work):
+            return await anyio.to_thread.run_sync(effect.function)
+        raise TypeError(f"this operation does not run alone: {effect!r}")
+
+    async def _send(self, send: Send, opened: _Opened) -> Answer | Lost | SourceFailed:
+        if self._closed:
+            raise Closed("the client was closed")
+        content = None if send.body is None else _content(send.body)
+        request = self._http.build_request(
+            send.method, send.url, headers=dict(send.headers), content=content, timeout=timeouts(send.timeout)
+        )
+        try:
+            with anyio.move_on_after(send.timeout):
+                response = await self._http.send(request, stream=True)
+                if send.stream and response.is_success:
+                    await opened.hold(response)
+                    return answer(response, b"", response.aiter_raw())
+                try:
+                    return answer(response, b"".join([chunk async for chunk in response.aiter_raw()]))
+                finally:
+                    await response.aclose()
+        except httpx.TransportError as error:
+            if self._closed:
+                raise Closed("the client was closed during this call") from error
+            return lost(error, send)
+        except SourceFailed as failure:
+            return failure
+        return overdue(send, sent=True)
+
+
+class _Opened:
+    """The one response that an operation reads from."""
+
+    def __init__(self) -> None:
+        self._response: httpx.Response | None = None
+
+    async def hold(self, response: httpx.Response) -> None:
+        await self.close()
+        self._response = response
+
+    async def close(self) -> None:
+        if self._response is not None:
+            with anyio.CancelScope(shield=True):
+                await self._response.aclose()
+            self._response = None
+
+
+def _content(body: Body) -> bytes | AsyncIterator[bytes]:
+    content = body.begin()
+    if isinstance(content, (bytes, AsyncIterator)):
+        return content
+    return _in_threads(content)
+
+
+async def _in_threads(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while (chunk := await anyio.to_thread.run_sync(next, chunks, None)) is not None:
+        yield chunk
+
+
+async def _read(chunks: AsyncIterator[bytes]) -> bytes | Lost:
+    try:
+        return await anext(chunks, b"")
+    except httpx.TransportError as error:
+        return lost(error)

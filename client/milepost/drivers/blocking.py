@@ -1,0 +1,161 @@
+"""The driver behind `milepost.Client`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeVar, cast
+
+import httpx
+
+from milepost.core.body import Body, SourceFailed
+from milepost.core.clock import monotonic
+from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
+from milepost.drivers.connections import Connections, OutOfTime, answer, lost, overdue, timeouts
+from milepost.errors import Closed
+
+T = TypeVar("T")
+Pause = Callable[[float], None]
+
+
+class BlockingDriver:
+    """Carries operations out in the calling thread. Threads may share one; a forked child connects anew."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._http = httpx.Client(**connections.settings())
+        self._process = os.getpid()
+        self._closed = False
+
+    def close(self) -> None:
+        """Close every connection. What is under way fails, what comes later raises `Closed`."""
+        self._closed = True
+        if self._process == os.getpid():
+            self._http.close()
+
+    def run(self, operation: Operation[T], pause: Pause = time.sleep) -> T:
+        """Carry ``operation`` out and return its result."""
+        run = self.stream(operation, pause)
+        try:
+            while True:
+                next(run)
+        except StopIteration as done:
+            return cast(T, done.value)
+        finally:
+            run.close()
+
+    def stream(self, operation: Operation[T], pause: Pause = time.sleep) -> Generator[Any, None, T]:
+        """Carry ``operation`` out, giving out what it emits. Closing the generator ends the operation."""
+        opened = _Opened()
+        resumed: Any = None
+        try:
+            while True:
+                try:
+                    effect = operation.send(resumed)
+                except StopIteration as done:
+                    return cast(T, done.value)
+                if isinstance(effect, Emit):
+                    yield effect.item
+                    resumed = None
+                else:
+                    resumed = self._perform(effect, opened, pause)
+        finally:
+            operation.close()
+            opened.close()
+
+    def _perform(self, effect: Effect, opened: _Opened, pause: Pause) -> Any:
+        if isinstance(effect, Send):
+            return self._send(effect, opened)
+        if isinstance(effect, Read):
+            return _read(cast("Iterator[bytes]", effect.stream))
+        if isinstance(effect, Sleep):
+            return pause(effect.seconds)
+        if isinstance(effect, Work):
+            return effect.function()
+        raise TypeError(f"not an effect: {effect!r}")
+
+    def _send(self, send: Send, opened: _Opened) -> Answer | Lost | SourceFailed:
+        deadline = monotonic() + send.timeout
+        http = self._own_connections()
+        content = None if send.body is None else _content(send.body, deadline)
+        request = http.build_request(
+            send.method, send.url, headers=dict(send.headers), content=content, timeout=timeouts(send.timeout)
+        )
+        try:
+            response = http.send(request, stream=True)
+            if send.stream and response.is_success:
+                opened.hold(response)
+                return answer(response, b"", response.iter_raw())
+            try:
+                return _whole(response, deadline, send)
+            finally:
+                response.close()
+        except httpx.TransportError as error:
+            if self._closed:
+                raise Closed("the client was closed during this call") from error
+            return lost(error, send)
+        except RuntimeError as error:  # what httpx says to a request that meets a closed client
+            if self._closed:
+                raise Closed("the client was closed") from error
+            raise
+        except OutOfTime:
+            return overdue(send, sent=False)
+        except SourceFailed as failure:
+            return failure
+
+    def _own_connections(self) -> httpx.Client:
+        if self._closed:
+            raise Closed("the client was closed")
+        if self._process != os.getpid():
+            self._http = httpx.Client(**self._connections.settings())
+            self._process = os.getpid()
+        return self._http
+
+
+class _Opened:
+    """The one response that an operation reads from."""
+
+    def __init__(self) -> None:
+        self._response: httpx.Response | None = None
+
+    def hold(self, response: httpx.Response) -> None:
+        self.close()
+        self._response = response
+
+    def close(self) -> None:
+        if self._response is not None:
+            self._response.close()
+            self._response = None
+
+
+def _content(body: Body, deadline: float) -> bytes | Iterator[bytes]:
+    content = body.begin()
+    if isinstance(content, bytes):
+        return content
+    if isinstance(content, Iterator):
+        return _until(deadline, content)
+    raise TypeError("an asynchronous source of bytes needs milepost.aio")
+
+
+def _until(deadline: float, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        if monotonic() >= deadline:
+            raise OutOfTime
+        yield chunk
+
+
+def _whole(response: httpx.Response, deadline: float, send: Send) -> Answer | Lost:
+    parts = []
+    for chunk in response.iter_raw():
+        parts.append(chunk)
+        if monotonic() >= deadline:
+            return overdue(send, sent=True)
+    return answer(response, b"".join(parts))
+
+
+def _read(chunks: Iterator[bytes]) -> bytes | Lost:
+    try:
+        return next(chunks, b"")
+    except httpx.TransportError as error:
+        return lost(error)

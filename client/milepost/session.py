@@ -1,0 +1,109 @@
+"""A session that keeps itself alive from a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+from milepost.core.acting import Acting
+from milepost.core.calls import Caller
+from milepost.core.lease import Lease, keep
+from milepost.core.service import FAREWELL_SECONDS, end_session
+from milepost.core.store import StoreOperations
+from milepost.drivers.blocking import BlockingDriver
+from milepost.errors import Closed, MilepostError
+from milepost.store import StateHandleStore
+
+log = logging.getLogger("milepost")
+
+OnLost = Callable[["Session", str], None]
+
+
+class _Stopped(Exception):
+    """The session was closed while its keeper slept."""
+
+
+class Session:
+    """A lease on the service, renewed each third of its time by a daemon thread until it is closed or lost.
+
+    Made by `Client.session`. A process forked off has no keeper: there the session turns out lost after one TTL, and
+    closing it does not end the parent's.
+    """
+
+    def __init__(
+        self, driver: BlockingDriver, caller: Caller, lease: Lease, holder: str, on_lost: OnLost | None
+    ) -> None:
+        self.holder = holder
+        self._driver = driver
+        self._caller = caller
+        self._lease = lease
+        self._on_lost = on_lost
+        self._process = os.getpid()
+        self._stop = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name=f"milepost-session-{lease.session}", daemon=True)
+        self._keeper.start()
+
+    @property
+    def id(self) -> str:
+        """The id under which the service knows the session."""
+        return self._lease.session
+
+    @property
+    def ttl(self) -> float:
+        """The length of the lease in seconds."""
+        return self._lease.ttl
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lease may have run out, by the clock, or the service said that it has. Once true, always."""
+        return self._lease.lost
+
+    @property
+    def expires_in(self) -> float:
+        """Seconds for which the lease is certain, counted from before the request that renewed it; 0 once lost."""
+        return self._lease.expires_in
+
+    def raise_if_lost(self) -> None:
+        """Raises `SessionExpired` once the session is lost: its locks and its epoch may be another's."""
+        self._lease.raise_if_lost()
+
+    def store(self, name: str) -> StateHandleStore:
+        """A store, acted on by this session. Raises `InvalidName`."""
+        return StateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(self._lease)))
+
+    def close(self) -> None:
+        """End the session at the service, with all its locks. If that fails within two seconds, its TTL ends it."""
+        if self._stop.is_set() or self._process != os.getpid():
+            return
+        self._stop.set()
+        try:
+            self._driver.run(end_session(self._caller, self._lease))
+        except MilepostError as error:
+            log.warning("session %s is left to its TTL: %s", self.id, error)
+        if self._keeper is not threading.current_thread():
+            self._keeper.join(FAREWELL_SECONDS)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _keep(self) -> None:
+        try:
+            reason = self._driver.run(keep(self._caller, self._lease), self._pause)
+        except (_Stopped, Closed):
+            return
+        if not self._stop.is_set():
+            log.warning("session %s is lost: %s", self.id, reason)
+            if self._on_lost is not None:
+                self._on_lost(self, reason)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise _Stopped
