@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from typing import Any
 
 import pytest
 
@@ -22,18 +21,14 @@ class StrictSkips:
     """Turns the reports of skipped tests and modules into failures; an expected failure (xfail) stays what it is."""
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[Any]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if report.skipped and not hasattr(report, "wasxfail"):
             _fail(report)
         return report
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(
-        self, collector: pytest.Collector
-    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         report = yield
         if report.skipped:
             _fail(report)
