@@ -1,0 +1,76 @@
+"""Python modules run as processes of their own, spoken to in lines, killed and paused for real."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_SECONDS = 60.0
+
+
+class Child:
+    """A running child. Every wait for it has a deadline and ends in a TimeoutError."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def line(self, deadline: float = DEADLINE_SECONDS) -> str:
+        """The next line that it prints. Raises EOFError when there is none any more."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(deadline):
+            line = await self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise EOFError(f"the child ended with {await self.ended()}")
+        return line.decode().rstrip("\n")
+
+    async def rest(self, deadline: float = DEADLINE_SECONDS) -> list[str]:
+        """The lines that it still prints until it ends; without one that was cut off."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(deadline):
+            return (await self._process.stdout.read()).decode().split("\n")[:-1]
+
+    async def say(self, line: str) -> None:
+        """Write one line to its standard input."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line.encode() + b"\n")
+        await self._process.stdin.drain()
+
+    async def ended(self, deadline: float = DEADLINE_SECONDS) -> int:
+        """Wait for its end; the exit status, negative for a signal."""
+        async with asyncio.timeout(deadline):
+            return await self._process.wait()
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait for the end."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self.ended()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
+
+@asynccontextmanager
+async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
+    """Run ``python -m module arguments…`` at the root of the repository; killed at the end if it has not ended."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, *arguments, stdin=pipe, stdout=pipe, cwd=ROOT, limit=1 << 20
+    )
+    running = Child(process)
+    try:
+        yield running
+    finally:
+        await running.kill()
+        assert process.stdin is not None
+        process.stdin.close()
