@@ -17,7 +17,7 @@ With a service on ``http://127.0.0.1:7070`` this works when pasted::
 `milepost.errors` draws what may be raised.
 """
 
-from milepost import codecs
+from milepost import checkpoints, codecs
 from milepost.client import Client
 from milepost.errors import (
     AccessDenied,
@@ -70,6 +70,7 @@ __all__ = [
     "Client",
     "Session",
     "StateHandleStore",
+    "checkpoints",
     "codecs",
     "AccessDenied",
     "AlreadyExists",

@@ -103,13 +103,16 @@ class AsyncStateHandleStore:
         """Every handle, by name, without locks; fetched page by page. May include handles being removed."""
         return self._driver.stream(self._operations.get_all_handles())
 
-    async def release_and_try_remove(self, name: str, version: str | None = None) -> Removal:
+    async def release_and_try_remove(
+        self, name: str, version: str | None = None, *, timeout: float | None = None
+    ) -> Removal:
         """Release this session's lock, and remove the handle with its state unless other sessions hold it.
 
         What does not exist counts as removed. With ``version`` only that one: raises `VersionMismatch`. Raises
         `DiscardFailed` where the removal stands but the state's bytes are still there; a repeated call finishes it.
+        ``timeout`` (seconds) replaces the client's.
         """
-        return await self._driver.run(self._operations.release_and_try_remove(name, version))
+        return await self._driver.run(self._operations.release_and_try_remove(name, version, timeout))
 
     async def clear_entries(self) -> int:
         """Remove every handle, whoever holds it; returns how many. The states are left to the service's collector."""

@@ -80,10 +80,10 @@ class StoreOperations:
             if token is None:
                 return
 
-    def release_and_try_remove(self, name: str, version: str | None) -> Operation[Removal]:
+    def release_and_try_remove(self, name: str, version: str | None, timeout: float | None) -> Operation[Removal]:
         """releaseAndTryRemove. Raises `VersionMismatch` if ``version`` is given and stale, `DiscardFailed`."""
         headers = {} if version is None else if_match(version)
-        reply = yield from self._act("DELETE", self._handle(name), {**headers, **self._token()})
+        reply = yield from self._act("DELETE", self._handle(name), {**headers, **self._token()}, timeout=timeout)
         return answers.read(reply.answer, answers.removal, changed=True)
 
     def clear_entries(self) -> Operation[int]:

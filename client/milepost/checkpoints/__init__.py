@@ -1,0 +1,15 @@
+"""The last few checkpoints of a job, over a state handle store; as Flink's DefaultCompletedCheckpointStore.
+
+::
+
+    registry = milepost.checkpoints.CheckpointRegistry(session.store("flights"), retain=3)
+    recovery = registry.recover()
+    registry.add(8, b"the state")
+    registry.shutdown(job_ended=False)
+"""
+
+from milepost.checkpoints.cleaning import CleanUpLags
+from milepost.checkpoints.records import Checkpoint, Recovery, Skipped
+from milepost.checkpoints.registry import CheckpointRegistry
+
+__all__ = ["CheckpointRegistry", "Checkpoint", "Recovery", "Skipped", "CleanUpLags"]

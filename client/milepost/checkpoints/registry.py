@@ -1,0 +1,204 @@
+"""The registry of a job's completed checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+
+from milepost.checkpoints.cleaning import Cleaner, CleanUpLags
+from milepost.checkpoints.records import (
+    SAVEPOINT_LABEL,
+    Checkpoint,
+    Recovery,
+    Skipped,
+    checkpoint_of,
+    name_of,
+    number_of,
+)
+from milepost.checkpoints.retention import superfluous
+from milepost.core.body import State
+from milepost.errors import (
+    Closed,
+    ConnectionFailed,
+    Damaged,
+    DeadlineExceeded,
+    NotExist,
+    OutcomeUnknown,
+    SessionLost,
+    StateTruncated,
+    Unavailable,
+    VersionMismatch,
+)
+from milepost.store import StateHandleStore
+from milepost.types import Handle
+
+log = logging.getLogger("milepost")
+
+_OUTAGE = (ConnectionFailed, DeadlineExceeded, Unavailable)
+
+
+class CheckpointRegistry:
+    """Keeps the last ``retain`` checkpoints of one job, each as a locked handle ``checkpoint-<number>``.
+
+    For one driver, and one thread of it. Other handles in the same store are left alone. Follows Flink's
+    DefaultCompletedCheckpointStore, except that a damaged checkpoint is skipped instead of failing the recovery.
+    Every method may raise what `StateHandleStore` says.
+    """
+
+    def __init__(self, store: StateHandleStore, retain: int = 1, *, clean_up_limit: int = 10) -> None:
+        """``clean_up_limit``: how many old checkpoints may be waiting for an outage to end before `add` refuses."""
+        if retain < 1:
+            raise ValueError("at least one checkpoint must be retained")
+        self._store = store
+        self._retain = retain
+        self._cleaner = Cleaner(store, clean_up_limit)
+        self._checkpoints: list[Checkpoint] = []
+        self._damaged: dict[int, tuple[str, str | None]] = {}
+        self._running = True
+
+    @property
+    def checkpoints(self) -> list[Checkpoint]:
+        """What is retained, in numeric order."""
+        return list(self._checkpoints)
+
+    @property
+    def latest(self) -> Checkpoint | None:
+        """The one with the highest number."""
+        return self._checkpoints[-1] if self._checkpoints else None
+
+    def add(
+        self, number: int, state: State, savepoint: bool = False, labels: Mapping[str, str] | None = None
+    ) -> Checkpoint:
+        """Add a completed checkpoint, then remove what is beyond the retained number; if it fails, nothing is removed.
+
+        Numbers rise; ValueError otherwise. A removal that an outage prevents is tried again with the next checkpoint;
+        if too many are waiting, raises `CleanUpLags` instead of adding. Raises `Closed` after `shutdown`.
+        """
+        self._raise_if_down()
+        if self.latest is not None and number <= self.latest.number:
+            raise ValueError(f"checkpoint {number} comes after {self.latest.number}")
+        name = name_of(number)
+        self._cleaner.catch_up()
+        self._make_room(number)
+        flag = {SAVEPOINT_LABEL: "true"} if savepoint else {}
+        try:
+            handle = self._store.add_and_lock(name, state, {**(labels or {}), **flag})
+        except OutcomeUnknown as error:
+            handle = self._landed(name, state, error)
+        self._cleaner.forget(name)
+        checkpoint = Checkpoint(number, savepoint, handle)
+        self._checkpoints.append(checkpoint)
+        self._subsume(number)
+        return checkpoint
+
+    def recover(self) -> Recovery:
+        """Lock every checkpoint in the store and read the newest one that is intact. Raises `Closed` after `shutdown`.
+
+        A damaged checkpoint is skipped with a warning, unlocked, and removed once a checkpoint of its number or a
+        higher one is added. An outage is no damage: it is raised.
+        """
+        self._raise_if_down()
+        candidates, skipped = self._lock_all()
+        state = b""
+        while candidates:
+            try:
+                state = self._intact(candidates[-1].handle)
+                break
+            except (Damaged, NotExist, StateTruncated, VersionMismatch) as error:
+                if isinstance(error.__cause__, _OUTAGE):
+                    raise
+                damaged = candidates.pop()
+                skipped.append(self._skip(damaged.handle.name, damaged.number, damaged.handle.version, str(error)))
+        self._checkpoints = candidates
+        skipped.sort(key=lambda skip: -skip.number)
+        return Recovery(self.latest, state, self.checkpoints, skipped)
+
+    def shutdown(self, job_ended: bool) -> None:
+        """Let go of the checkpoints; nothing can be added from now on.
+
+        A job that ended for good needs none of them: all are removed, except what other sessions hold. For one that
+        is only suspended all are kept, unlocked. Raises `CleanUpLags` where a removal met an outage; may be called
+        again to finish.
+        """
+        self._running = False
+        if job_ended:
+            self._subsume_all()
+            if self._cleaner.due:
+                raise CleanUpLags(f"not removed yet: {', '.join(self._cleaner.due)}")
+            return
+        try:
+            while self._checkpoints:
+                self._store.release(self._checkpoints[-1].handle.name)
+                self._checkpoints.pop()
+        except SessionLost:
+            self._checkpoints.clear()  # the locks went with the session
+
+    def _raise_if_down(self) -> None:
+        if not self._running:
+            raise Closed("this registry of checkpoints was shut down")
+
+    def _lock_all(self) -> tuple[list[Checkpoint], list[Skipped]]:
+        mine = self._store.session_id
+        before = {handle.name for handle in self._store.get_all_handles() if mine in handle.locks}
+        locked = self._store.get_all_and_lock()
+        found: list[Checkpoint] = []
+        self._damaged = {}
+        for handle in locked.handles:
+            checkpoint = checkpoint_of(handle)
+            if checkpoint is not None:
+                found.append(checkpoint)
+            elif handle.name not in before:
+                self._store.release(handle.name)
+        skipped = [
+            self._skip(corrupt.name, number, None, corrupt.reason)
+            for corrupt in locked.corrupt
+            if (number := number_of(corrupt.name)) is not None
+        ]
+        return sorted(found, key=lambda checkpoint: checkpoint.number), skipped
+
+    def _intact(self, handle: Handle) -> bytes:
+        state = self._store.read(handle.name, handle.version)
+        if (len(state), hashlib.sha256(state).hexdigest()) != (handle.size, handle.sha256):
+            raise StateTruncated("the bytes that are served are not those that the record names")
+        return state
+
+    def _skip(self, name: str, number: int, version: str | None, reason: str) -> Skipped:
+        log.warning("checkpoint %d is damaged and was skipped: %s", number, reason)
+        self._damaged[number] = (name, version)
+        self._store.release(name)
+        return Skipped(number, reason)
+
+    def _make_room(self, number: int) -> None:
+        """A job that fell back to an earlier checkpoint writes the numbers after it again."""
+        if number in self._damaged:
+            name, version = self._damaged[number]
+            if self._store.release_and_try_remove(name, version).removed:
+                del self._damaged[number]
+
+    def _landed(self, name: str, state: State, unknown: OutcomeUnknown) -> Handle:
+        """The handle, if it is there with this state and our lock; absence proves nothing, it may be on its way."""
+        if isinstance(state, bytes):
+            with suppress(NotExist):
+                handle = self._store.get(name)
+                if self._store.session_id in handle.locks and handle.sha256 == hashlib.sha256(state).hexdigest():
+                    return handle
+        raise unknown from unknown.__cause__
+
+    def _subsume(self, number: int) -> None:
+        for checkpoint in superfluous(self._checkpoints, self._retain):
+            self._checkpoints.remove(checkpoint)
+            self._cleaner.add(checkpoint.handle.name, checkpoint.handle.version)
+        for damaged in [damaged for damaged in self._damaged if damaged < number]:
+            self._cleaner.add(*self._damaged.pop(damaged))
+        self._cleaner.clean()
+
+    def _subsume_all(self) -> None:
+        for checkpoint in self._checkpoints:
+            self._cleaner.add(checkpoint.handle.name, checkpoint.handle.version)
+        for name, version in self._damaged.values():
+            self._cleaner.add(name, version)
+        self._checkpoints.clear()
+        self._damaged.clear()
+        self._cleaner.clean()

@@ -1,0 +1,150 @@
+"""The commands. Each prints a table, or JSON with ``--json``; an error of Milepost ends with status 1 on stderr."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from milepost.cli.table import table
+from milepost.client import Client
+from milepost.errors import MilepostError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look at a Milepost service.")
+sessions = typer.Typer(no_args_is_help=True, help="Look at sessions.")
+app.add_typer(sessions, name="sessions")
+
+Store = Annotated[str, typer.Argument(help="Name of the store.")]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    urls: tuple[str, ...]
+    token: str | None
+    timeout: float
+    as_json: bool
+
+
+@app.callback()
+def settings(
+    context: typer.Context,
+    url: Annotated[
+        str, typer.Option("--url", "-u", envvar="MILEPOST_URL", help="Address of the service; several by commas.")
+    ] = "http://127.0.0.1:7070",
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="MILEPOST_TOKEN", help="Bearer token; better given by the variable.", show_default=False),
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one call.")] = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Options of all commands."""
+    urls = tuple(part.strip() for part in url.split(",") if part.strip())
+    context.obj = _Settings(urls, token, timeout, as_json)
+
+
+@app.command()
+def status(context: typer.Context) -> None:
+    """What a replica says of itself and of the leader."""
+    with _client(context) as client:
+        _show(context, client.status())
+
+
+@app.command()
+def stores(context: typer.Context) -> None:
+    """All stores."""
+    with _client(context) as client:
+        _list(context, client.stores(), ("store", "handles", "revision", "epoch"))
+
+
+@app.command()
+def handles(context: typer.Context, store: Store) -> None:
+    """The handles of a store."""
+    with _client(context) as client:
+        columns = ("name", "version", "size", "updated", "epoch", "locks", "labels", "removing")
+        _list(context, client.store(store).get_all_handles(), columns)
+
+
+@app.command()
+def get(
+    context: typer.Context,
+    store: Store,
+    name: Annotated[str, typer.Argument(help="Name of the handle.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File for the state; written only when the state is verified."),
+    ] = None,
+) -> None:
+    """The record of a handle; with -o also its state, verified, into a file (``-``: standard output)."""
+    with _client(context) as client:
+        handle = client.store(store).get(name)
+        if output is None:
+            _show(context, handle)
+            return
+        with client.store(store).open(name, handle.version) as chunks:
+            if str(output) == "-":
+                _write(chunks, sys.stdout.buffer.write)
+                return
+            part = output.with_name(output.name + ".part")
+            with part.open("wb") as file:
+                _write(chunks, file.write)
+            part.replace(output)
+        typer.echo(f"{handle.size} bytes, sha256 {handle.sha256}, version {handle.version}")
+
+
+@app.command()
+def epoch(context: typer.Context, store: Store) -> None:
+    """Who leads a store."""
+    with _client(context) as client:
+        _show(context, client.store(store).current_epoch())
+
+
+@sessions.command("show")
+def show_session(context: typer.Context, session: Annotated[str, typer.Argument(help="Id of the session.")]) -> None:
+    """One session."""
+    with _client(context) as client:
+        _show(context, client.session_info(session))
+
+
+@contextmanager
+def _client(context: typer.Context) -> Iterator[Client]:
+    chosen: _Settings = context.obj
+    try:
+        with Client(chosen.urls, token=chosen.token, timeout=chosen.timeout) as client:
+            yield client
+    except (MilepostError, OSError, ValueError) as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def _show(context: typer.Context, record: Any) -> None:
+    fields = _plain(record)
+    if context.obj.as_json:
+        typer.echo(json.dumps(fields, indent=2))
+    else:
+        typer.echo(table([(key, value) for key, value in fields.items()]))
+
+
+def _list(context: typer.Context, records: Iterable[Any], columns: tuple[str, ...]) -> None:
+    rows = [_plain(record) for record in records]
+    if context.obj.as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    else:
+        typer.echo(table([tuple(column.upper() for column in columns), *([row[c] for c in columns] for row in rows)]))
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    fields = dataclasses.asdict(record)
+    return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in fields.items()}
+
+
+def _write(chunks: Iterable[bytes], write: Callable[[bytes], object]) -> None:
+    for chunk in chunks:
+        write(chunk)
