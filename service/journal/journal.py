@@ -102,6 +102,8 @@ class Journal:
         self._trouble: BackendError | None = None
         self._fault: BaseException | None = None
         self.generation = 0
+        self.groups_committed = 0
+        self.terms_burnt = 0
         self.first_term = 0
         self.on_commit: Callable[[], None] = lambda: None
 
@@ -121,6 +123,11 @@ class Journal:
     def term(self) -> int:
         """The term of this leadership, or of the last one."""
         return self._head.term
+
+    @property
+    def records(self) -> int:
+        """How many records are committed."""
+        return len(self._view.state.records)
 
     async def lead(self, leadership: Leadership) -> None:
         """Take the journal over and load it. Raises what `PointerStore.take_over` and `load` raise."""
@@ -279,6 +286,7 @@ class Journal:
             self._answer(entry)
 
     def _acknowledge(self, group: Group) -> None:
+        self.groups_committed += 1
         for member in group.members:
             self._on_landed(member.ticket.request, member.accepted)
             member.ticket.serve(member.accepted, member.revision, self._head.term)
@@ -294,6 +302,7 @@ class Journal:
     # -- settling --------------------------------------------------------------------------------------------------
 
     async def _settle(self) -> None:
+        self.terms_burnt += 1
         doubt = self._flight[0]
         log.warning("term %d is burnt: %s", self._head.term, doubt.outcome)
         for group in self._flight:

@@ -1,0 +1,138 @@
+"""``milepost-server``: reads flags and environment, then serves."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from backends.contract import BackendError
+from service.compose import Deployment, application, open_replica
+from service.http.tokens import Tokens, read_tokens
+from service.journal import JournalSettings
+from service.server import run
+from service.settings import Settings
+
+log = logging.getLogger("milepost")
+
+
+def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Flags; each is also an environment variable, ``MILEPOST_LISTEN`` for ``--listen``."""
+
+    def default(flag: str, fallback: str | None) -> str | None:
+        return environment.get("MILEPOST_" + flag.upper().replace("-", "_"), fallback)
+
+    flags = argparse.ArgumentParser(
+        prog="milepost-server",
+        description="Milepost keeps the latest checkpoint of a Spark job, and who may write the next.",
+        epilog="Each flag is also an environment variable: MILEPOST_LISTEN, MILEPOST_POINTERS, …",
+    )
+    flags.add_argument("--listen", default=default("listen", "127.0.0.1:7070"), metavar="HOST:PORT")
+    flags.add_argument(
+        "--advertise", default=default("advertise", None), metavar="URL", help="how others reach this replica"
+    )
+    flags.add_argument(
+        "--pointers", default=default("pointers", "embedded:./milepost-data"), metavar="URL", help="embedded:DIR"
+    )
+    flags.add_argument(
+        "--blobs", default=default("blobs", "file:./milepost-data/blobs"), metavar="URL", help="file:DIR"
+    )
+    flags.add_argument(
+        "--token-file",
+        default=default("token-file", None),
+        metavar="FILE",
+        help="bearer tokens, a line each: name token [read-only]",
+    )
+    flags.add_argument(
+        "--insecure",
+        action="store_true",
+        default=environment.get("MILEPOST_INSECURE", "") in ("1", "true"),
+        help="listen on other addresses than this machine's own without authentication",
+    )
+    flags.add_argument(
+        "--max-state-bytes", type=_positive, default=default("max-state-bytes", None), help="largest state"
+    )
+    flags.add_argument("--linger", type=_seconds, default=default("linger", "60"), help="seconds a replaced blob stays")
+    flags.add_argument(
+        "--collect-after",
+        type=_seconds,
+        default=default("collect-after", "3600"),
+        help="age in seconds from which a blob that nothing names is collected",
+    )
+    flags.add_argument(
+        "--epochs-above",
+        type=_positive,
+        default=default("epochs-above", None),
+        help="after a restore from a backup: grant epochs above this number",
+    )
+    flags.add_argument("--log-level", default=default("log-level", "info"), choices=("debug", "info", "warning"))
+    return flags
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The entry point. Exits with 2 for wrong settings."""
+    flags = parser(os.environ)
+    given = flags.parse_args(arguments)
+    logging.basicConfig(
+        level=given.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
+    )
+    try:
+        host, port = _address(given.listen)
+        tokens = read_tokens(Path(given.token_file)) if given.token_file else Tokens()
+        if not tokens and not given.insecure and not _is_local(host):
+            flags.error(f"refusing to listen on {host} without authentication: give --token-file, or --insecure")
+        advertise = given.advertise or f"http://{_bracketed(host)}:{port}"
+        if not advertise.startswith(("http://", "https://")):
+            raise ValueError(f"--advertise takes an http or https URL, not {advertise!r}")
+        settings = Settings(
+            linger_seconds=given.linger,
+            collect_after_seconds=given.collect_after,
+            max_state_bytes=given.max_state_bytes,
+            journal=JournalSettings(epoch_floor=given.epochs_above or 0),
+        )
+        deployment = Deployment(given.pointers, given.blobs, advertise, f"{host}:{port}")
+        replica = open_replica(deployment, settings)
+        log.info("listening on %s, pointers %s, blobs %s", given.listen, given.pointers, given.blobs)
+        run(application(deployment, replica, tokens), replica, host, port)
+    except (ValueError, OSError, BackendError) as error:
+        flags.exit(2, f"{flags.prog}: {error}\n")
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, separator, port = listen.rpartition(":")
+    if not separator or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"--listen takes HOST:PORT, not {listen!r}")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _seconds(value: str) -> float:
+    seconds = float(value)
+    if not 0 <= seconds < 10**9:
+        raise argparse.ArgumentTypeError("takes seconds from 0 on")
+    return seconds
+
+
+def _positive(value: str) -> int:
+    number = int(value)
+    if number < 1:
+        raise argparse.ArgumentTypeError("takes a whole number from 1 on")
+    return number
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The way of the bytes: in (`intake`), out (`delivery`), and away (`trash`, `collector`)."""

@@ -1,0 +1,49 @@
+"""The collector: finds blobs of older leaderships that nothing names, and discards them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from backends.contract import BlobStore, PointerStore
+from service.blobs.intake import term_of
+from service.blobs.trash import Trash
+from service.journal import Journal
+from service.rules.records import Handle
+
+log = logging.getLogger("milepost.collector")
+
+
+async def collect(
+    journal: Journal,
+    pointers: PointerStore,
+    blobs: BlobStore,
+    trash: Trash,
+    *,
+    older_than: float,
+    may_go_on: Callable[[], bool],
+) -> int:
+    """One round; returns how many blobs were handed to the trash.
+
+    A blob may go if its key carries a term before this leadership, no record names it, and the head still carries
+    our term after both were looked at. Blobs of this leadership are never touched: a request on its way may be
+    about to name them.
+    """
+    first_term = journal.first_term
+    candidates = [
+        info.key
+        async for info in blobs.list("", older_than)
+        if (term := term_of(info.key)) is not None and term < first_term and not trash.holds(info.key)
+    ]
+    if not candidates or not may_go_on():
+        return 0
+    named = {record.blob for record in journal.read().view.state.records.values() if isinstance(record, Handle)}
+    orphans = [key for key in candidates if key not in named]
+    if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
+        return 0
+    log.info("discarding %d blobs that nothing names", len(orphans))
+    for key in orphans:
+        if not may_go_on():
+            break
+        await trash.try_now(key)
+    return len(orphans)

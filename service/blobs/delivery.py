@@ -1,0 +1,91 @@
+"""Bytes on their way out: never delivered whole unless they are what was written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+
+from backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnavailable
+from milepost.errors import BlobMissing as BlobMissingProblem
+from milepost.wire import Code
+from service.problems import problem
+from service.rules.requests import BlobRef
+
+VERIFIED_AHEAD_BYTES = 1024 * 1024
+"""States up to this size are checked before the first byte leaves; of larger ones the end is held back until they
+are.
+"""
+
+
+class DeliveryCut(Exception):
+    """The bytes turned out to be damaged after some had left: the connection must be cut."""
+
+
+async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    """The bytes ``[start, end)`` of a state as a stream that is ready to be sent.
+
+    Raises problems before the first byte where it can tell: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
+    Afterwards the stream raises `DeliveryCut`, before its last byte.
+    """
+    stop = ref.size if end is None else end
+    try:
+        size = await blobs.size(ref.key)
+        if size != ref.size:
+            raise problem(Code.CORRUPT, f"the stored bytes number {size}, the record says {ref.size}")
+        whole = start == 0 and stop == ref.size
+        if not whole:
+            return _part(blobs, ref, start, stop)
+        if ref.size > VERIFIED_AHEAD_BYTES:
+            return _held_back(blobs, ref)
+        return _ready(await _verified(blobs, ref))
+    except BlobMissing as error:
+        raise problem(Code.BLOB_MISSING, "the bytes of this state are gone") from error
+    except BlobTruncated as error:
+        raise problem(Code.CORRUPT, f"the stored bytes end early: {error}") from error
+    except StorageUnavailable as error:
+        raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether a delivery failed because the blob is not there (it may just have been replaced)."""
+    return isinstance(error, BlobMissingProblem)
+
+
+async def _ready(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+async def _verified(blobs: BlobStore, ref: BlobRef) -> bytes:
+    data = b"".join([chunk async for chunk in blobs.get(ref.key)])
+    if hashlib.sha256(data).hexdigest() != ref.sha256:
+        raise problem(Code.CORRUPT, "the stored bytes do not match their digest")
+    return data
+
+
+async def _part(blobs: BlobStore, ref: BlobRef, start: int, stop: int) -> AsyncIterator[bytes]:
+    sent = 0
+    try:
+        async for chunk in blobs.get(ref.key, start, stop):
+            sent += len(chunk)
+            yield chunk
+    except (BlobMissing, BlobTruncated, StorageUnavailable) as error:
+        raise DeliveryCut(str(error)) from error
+    if sent != stop - start:
+        raise DeliveryCut(f"{sent} of {stop - start} bytes could be read")
+
+
+async def _held_back(blobs: BlobStore, ref: BlobRef) -> AsyncIterator[bytes]:
+    """All but the last chunk as it comes; the last only once the digest is known to match."""
+    digest = hashlib.sha256()
+    last: bytes | None = None
+    try:
+        async for chunk in blobs.get(ref.key):
+            digest.update(chunk)
+            if last is not None:
+                yield last
+            last = chunk
+    except (BlobMissing, BlobTruncated, StorageUnavailable) as error:
+        raise DeliveryCut(str(error)) from error
+    if last is None or digest.hexdigest() != ref.sha256:
+        raise DeliveryCut("the stored bytes do not match their digest")
+    yield last

@@ -1,0 +1,73 @@
+"""Bytes on their way in: written under a fresh key, counted and hashed while they pass, never held whole."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from backends.contract import BlobStore, StorageFull, StorageUnavailable
+from milepost.wire import Code
+from service.problems import problem
+from service.rules.requests import BlobRef
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A body: its chunks, and what was announced of it (size in bytes, lower-case hex SHA-256), if anything."""
+
+    chunks: AsyncIterator[bytes]
+    size: int | None = None
+    sha256: str | None = None
+
+
+def blob_key(store: str, term: int) -> str:
+    """A fresh key. It carries the term, so that orphans of older terms are told apart."""
+    return f"{store}/{term:012d}/{secrets.token_hex(16)}"
+
+
+def term_of(key: str) -> int | None:
+    """The term that a blob key carries, None for a key that is not of Milepost's making."""
+    parts = key.split("/")
+    return int(parts[1]) if len(parts) == 3 and parts[1].isdecimal() else None
+
+
+async def take_in(blobs: BlobStore, key: str, incoming: Incoming, limit: int | None) -> BlobRef:
+    """Write a body under ``key`` and return what it is.
+
+    Raises problems: ``incomplete-body``, ``digest-mismatch``, ``too-large``, ``storage-full``,
+    ``storage-unavailable``. Nothing is left under the key then: the checks run inside the stream, before the store
+    publishes the blob.
+    """
+    if limit is not None and incoming.size is not None and incoming.size > limit:
+        raise _too_large(limit)
+    digest = hashlib.sha256()
+    size = 0
+
+    async def counted() -> AsyncIterator[bytes]:
+        nonlocal size
+        async for chunk in incoming.chunks:
+            size += len(chunk)
+            if limit is not None and size > limit:
+                raise _too_large(limit)
+            digest.update(chunk)
+            yield chunk
+        if incoming.size is not None and size != incoming.size:
+            raise problem(Code.INCOMPLETE_BODY, f"{size} of {incoming.size} announced bytes arrived")
+        if incoming.sha256 is not None and digest.hexdigest() != incoming.sha256:
+            raise problem(
+                Code.DIGEST_MISMATCH, f"the body's sha-256 is {digest.hexdigest()}, announced was {incoming.sha256}"
+            )
+
+    try:
+        await blobs.put(key, counted())
+    except StorageFull as error:
+        raise problem(Code.STORAGE_FULL, str(error)) from error
+    except StorageUnavailable as error:
+        raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
+    return BlobRef(key, size, digest.hexdigest())
+
+
+def _too_large(limit: int) -> Exception:
+    return problem(Code.TOO_LARGE, f"a state may have at most {limit} bytes here")

@@ -1,0 +1,61 @@
+"""Blobs that nothing names any more, discarded after they have lingered; a discard that fails is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from backends.contract import BackendError, BlobStore
+
+log = logging.getLogger("milepost.blobs")
+
+RETRY_SECONDS = 5.0
+
+
+class Trash:
+    """Discards that are due now or later. Lost with the process: the collector finds what was lost."""
+
+    def __init__(self, blobs: BlobStore, clock: Callable[[], float]) -> None:
+        self._blobs = blobs
+        self._clock = clock
+        self._due: dict[str, float] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def holds(self, key: str) -> bool:
+        """Whether the blob lingers here."""
+        return key in self._due
+
+    def later(self, key: str, seconds: float) -> None:
+        """Discard ``key`` after it has lingered for so many seconds."""
+        if key:
+            self._due[key] = self._clock() + seconds
+
+    async def now(self, key: str) -> None:
+        """Discard ``key``; two callers share one discard. Raises what `BlobStore.delete` raises."""
+        task = self._running.get(key)
+        if task is None:
+            task = self._running[key] = asyncio.ensure_future(self._blobs.delete(key))
+            task.add_done_callback(lambda _: self._running.pop(key))
+        await asyncio.shield(task)
+        self._due.pop(key, None)
+
+    async def try_now(self, key: str) -> None:
+        """Discard ``key`` if that works at once, else later."""
+        try:
+            await self.now(key)
+        except BackendError as error:
+            log.warning("cannot discard blob %s yet: %s", key, error)
+            self.later(key, RETRY_SECONDS)
+
+    async def run(self, interval: float = 1.0) -> None:
+        """Discard what is due until cancelled."""
+        while True:
+            now = self._clock()
+            for key in [key for key, due in self._due.items() if due <= now]:
+                await self.try_now(key)
+            await asyncio.sleep(interval)
+
+    def clear(self) -> None:
+        """Leadership is over: another leader may name these blobs by now, or its collector finds them."""
+        self._due.clear()

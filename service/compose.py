@@ -1,0 +1,81 @@
+"""Puts a replica together from URLs: the only place that knows which backends there are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from backends.blobs.local import LocalBlobs
+from backends.contract import BlobStore, Election, Misconfigured, PointerStore
+from backends.elections.embedded import EmbeddedElection
+from backends.pointers.embedded import EmbeddedPointers
+from service.http.app import create_app
+from service.http.context import Context
+from service.http.metrics import Metrics
+from service.http.tokens import Tokens
+from service.leader import Replica
+from service.settings import Settings
+from service.whereabouts import Whereabouts
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Where a replica keeps things and how others reach it."""
+
+    pointers: str
+    blobs: str
+    advertise: str
+    name: str
+
+
+def wall_clock() -> str:
+    """Now, for people to read: RFC 3339 in UTC, milliseconds."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def open_replica(deployment: Deployment, settings: Settings, clock: Callable[[], float] = time.monotonic) -> Replica:
+    """A replica that is not started yet. Raises `Misconfigured` for a URL that means nothing here."""
+    pointers, election = _pointers(deployment.pointers, deployment.advertise)
+    return Replica(
+        pointers=pointers,
+        election=election,
+        blobs=_blobs(deployment.blobs),
+        settings=settings,
+        clock=clock,
+        wall=wall_clock,
+    )
+
+
+def application(deployment: Deployment, replica: Replica, tokens: Tokens) -> ASGIApp:
+    """The HTTP application around a replica."""
+    context = Context(
+        replica=replica,
+        whereabouts=Whereabouts(replica.election, deployment.advertise, replica.clock),
+        metrics=Metrics(replica),
+        tokens=tokens,
+        name=deployment.name,
+        version=version("milepost-server"),
+        pointers=deployment.pointers,
+        blobs=deployment.blobs,
+    )
+    return create_app(context)
+
+
+def _pointers(url: str, advertise: str) -> tuple[PointerStore, Election]:
+    scheme, _, rest = url.partition(":")
+    if scheme == "embedded" and rest:
+        return EmbeddedPointers(Path(rest)), EmbeddedElection(Path(rest), advertise)
+    raise Misconfigured(f"pointers {url!r} are not known; known is embedded:DIR")
+
+
+def _blobs(url: str) -> BlobStore:
+    scheme, _, rest = url.partition(":")
+    if scheme == "file" and rest:
+        return LocalBlobs(Path(rest))
+    raise Misconfigured(f"blobs {url!r} are not known; known is file:DIR")

@@ -1,0 +1,54 @@
+"""Request bodies: a state as a stream, JSON as a typed structure."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from milepost.wire import Code
+from service.blobs.intake import Incoming
+from service.http.headers import content_digest, content_length
+from service.http.protocol import was_cut
+from service.problems import problem
+
+MOST_JSON_BYTES = 64 * 1024
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+def state_of(request: Request) -> Incoming:
+    """The body as a stream, with what was announced of it."""
+    return Incoming(_chunks(request), content_length(request), content_digest(request))
+
+
+async def _chunks(request: Request) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in request.stream():
+            if chunk:
+                yield chunk
+    except ClientDisconnect as error:
+        raise problem(Code.INCOMPLETE_BODY, "the connection ended inside the body") from error
+    if was_cut(request.scope):
+        raise problem(Code.INCOMPLETE_BODY, "the sender closed its side inside the body")
+
+
+async def json_of(request: Request, kind: type[Body], *, optional: bool = False) -> Body:
+    """A JSON body of a known shape; unknown fields are refused. An absent one stands for the defaults if
+    ``optional``.
+    """
+    media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes application/json, not {media_type[:60]!r}")
+    data = bytearray()
+    async for chunk in _chunks(request):
+        data += chunk
+        if len(data) > MOST_JSON_BYTES:
+            raise problem(Code.TOO_LARGE, f"a JSON body may have at most {MOST_JSON_BYTES} bytes")
+    if not data and optional:
+        return kind()
+    try:
+        return msgspec.json.decode(bytes(data), type=kind, strict=True)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise problem(Code.INVALID_REQUEST, f"the body is not as expected: {error}") from error

@@ -1,0 +1,169 @@
+"""What the OpenAPI page says of headers, answers and problems: one table, read by every route."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
+
+HANDLE_EXAMPLE: dict[str, Any] = {
+    "name": "latest",
+    "version": "5f0c1e9ab3d2.42",
+    "size": 5,
+    "sha256": "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+    "created": "2026-01-31T12:00:00.000Z",
+    "updated": "2026-01-31T12:00:00.000Z",
+    "labels": {"batch": "7"},
+    "locks": ["flights-driver-1"],
+    "epoch": 3,
+    "removing": False,
+}
+EPOCH_EXAMPLE = {
+    "epoch": 3,
+    "session": "flights-driver-1",
+    "holder": "flights-driver",
+    "since": "2026-01-31T12:00:00.000Z",
+}
+
+_REQUEST_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
+    Header.SESSION: ("The session that acts.", {"type": "string"}),
+    Header.EPOCH: ("The driver's fencing token.", {"type": "integer", "minimum": 1}),
+    Header.IDEMPOTENCY_KEY: (
+        "A retry with the same key and request gets the first answer again; scope: session and store, ten minutes.",
+        {"type": "string", "minLength": 1, "maxLength": 64},
+    ),
+    Header.ATTEMPT: ("With a key: which try this is.", {"type": "integer", "minimum": 1}),
+    Header.CONTENT_DIGEST: ("`sha-256=:BASE64:` (RFC 9530); checked before the pointer moves.", {"type": "string"}),
+    Header.LABEL_PREFIX + "{key}": (
+        "A label of the handle: at most 32, keys `a-z 0-9 . _ -`, values to 256 characters.",
+        {"type": "string", "maxLength": 256},
+    ),
+    Header.IF_MATCH: ("The quoted version, one only, no weak tags, no `*`.", {"type": "string"}),
+    "Range": ("One range of bytes.", {"type": "string"}),
+    "Last-Event-ID": ("Resume behind this revision.", {"type": "string"}),
+    Header.REQUEST_ID: ("Echoed, or made; it stands in the log line too.", {"type": "string"}),
+}
+_ANSWER_HEADERS: dict[str, str] = {
+    Header.ETAG: "The quoted version of the handle.",
+    Header.REVISION: "The revision that the answer reflects; it only rises, with gaps.",
+    Header.TERM: "Term of the leader that answered.",
+    Header.REQUEST_ID: "The id of this request.",
+    Header.REPLAYED: "`true` when this is the first answer again.",
+    Header.REPR_DIGEST: "SHA-256 of the whole state.",
+    Header.RETRY_AFTER: "Seconds.",
+    Header.LOCATION: "The same path at the leader.",
+    "Content-Range": "The bytes that follow.",
+}
+CHANGING = (Header.SESSION, Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
+WRITING = (*CHANGING, Header.EPOCH)
+EVERYWHERE = (
+    Code.UNAUTHENTICATED,
+    Code.INTERNAL,
+    Code.NO_LEADER,
+    Code.METHOD_NOT_ALLOWED,
+    Code.NOT_ACCEPTABLE,
+)
+ACTING = (
+    Code.SESSION_REQUIRED,
+    Code.FORBIDDEN,
+    Code.SESSION_UNKNOWN,
+    Code.SESSION_EXPIRED,
+    Code.INVALID_REQUEST,
+    Code.IDEMPOTENCY_MISMATCH,
+    Code.CORRUPT,
+    Code.TOO_LARGE,
+    Code.TOO_MANY_REQUESTS,
+    Code.STORAGE_UNAVAILABLE,
+    Code.OUTCOME_UNKNOWN,
+    Code.SHUTTING_DOWN,
+    Code.STORAGE_FULL,
+)
+RECEIVING = (Code.INCOMPLETE_BODY, Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN, Code.NOT_SUPPORTED, Code.LENGTH_REQUIRED)
+
+
+def described(
+    *,
+    success: dict[int, tuple[str, Any]],
+    codes: Iterable[Code] = (),
+    headers: Iterable[str] = (),
+    answers: Iterable[str] = (),
+    body: dict[str, Any] | None = None,
+    query: Mapping[str, str] | None = None,
+    store: bool = True,
+) -> dict[str, Any]:
+    """The arguments of a route's decorator: its answers (status to text and example), problems, headers and body."""
+    told = [*answers, Header.TERM, Header.REQUEST_ID, *([Header.REVISION] if store else [])]
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"description": text, "headers": _answer_headers(told), **_content(example)}
+        for status, (text, example) in success.items()
+    }
+    responses[307] = {"description": "To the leader.", "headers": _answer_headers([Header.LOCATION, Header.TERM])}
+    for status, group in sorted(_by_status({*codes, *EVERYWHERE, *([Code.INVALID_NAME] if store else [])}).items()):
+        responses[status] = _problem_response(status, group, told)
+    parameters = [_parameter(name) for name in (*headers, Header.REQUEST_ID)]
+    for name, text in (query or {}).items():
+        parameters.append({"name": name, "in": "query", "description": text, "schema": {"type": "string"}})
+    extra: dict[str, Any] = {"parameters": parameters}
+    if body is not None:
+        extra["requestBody"] = body
+    return {"responses": responses, "openapi_extra": extra, "status_code": next(iter(success))}
+
+
+def json_body(example: dict[str, Any], properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """The description of a JSON body."""
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+    return {"required": bool(required), "content": {"application/json": {"schema": schema, "example": example}}}
+
+
+def _by_status(codes: Iterable[Code]) -> dict[int, list[Code]]:
+    found: dict[int, list[Code]] = {}
+    for code in sorted(codes, key=lambda code: code.value):
+        found.setdefault(PROBLEMS[code].status, []).append(code)
+    return found
+
+
+def _problem_response(status: int, codes: list[Code], told: list[str]) -> dict[str, Any]:
+    retry = status in (429, 503)
+    examples = {
+        code.value: {
+            "value": {
+                "type": PROBLEM_TYPE_PREFIX + code.value,
+                "title": PROBLEMS[code].title,
+                "status": status,
+                "detail": PROBLEMS[code].title,
+                "retryable": PROBLEMS[code].retryable,
+                "outcome": PROBLEMS[code].outcome.value,
+            }
+        }
+        for code in codes
+    }
+    return {
+        "description": " · ".join(f"`{code.value}`: {PROBLEMS[code].title}" for code in codes),
+        "headers": _answer_headers([*told, *([Header.RETRY_AFTER] if retry else [])]),
+        "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": examples}},
+    }
+
+
+def _answer_headers(names: Iterable[str]) -> dict[str, Any]:
+    return {name: {"description": _ANSWER_HEADERS[name], "schema": {"type": "string"}} for name in names}
+
+
+def _parameter(name: str) -> dict[str, Any]:
+    text, schema = _REQUEST_HEADERS[name]
+    return {"name": name, "in": "header", "required": False, "description": text, "schema": schema}
+
+
+def _content(example: Any) -> dict[str, Any]:
+    if example is None:
+        return {}
+    if isinstance(example, bytes):
+        return {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+    if isinstance(example, str):
+        return {"content": {"text/plain": {"schema": {"type": "string"}, "example": example}}}
+    return {"content": {"application/json": {"schema": {"type": "object"}, "example": example}}}

@@ -1,0 +1,130 @@
+"""Request headers, read and checked."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from milepost.wire import (
+    IDEMPOTENCY_KEY,
+    LABEL_KEY,
+    MAX_LABEL_VALUE,
+    MAX_LABELS,
+    NAME,
+    Code,
+    Header,
+    parse_digest_header,
+    unquote_version,
+)
+from service.operations.calls import Caller
+from service.problems import problem
+
+_MOST_DIGITS = 18
+
+
+def checked_name(name: str, what: str = "name") -> str:
+    """A name of a store, handle or session. Raises ``invalid-name``."""
+    if not NAME.match(name):
+        raise problem(
+            Code.INVALID_NAME,
+            f"the {what} {name[:60]!r} is not allowed: 1 to 200 characters of A-Z a-z 0-9 . _ -, no leading dot",
+        )
+    return name
+
+
+def one(request: Request, header: str) -> str | None:
+    """The value of a header that may stand at most once."""
+    values = request.headers.getlist(header)
+    if len(values) > 1:
+        raise problem(Code.INVALID_REQUEST, f"{header} stands {len(values)} times")
+    return values[0] if values else None
+
+
+def caller(request: Request, session: str | None = None) -> Caller:
+    """Who acts. ``session`` is given where the path names it."""
+    given = session if session is not None else one(request, Header.SESSION)
+    if given is None:
+        raise problem(Code.SESSION_REQUIRED, f"the header {Header.SESSION} is missing")
+    checked_name(given, "session id")
+    key = one(request, Header.IDEMPOTENCY_KEY)
+    if key is not None and not IDEMPOTENCY_KEY.match(key):
+        raise problem(Code.INVALID_REQUEST, f"{Header.IDEMPOTENCY_KEY} takes 1 to 64 visible ASCII characters")
+    attempt = _number(request, Header.ATTEMPT)
+    if attempt is not None and key is None:
+        raise problem(Code.INVALID_REQUEST, f"{Header.ATTEMPT} goes with {Header.IDEMPOTENCY_KEY}")
+    return Caller(given, _number(request, Header.EPOCH), key, attempt or 1)
+
+
+def if_match(request: Request) -> str | None:
+    """The one quoted version of If-Match."""
+    value = one(request, Header.IF_MATCH)
+    if value is None:
+        return None
+    version = unquote_version(value)
+    if version is None:
+        raise problem(Code.INVALID_REQUEST, f"{Header.IF_MATCH} takes one quoted version: no weak tag, no list, no '*'")
+    return version
+
+
+def required_if_match(request: Request) -> str:
+    """The version that a replace is conditional on."""
+    version = if_match(request)
+    if version is None:
+        raise problem(Code.PRECONDITION_REQUIRED, f"the header {Header.IF_MATCH} is missing")
+    return version
+
+
+def labels(request: Request) -> dict[str, str] | None:
+    """The labels, None where there is none."""
+    prefix = Header.LABEL_PREFIX.lower()
+    found: dict[str, str] = {}
+    for header, value in request.headers.items():
+        if not header.startswith(prefix):
+            continue
+        key = header[len(prefix) :]
+        if not LABEL_KEY.match(key) or key in found:
+            raise problem(Code.INVALID_REQUEST, f"the label key {key[:60]!r} is not allowed or stands twice")
+        if len(value) > MAX_LABEL_VALUE:
+            raise problem(Code.INVALID_REQUEST, f"the label {key!r} has more than {MAX_LABEL_VALUE} characters")
+        found[key] = value
+    if len(found) > MAX_LABELS:
+        raise problem(Code.INVALID_REQUEST, f"{len(found)} labels are more than {MAX_LABELS}")
+    return found or None
+
+
+def content_digest(request: Request) -> str | None:
+    """The announced SHA-256 of the body, in lower-case hex."""
+    value = one(request, Header.CONTENT_DIGEST)
+    if value is None:
+        return None
+    digest = parse_digest_header(value)
+    if digest is None:
+        raise problem(Code.INVALID_REQUEST, f"{Header.CONTENT_DIGEST} takes sha-256=:BASE64:")
+    return digest
+
+
+def content_length(request: Request) -> int | None:
+    """The announced length of the body, in bytes."""
+    return _number(request, "Content-Length", least=0)
+
+
+def accepts(request: Request, media_type: str) -> None:
+    """Raises ``not-acceptable`` if the caller takes neither ``media_type`` nor a wider range."""
+    accept = request.headers.get("accept")
+    if not accept:
+        return
+    wide = media_type.partition("/")[0] + "/*"
+    for item in accept.split(","):
+        media, *parameters = (part.strip().lower() for part in item.split(";"))
+        refused = any(parameter.replace(" ", "") in ("q=0", "q=0.0") for parameter in parameters)
+        if not refused and media in (media_type, wide, "*/*", "*"):
+            return
+    raise problem(Code.NOT_ACCEPTABLE, f"this answer is {media_type}")
+
+
+def _number(request: Request, header: str, least: int = 1) -> int | None:
+    value = one(request, header)
+    if value is None:
+        return None
+    if not value.isascii() or not value.isdigit() or len(value) > _MOST_DIGITS or int(value) < least:
+        raise problem(Code.INVALID_REQUEST, f"{header} takes a whole number from {least} on")
+    return int(value)

@@ -1,0 +1,37 @@
+"""Metrics in Prometheus' text form, in a registry of the application's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from service.leader import Replica
+
+
+class Metrics:
+    """What is counted of requests, and what is read off the replica when somebody looks."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "milepost_requests", "Requests by method and status", ("method", "status"), registry=self._registry
+        )
+        self.seconds = Histogram(
+            "milepost_request_seconds", "Seconds from a request to its answer", ("method",), registry=self._registry
+        )
+        journal = replica.journal
+        self._gauge("milepost_leading", "1 while this replica leads and its lease holds", lambda: float(replica.leads))
+        self._gauge("milepost_term", "Term of the journal as this replica knows it", lambda: float(journal.term))
+        self._gauge("milepost_revision", "Last committed revision", lambda: float(journal.head.revision))
+        self._gauge("milepost_records", "Records in memory", lambda: float(journal.records))
+        self._gauge("milepost_groups_committed", "Groups committed", lambda: float(journal.groups_committed))
+        self._gauge("milepost_terms_burnt", "Terms burnt by a doubt", lambda: float(journal.terms_burnt))
+
+    def _gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
+        gauge = Gauge(name, text, registry=self._registry)
+        gauge.set_function(value)
+
+    def text(self) -> bytes:
+        """The text form."""
+        return generate_latest(self._registry)

@@ -1,0 +1,45 @@
+"""Answers: JSON by msgspec, with the headers that each answer carries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from milepost.wire import Header, quote_version
+from service.operations.calls import Reply
+
+
+def about(revision: int | None, term: int) -> dict[str, str]:
+    """What an answer reflects."""
+    headers = {Header.TERM: str(term)}
+    if revision is not None:
+        headers[Header.REVISION] = str(revision)
+    return headers
+
+
+def reply_headers(reply: Reply) -> dict[str, str]:
+    """The headers of an answer of the rules."""
+    headers = about(reply.revision, reply.term)
+    if reply.answer.version is not None:
+        headers[Header.ETAG] = quote_version(reply.answer.version)
+    if reply.answer.replayed:
+        headers[Header.REPLAYED] = "true"
+    return headers
+
+
+def json_reply(reply: Reply, status: int = 200) -> Response:
+    """An answer of the rules with its body."""
+    return json_response(reply.answer.body, status, reply_headers(reply))
+
+
+def empty_reply(reply: Reply, status: int = 204) -> Response:
+    """An answer of the rules without one."""
+    return Response(status_code=status, headers=reply_headers(reply))
+
+
+def json_response(body: Mapping[str, Any], status: int, headers: Mapping[str, str]) -> Response:
+    """A JSON answer."""
+    return Response(msgspec.json.encode(body), status, headers, media_type="application/json")

@@ -1,0 +1,96 @@
+"""Around the API: health, leadership, status, metrics."""
+
+from __future__ import annotations
+
+import math
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from milepost.wire import Header
+from service.http.context import Context, context_of
+from service.http.documents import described
+from service.http.replies import json_response
+from service.probes import probe
+
+router = APIRouter(tags=["around"])
+
+
+@router.get("/livez", summary="Is the process alive", response_class=Response)
+async def livez() -> Response:
+    """Touches no backend."""
+    return Response("ok\n", media_type="text/plain")
+
+
+@router.get("/readyz", summary="Can this replica serve or redirect", response_class=Response)
+async def readyz(request: Request, verbose: str | None = None) -> Response:
+    """200 or 503; with `verbose` a line per part."""
+    context = context_of(request)
+    lines = await probe(context.replica, context.whereabouts)
+    ready = all(line.ok for line in lines)
+    text = "".join(f"[{'+' if line.ok else '-'}] {line.part}: {line.text}\n" for line in lines)
+    body = text if verbose is not None else ("ok\n" if ready else "not ready\n")
+    return Response(body, 200 if ready else 503, media_type="text/plain")
+
+
+@router.get("/leader", summary="Does this replica lead", response_class=Response)
+async def leader(request: Request) -> Response:
+    """200 on the leader, 503 elsewhere."""
+    leads = context_of(request).replica.leads
+    return Response("leader\n" if leads else "follower\n", 200 if leads else 503, media_type="text/plain")
+
+
+@router.get("/metrics", summary="Prometheus metrics", response_class=Response)
+async def metrics(request: Request) -> Response:
+    """In Prometheus' text form."""
+    return Response(context_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+@router.get(
+    "/v1/status",
+    summary="What this replica is and knows",
+    **described(
+        success={
+            200: (
+                "Answered by every replica itself.",
+                {
+                    "replica": "host:7070",
+                    "role": "leader",
+                    "leader": "http://127.0.0.1:7070",
+                    "term": 3,
+                    "lease_remaining": None,
+                    "version": "0.1.0",
+                    "pointers": "embedded:./milepost-data",
+                    "blobs": "file:./milepost-data/blobs",
+                },
+            )
+        },
+        store=False,
+    ),
+)
+async def status(request: Request) -> Response:
+    """`lease_remaining` is null for a lease that lasts as long as the process, and on followers."""
+    context = context_of(request)
+    return json_response(
+        {
+            "replica": context.name,
+            "role": "leader" if context.replica.leads else "follower",
+            "leader": await context.whereabouts.leader(),
+            "term": context.replica.journal.term,
+            "lease_remaining": _lease(context),
+            "version": context.version,
+            "pointers": context.pointers,
+            "blobs": context.blobs,
+        },
+        200,
+        {Header.TERM: str(context.replica.journal.term)},
+    )
+
+
+def _lease(context: Context) -> float | None:
+    leadership = context.replica.leadership
+    if leadership is None:
+        return None
+    remaining = leadership.remaining(context.replica.clock())
+    return max(0.0, remaining) if math.isfinite(remaining) else None

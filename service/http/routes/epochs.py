@@ -1,0 +1,77 @@
+"""``/v1/stores/{store}/epoch``."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from milepost.wire import MAX_WAIT_SECONDS, Code, Header
+from service.http.bodies import json_of
+from service.http.context import replica_of
+from service.http.documents import ACTING, CHANGING, EPOCH_EXAMPLE, described, json_body
+from service.http.headers import accepts, caller, checked_name
+from service.http.replies import empty_reply, json_reply
+from service.operations import epochs
+from service.problems import problem
+
+router = APIRouter(prefix="/v1/stores/{store}/epoch", tags=["epochs"])
+
+
+class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a campaign."""
+
+    wait: float = 0.0
+
+
+@router.post(
+    "",
+    summary="Campaign for the epoch",
+    **described(
+        success={200: ("Granted; the holder gets the same answer again.", EPOCH_EXAMPLE)},
+        codes=[Code.HELD, Code.UNSUPPORTED_MEDIA_TYPE, Code.INCOMPLETE_BODY, *ACTING],
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+        body=json_body({"wait": 30}, {"wait": {"type": "number", "minimum": 0, "maximum": MAX_WAIT_SECONDS}}, []),
+    ),
+)
+async def campaign(request: Request, store: str) -> Response:
+    """Ask for the next epoch, waiting up to `wait` seconds while another session holds the current one."""
+    checked_name(store, "store")
+    body = await json_of(request, CampaignBody, optional=True)
+    if not math.isfinite(body.wait) or not 0 <= body.wait <= MAX_WAIT_SECONDS:
+        raise problem(Code.INVALID_REQUEST, f"wait takes 0 to {MAX_WAIT_SECONDS} seconds")
+    return json_reply(await epochs.campaign(replica_of(request), caller(request), store, body.wait))
+
+
+@router.get(
+    "",
+    summary="The current epoch",
+    **described(
+        success={200: ("The epoch; 0 and nulls where there never was one.", EPOCH_EXAMPLE)}, codes=[Code.CORRUPT]
+    ),
+)
+async def current(request: Request, store: str) -> Response:
+    """Who leads this store's job."""
+    checked_name(store, "store")
+    accepts(request, "application/json")
+    return json_reply(epochs.current(replica_of(request), store))
+
+
+@router.delete(
+    "",
+    summary="Resign",
+    **described(
+        success={204: ("The epoch is free to campaign for.", None)},
+        codes=[Code.FENCED, *ACTING],
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+    ),
+)
+async def resign(request: Request, store: str) -> Response:
+    """Give the epoch back; its number stays current until the next is granted."""
+    checked_name(store, "store")
+    return empty_reply(await epochs.resign(replica_of(request), caller(request), store))

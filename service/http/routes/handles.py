@@ -1,0 +1,192 @@
+"""``/v1/stores/{store}/handles``: records, locks, removal, listing."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from milepost.wire import MAX_PAGE, Code, Header
+from service.http.context import replica_of
+from service.http.documents import ACTING, CHANGING, HANDLE_EXAMPLE, WRITING, described
+from service.http.headers import accepts, caller, checked_name, if_match
+from service.http.replies import about, empty_reply, json_reply, json_response, reply_headers
+from service.operations import handles, stores
+from service.problems import problem
+
+router = APIRouter(prefix="/v1/stores/{store}", tags=["handles"])
+
+
+@router.head(
+    "/handles/{name}",
+    summary="exists",
+    **described(success={200: ("It exists.", None)}, codes=[Code.NOT_EXIST, Code.CORRUPT], answers=[Header.ETAG]),
+)
+async def exists(request: Request, store: str, name: str) -> Response:
+    """Whether the handle exists, and its version."""
+    reply = handles.get(replica_of(request), checked_name(store, "store"), checked_name(name))
+    return Response(headers=reply_headers(reply))
+
+
+@router.get(
+    "/handles/{name}",
+    summary="The record, without a lock",
+    **described(
+        success={200: ("The record.", HANDLE_EXAMPLE)}, codes=[Code.NOT_EXIST, Code.CORRUPT], answers=[Header.ETAG]
+    ),
+)
+async def get(request: Request, store: str, name: str) -> Response:
+    """The record of a handle; takes no lock."""
+    accepts(request, "application/json")
+    return json_reply(handles.get(replica_of(request), checked_name(store, "store"), checked_name(name)))
+
+
+@router.post(
+    "/handles/{name}/lock",
+    summary="getAndLock",
+    **described(
+        success={200: ("The record, locked for the session.", HANDLE_EXAMPLE)},
+        codes=[Code.NOT_EXIST, *ACTING],
+        headers=CHANGING,
+        answers=[Header.ETAG, Header.REPLAYED],
+    ),
+)
+async def lock(request: Request, store: str, name: str) -> Response:
+    """Lock a handle: while the session lives, nobody else can remove it."""
+    names = checked_name(store, "store"), checked_name(name)
+    return json_reply(await handles.lock(replica_of(request), caller(request), *names))
+
+
+@router.delete(
+    "/handles/{name}/lock",
+    summary="release",
+    **described(
+        success={204: ("No lock of the session is left.", None)},
+        codes=ACTING,
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+    ),
+)
+async def release(request: Request, store: str, name: str) -> Response:
+    """Give the lock back; none held is fine."""
+    names = checked_name(store, "store"), checked_name(name)
+    return empty_reply(await handles.release(replica_of(request), caller(request), *names))
+
+
+@router.delete(
+    "/handles/{name}",
+    summary="releaseAndTryRemove",
+    **described(
+        success={200: ("Removed, or held by others.", {"removed": False, "locks": ["flights-driver-2"]})},
+        codes=[Code.VERSION_MISMATCH, Code.FENCED, Code.DISCARD_FAILED, *ACTING],
+        headers=[*WRITING, Header.IF_MATCH],
+        answers=[Header.REPLAYED],
+    ),
+)
+async def remove(request: Request, store: str, name: str) -> Response:
+    """Release the own lock and remove the handle, unless others hold it. An absent handle counts as removed."""
+    names = checked_name(store, "store"), checked_name(name)
+    return json_reply(await handles.remove(replica_of(request), caller(request), *names, if_match(request)))
+
+
+@router.get(
+    "/handles",
+    summary="getAllHandles",
+    **described(
+        success={200: ("A page, by name.", {"handles": [HANDLE_EXAMPLE], "next": None, "corrupt": []})},
+        codes=[Code.INVALID_REQUEST],
+    ),
+)
+async def list_handles(request: Request, store: str, limit: str | None = None, token: str | None = None) -> Response:
+    """The handles by name, a page at a time; those whose removal has begun may be among them."""
+    checked_name(store, "store")
+    accepts(request, "application/json")
+    only_known(request, {"limit", "token"})
+    page = handles.list_page(replica_of(request), store, from_token(token), limit_of(limit))
+    body = {"handles": page.handles, "next": to_token(page.next), "corrupt": page.corrupt}
+    return json_response(body, 200, about(page.revision, page.term))
+
+
+@router.delete(
+    "/handles",
+    summary="clearEntries",
+    **described(
+        success={200: ("How many pointers are gone.", {"cleared": 4})},
+        codes=[Code.FENCED, *ACTING],
+        headers=WRITING,
+        answers=[Header.REPLAYED],
+    ),
+)
+async def clear(request: Request, store: str) -> Response:
+    """All pointers are gone, whoever holds them; the blobs stay for the collector."""
+    checked_name(store, "store")
+    return json_reply(await stores.clear(replica_of(request), caller(request), store))
+
+
+@router.post(
+    "/locks",
+    summary="getAllAndLock",
+    **described(
+        success={200: ("All of them, locked, by name.", {"handles": [HANDLE_EXAMPLE], "corrupt": []})},
+        codes=ACTING,
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+    ),
+)
+async def lock_all(request: Request, store: str) -> Response:
+    """Lock every handle there is; damaged records are reported beside them."""
+    checked_name(store, "store")
+    return json_reply(await stores.lock_all(replica_of(request), caller(request), store))
+
+
+@router.delete(
+    "/locks",
+    summary="releaseAll",
+    **described(
+        success={204: ("No lock of the session is left in this store.", None)},
+        codes=ACTING,
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+    ),
+)
+async def release_all(request: Request, store: str) -> Response:
+    """Release every lock of the session in this store."""
+    checked_name(store, "store")
+    return empty_reply(await stores.release_all(replica_of(request), caller(request), store))
+
+
+def only_known(request: Request, known: set[str]) -> None:
+    """Raises ``invalid-request`` for a query parameter that means nothing here."""
+    unknown = sorted(set(request.query_params) - known)
+    if unknown:
+        raise problem(Code.INVALID_REQUEST, f"the query parameter {unknown[0][:60]!r} is not known here")
+
+
+def limit_of(value: str | None) -> int:
+    """The size of a page."""
+    if value is None:
+        return MAX_PAGE
+    if not value.isascii() or not value.isdigit() or len(value) > 4 or not 1 <= int(value) <= MAX_PAGE:
+        raise problem(Code.INVALID_REQUEST, f"limit takes a whole number from 1 to {MAX_PAGE}")
+    return int(value)
+
+
+def to_token(name: str | None) -> str | None:
+    """The opaque token of a page behind ``name``."""
+    return None if name is None else base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
+
+
+def from_token(token: str | None) -> str:
+    """The name behind which a page begins."""
+    if token is None:
+        return ""
+    try:
+        name = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode("ascii")
+    except (binascii.Error, ValueError) as error:
+        raise problem(Code.INVALID_REQUEST, "the token is not one that was given out") from error
+    if to_token(name) != token:
+        raise problem(Code.INVALID_REQUEST, "the token is not one that was given out")
+    return name

@@ -1,0 +1,122 @@
+"""``/v1/sessions``."""
+
+from __future__ import annotations
+
+import math
+import secrets
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from milepost.wire import MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code, Header
+from service.http.bodies import json_of
+from service.http.context import replica_of
+from service.http.documents import ACTING, described, json_body
+from service.http.headers import accepts, caller, checked_name
+from service.http.replies import empty_reply, json_reply
+from service.operations import sessions
+from service.problems import problem
+
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+
+_KEYS = (Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
+_EXAMPLE = {"session": "flights-driver-1", "ttl": 15.0, "holder": "flights-driver"}
+_CODES = [code for code in ACTING if code is not Code.SESSION_REQUIRED]
+_LIVING = [Code.SESSION_UNKNOWN, Code.SESSION_EXPIRED, Code.INVALID_NAME, Code.CORRUPT]
+MOST_HOLDER_CHARACTERS = 200
+
+
+class NewSession(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a session's creation."""
+
+    ttl: float
+    holder: str = ""
+    session: str | None = None
+
+
+@router.post(
+    "",
+    summary="Open or renew a session",
+    **described(
+        success={201: ("Created.", _EXAMPLE), 200: ("It lives already and is renewed.", _EXAMPLE)},
+        codes=[Code.INVALID_NAME, Code.UNSUPPORTED_MEDIA_TYPE, Code.INCOMPLETE_BODY, *_CODES],
+        headers=_KEYS,
+        answers=[Header.REPLAYED],
+        body=json_body(
+            _EXAMPLE,
+            {
+                "ttl": {"type": "number", "minimum": MIN_TTL_SECONDS, "maximum": MAX_TTL_SECONDS},
+                "holder": {"type": "string", "maxLength": MOST_HOLDER_CHARACTERS},
+                "session": {"type": "string"},
+            },
+            ["ttl"],
+        ),
+        store=False,
+    ),
+)
+async def open_session(request: Request) -> Response:
+    """A session is a lease of `ttl` seconds that heartbeats keep alive. It is no credential."""
+    accepts(request, "application/json")
+    body = await json_of(request, NewSession)
+    if not math.isfinite(body.ttl) or not MIN_TTL_SECONDS <= body.ttl <= MAX_TTL_SECONDS:
+        raise problem(Code.INVALID_REQUEST, f"ttl takes {MIN_TTL_SECONDS} to {MAX_TTL_SECONDS} seconds")
+    if len(body.holder) > MOST_HOLDER_CHARACTERS or not body.holder.isprintable():
+        raise problem(Code.INVALID_REQUEST, f"holder takes at most {MOST_HOLDER_CHARACTERS} printable characters")
+    session = secrets.token_hex(12) if body.session is None else checked_name(body.session, "session id")
+    acting = caller(request, session)
+    reply = await sessions.open_session(replica_of(request), acting, body.ttl, body.holder)
+    return json_reply(reply, 201 if reply.answer.created else 200)
+
+
+@router.post(
+    "/{session}/keepalive",
+    summary="Renew a lease",
+    **described(
+        success={200: ("Renewed.", {"session": "flights-driver-1", "ttl": 15.0})},
+        codes=[*_LIVING, Code.STORAGE_UNAVAILABLE, Code.FORBIDDEN],
+        store=False,
+    ),
+)
+async def keepalive(request: Request, session: str) -> Response:
+    """The lease counts anew from the moment this request came in."""
+    replica = replica_of(request)
+    received = replica.clock()
+    return json_reply(await sessions.keepalive(replica, checked_name(session, "session id"), received))
+
+
+@router.get(
+    "/{session}",
+    summary="A session and its locks",
+    **described(
+        success={
+            200: (
+                "The session.",
+                {**_EXAMPLE, "expires_in": 12.5, "locks": [{"store": "flights", "name": "latest"}]},
+            )
+        },
+        codes=_LIVING,
+        store=False,
+    ),
+)
+async def get(request: Request, session: str) -> Response:
+    """What the session has left, and the locks it holds."""
+    accepts(request, "application/json")
+    return json_reply(sessions.get_session(replica_of(request), checked_name(session, "session id")))
+
+
+@router.delete(
+    "/{session}",
+    summary="End a session",
+    **described(
+        success={204: ("Ended: its locks are gone, its epochs are free.", None)},
+        codes=[Code.INVALID_NAME, *_CODES],
+        headers=_KEYS,
+        answers=[Header.REPLAYED],
+        store=False,
+    ),
+)
+async def end(request: Request, session: str) -> Response:
+    """End the session at its own wish; handles stay."""
+    return empty_reply(await sessions.end_session(replica_of(request), caller(request, session)))

@@ -1,0 +1,82 @@
+"""``/v1/stores``, and what a deployment without signing or watching answers."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from milepost.wire import Code
+from service.http.context import replica_of
+from service.http.documents import CHANGING, described, json_body
+from service.http.headers import accepts, checked_name
+from service.http.replies import about, json_response
+from service.http.routes.handles import from_token, limit_of, only_known, to_token
+from service.operations import stores
+from service.problems import problem
+
+router = APIRouter(prefix="/v1/stores", tags=["stores"])
+
+
+@router.get(
+    "",
+    summary="The stores that exist",
+    **described(
+        success={
+            200: (
+                "A page, by name.",
+                {"stores": [{"store": "flights", "handles": 4, "revision": 42, "epoch": 3}], "next": None},
+            )
+        },
+        codes=[Code.INVALID_REQUEST],
+        store=False,
+    ),
+)
+async def list_stores(request: Request, limit: str | None = None, token: str | None = None) -> Response:
+    """A store exists from its first change on."""
+    accepts(request, "application/json")
+    only_known(request, {"limit", "token"})
+    page = stores.list_stores(replica_of(request), from_token(token), limit_of(limit))
+    return json_response({"stores": page.stores, "next": to_token(page.next)}, 200, about(None, page.term))
+
+
+@router.post(
+    "/{store}/uploads",
+    tags=["uploads"],
+    summary="Announce an upload",
+    **described(
+        success={
+            201: (
+                "Where to put the bytes.",
+                {"upload": "u-1", "method": "PUT", "url": "https://…", "headers": {}, "expires_in": 900},
+            )
+        },
+        codes=[Code.NOT_SUPPORTED],
+        headers=CHANGING,
+        body=json_body(
+            {"size": 5, "sha256": "2cf2…"},
+            {"size": {"type": "integer"}, "sha256": {"type": "string"}},
+            ["size", "sha256"],
+        ),
+    ),
+)
+async def announce_upload(store: str) -> Response:
+    """Needs blobs that can sign; none of the present ones can."""
+    checked_name(store, "store")
+    raise problem(Code.NOT_SUPPORTED, "the blob store of this deployment cannot sign uploads")
+
+
+@router.get(
+    "/{store}/events",
+    tags=["watch"],
+    summary="Watch a store",
+    **described(
+        success={200: ("Server-sent events.", "id: 42\nevent: added\ndata: {}\n\n")},
+        codes=[Code.NOT_SUPPORTED, Code.COMPACTED],
+        headers=["Last-Event-ID"],
+    ),
+)
+async def watch(store: str) -> Response:
+    """Not there yet."""
+    checked_name(store, "store")
+    raise problem(Code.NOT_SUPPORTED, "watching is not there yet")

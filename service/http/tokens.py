@@ -1,0 +1,71 @@
+"""Authentication by bearer token. Tokens are kept as digests; none is ever logged."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from milepost.wire import Code
+from service.problems import problem
+
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A client's credential: its name for the log, the digest of its token, and whether it may only read."""
+
+    name: str
+    digest: bytes
+    read_only: bool = False
+
+
+class Tokens:
+    """The tokens that are accepted; without any, everybody is."""
+
+    def __init__(self, tokens: Iterable[Token] = ()) -> None:
+        self._tokens = tuple(tokens)
+
+    def __bool__(self) -> bool:
+        return bool(self._tokens)
+
+    def check(self, authorization: str | None, method: str) -> None:
+        """Raises ``unauthenticated`` and ``forbidden`` problems."""
+        if not self._tokens:
+            return
+        scheme, _, given = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not given:
+            raise problem(Code.UNAUTHENTICATED, "an Authorization header with a bearer token is needed")
+        digest = _digest(given.strip())
+        found = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
+        if not found:
+            raise problem(Code.UNAUTHENTICATED, "the bearer token is not known")
+        if method not in _READING and all(token.read_only for token in found):
+            raise problem(Code.FORBIDDEN, f"the token {found[0].name!r} may only read")
+
+
+def read_tokens(path: Path) -> Tokens:
+    """Tokens from a file: a line each, ``name token`` or ``name token read-only``; ``#`` begins a comment.
+
+    Raises `ValueError` that names the line, never its token.
+    """
+    tokens: list[Token] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        fields = line.partition("#")[0].split()
+        if not fields:
+            continue
+        if len(fields) not in (2, 3) or fields[2:] not in ([], ["read-only"]):
+            raise ValueError(f"{path}, line {number}: expected 'name token' or 'name token read-only'")
+        if len(fields[1]) < 16:
+            raise ValueError(f"{path}, line {number}: a token needs at least 16 characters")
+        tokens.append(Token(fields[0], _digest(fields[1]), len(fields) == 3))
+    if not tokens:
+        raise ValueError(f"{path} holds no token")
+    return Tokens(tokens)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

@@ -1,0 +1,171 @@
+"""The role of a replica: it stands in the election, leads while it holds the lease, and resigns when it is told to
+stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from backends.contract import BackendError, BlobStore, Election, Leadership, PointerStore
+from service.blobs.collector import collect
+from service.blobs.trash import Trash
+from service.changes import Changes
+from service.journal import Journal, LeadershipLost
+from service.leases import Leases
+from service.removals import Removals
+from service.rules.decisions import Accepted
+from service.rules.records import Session
+from service.rules.requests import EndSession, ExpireSession, Request
+from service.settings import Settings
+from service.upkeep import expire_sessions, tidy
+
+log = logging.getLogger("milepost.leader")
+
+_BACKOFF_SECONDS = 0.5
+
+
+class Replica:
+    """One candidate: its journal, its blobs, and what it knows while it leads."""
+
+    def __init__(
+        self,
+        *,
+        pointers: PointerStore,
+        election: Election,
+        blobs: BlobStore,
+        settings: Settings,
+        clock: Callable[[], float],
+        wall: Callable[[], str],
+    ) -> None:
+        self.pointers = pointers
+        self.election = election
+        self.blobs = blobs
+        self.settings = settings
+        self.clock = clock
+        self.changes = Changes()
+        self.journal = Journal("root", pointers, clock=clock, wall=wall, landed=self._landed, settings=settings.journal)
+        self.journal.on_commit = self.changes.announce
+        self.leases = Leases(clock)
+        self.trash = Trash(blobs, clock)
+        self.removals = Removals(self.journal, self.trash)
+        self.leadership: Leadership | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica leads and may answer now."""
+        return self.journal.lease_holds()
+
+    async def start(self) -> None:
+        """Open the backends and stand in the election. Raises `Misconfigured`."""
+        await self.blobs.open()
+        await self.pointers.open()
+        await self.election.open()
+        self._task = asyncio.create_task(self._run(), name="milepost-leader")
+
+    async def step_down(self) -> None:
+        """Admit nothing more, let what is on its way end, and resign. Idempotent."""
+        if self.leadership is not None:
+            try:
+                async with asyncio.timeout(self.settings.resign_seconds):
+                    await self.journal.drain()
+            except TimeoutError:
+                log.warning("requests were still on their way after %s s", self.settings.resign_seconds)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+            self._task = None
+
+    async def stop(self) -> None:
+        """Step down and close the backends."""
+        await self.step_down()
+        await self.election.close()
+        await self.pointers.close()
+        await self.blobs.close()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                leadership = await self.election.campaign()
+            except BackendError as error:
+                log.warning("cannot stand in the election yet: %s", error)
+                await asyncio.sleep(_BACKOFF_SECONDS)
+                continue
+            try:
+                await self._lead(leadership)
+            except LeadershipLost as error:
+                log.warning("does not lead any more: %s", error)
+            finally:
+                self.leadership = None
+                self.trash.clear()
+                self.changes.announce()
+                await leadership.resign()
+
+    async def _lead(self, leadership: Leadership) -> None:
+        while True:
+            if leadership.remaining(self.clock()) <= 0:
+                raise LeadershipLost("the lease ran out before the journal could be taken over")
+            try:
+                await self.journal.lead(leadership)
+                break
+            except (BackendError, TimeoutError) as error:
+                log.warning("cannot take the journal over yet: %s", repr(error))
+                await asyncio.sleep(_BACKOFF_SECONDS)
+        self.leases.start(self.journal.read().view.state.sessions.values())
+        self.leadership = leadership
+        await _first_of(
+            self.journal.run(),
+            self._until_lost(leadership),
+            self.trash.run(self.settings.trash_interval_seconds),
+            expire_sessions(self.journal, self.leases, self.clock, self.settings.expire_interval_seconds),
+            tidy(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
+            self._collect(),
+        )
+
+    async def _until_lost(self, leadership: Leadership) -> None:
+        await leadership.wait_lost()
+        raise LeadershipLost("the election was lost")
+
+    async def _collect(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.collect_interval_seconds)
+            try:
+                await collect(
+                    self.journal,
+                    self.pointers,
+                    self.blobs,
+                    self.trash,
+                    older_than=self.settings.collect_after_seconds,
+                    may_go_on=self.journal.lease_holds,
+                )
+            except BackendError as error:
+                log.warning("collecting was put off: %s", error)
+
+    def _landed(self, request: Request, accepted: Accepted) -> None:
+        """Committed: what was replaced may go after a while, what is asked of sessions is noted."""
+        for key in accepted.discards:
+            self.trash.later(key, self.settings.linger_seconds)
+        for key in accepted.orphans:
+            self.trash.later(key, self.settings.collect_after_seconds)
+        if isinstance(request, EndSession | ExpireSession):
+            self.leases.forget(request.session)
+            return
+        for record in accepted.changes.values():
+            if isinstance(record, Session):
+                self.leases.renew(record)
+
+
+async def _first_of(*parts: Coroutine[Any, Any, None]) -> None:
+    """Run all parts until the first ends, which is an error; then end the others and raise it."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,69 @@
+"""When sessions run out. Deadlines live in the leader's memory only: a keepalive changes nothing that is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from service.rules.records import Corrupt, Session
+
+
+@dataclass(slots=True)
+class _Lease:
+    session: Session
+    deadline: float
+    ending: bool = False
+
+
+class Leases:
+    """The deadlines of the living sessions under this leadership. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._leases: dict[str, _Lease] = {}
+
+    def start(self, sessions: Iterable[Session | Corrupt]) -> None:
+        """A new leadership: every living session gets a full TTL again."""
+        self._leases = {}
+        for session in sessions:
+            if isinstance(session, Session) and not session.ended:
+                self.renew(session)
+
+    def renew(self, session: Session, received: float | None = None) -> None:
+        """Count the TTL anew, from ``received`` (when the renewing request came in) or from now."""
+        start = self._clock() if received is None else received
+        lease = self._leases.get(session.id)
+        if lease is None or lease.session.born != session.born:
+            self._leases[session.id] = _Lease(session, start + session.ttl)
+        elif not lease.ending:
+            lease.session = session
+            lease.deadline = max(start + session.ttl, lease.deadline if session.ttl >= lease.session.ttl else 0.0)
+
+    def forget(self, session: str) -> None:
+        """The session has ended."""
+        self._leases.pop(session, None)
+
+    def ending(self, session: str) -> bool:
+        """Whether the session's expiry has begun: from then on a keepalive must be refused."""
+        lease = self._leases.get(session)
+        return lease is not None and lease.ending
+
+    def expires_in(self, session: str) -> float:
+        """Seconds until the deadline, 0 when it has passed."""
+        lease = self._leases.get(session)
+        return max(0.0, lease.deadline - self._clock()) if lease else 0.0
+
+    def begin_expiry(self) -> list[Session]:
+        """The sessions whose deadline has passed; their expiry has begun with this call."""
+        now = self._clock()
+        overdue = [lease for lease in self._leases.values() if not lease.ending and lease.deadline <= now]
+        for lease in overdue:
+            lease.ending = True
+        return [lease.session for lease in overdue]
+
+    def expiry_failed(self, session: Session) -> None:
+        """The expiry could not be committed; it will begin again."""
+        lease = self._leases.get(session.id)
+        if lease is not None and lease.session.born == session.born:
+            lease.ending = False
+            lease.deadline = self._clock()

@@ -1,0 +1,48 @@
+"""Who acts, and how a request gets through the journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from milepost.wire import Code
+from service.leader import Replica
+from service.problems import problem, refusal
+from service.rules.decisions import Accepted, Answer, Blocked, FinishNeeded, Refused
+from service.rules.requests import Request
+
+_MOST_REMOVALS_IN_THE_WAY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The session that acts, the epoch it acts under, and the key and count of this attempt."""
+
+    session: str
+    epoch: int | None = None
+    key: str | None = None
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with the revision and the term that it reflects."""
+
+    answer: Answer
+    revision: int
+    term: int
+    finish: FinishNeeded | None = None
+
+
+async def perform(replica: Replica, request: Request, generation: int | None = None) -> Reply:
+    """Submit a request and wait for its end; finish removals that stand in its way. Raises problems."""
+    deadline = replica.clock() + replica.settings.request_seconds
+    for _ in range(_MOST_REMOVALS_IN_THE_WAY):
+        served = await replica.journal.wait(replica.journal.submit(request, deadline, generation))
+        match served.decision:
+            case Accepted() as accepted:
+                return Reply(accepted.answer, served.revision, served.term, accepted.finish)
+            case Refused() as refused:
+                raise refusal(refused)
+            case Blocked(finish):
+                await replica.removals.finish(finish, deadline, Code.STORAGE_UNAVAILABLE)
+    raise problem(Code.TOO_MANY_REQUESTS, "the handle is added and removed too quickly by others")

@@ -1,0 +1,37 @@
+"""Operations on the epoch of a store."""
+
+from __future__ import annotations
+
+from milepost.errors import EpochHeld
+from service.leader import Replica
+from service.operations.calls import Caller, Reply, perform
+from service.rules.answers import epoch_body
+from service.rules.decisions import Answer
+from service.rules.records import Store
+from service.rules.requests import Campaign, Resign
+
+
+async def campaign(replica: Replica, caller: Caller, store: str, wait: float) -> Reply:
+    """Ask for the epoch, for ``wait`` seconds at most while another holds it."""
+    end = replica.clock() + wait
+    while True:
+        try:
+            return await perform(replica, Campaign(caller.session, caller.key, caller.attempt, store))
+        except EpochHeld:
+            left = end - replica.clock()
+            if left <= 0:
+                raise
+            await replica.changes.wait(min(left, 1.0))
+
+
+async def resign(replica: Replica, caller: Caller, store: str) -> Reply:
+    """Give the epoch back."""
+    return await perform(replica, Resign(caller.session, caller.key, caller.attempt, store))
+
+
+def current(replica: Replica, store: str) -> Reply:
+    """The epoch as it stands; 0 where there never was one."""
+    reading = replica.journal.read()
+    record = reading.view.store(store)
+    body = epoch_body(reading.view, record if isinstance(record, Store) else Store(store))
+    return Reply(Answer(body), reading.revision, reading.term)

@@ -1,0 +1,92 @@
+"""Operations on handles that carry no bytes: reading records, lock, release, remove, list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from milepost.wire import Code
+from service.leader import Replica
+from service.operations.calls import Caller, Reply, perform
+from service.problems import problem
+from service.rules.answers import handle_body
+from service.rules.decisions import Answer
+from service.rules.handles import present
+from service.rules.records import Corrupt, Handle, Store
+from service.rules.requests import LockHandle, ReleaseHandle, Remove
+from service.rules.state import View
+from service.rules.stores import listed
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of a listing, by name; ``next`` is the name to go on behind, None at the end."""
+
+    handles: list[dict[str, Any]]
+    corrupt: list[dict[str, str]]
+    next: str | None
+    revision: int
+    term: int
+
+
+def existing(view: View, store: str, name: str) -> Handle:
+    """The handle, if it can be read. Raises ``not-exist`` and ``corrupt`` problems."""
+    record = view.handle(store, name)
+    if isinstance(record, Corrupt):
+        raise problem(Code.CORRUPT, f"the record of {name!r} is damaged: {record.reason}")
+    handle = present(_store(view, store), record)
+    if handle is None:
+        raise problem(Code.NOT_EXIST, f"there is no handle {name!r} in {store!r}")
+    return handle
+
+
+def get(replica: Replica, store: str, name: str) -> Reply:
+    """The record, without taking a lock; also `exists` of Flink's contract."""
+    reading = replica.journal.read()
+    handle = existing(reading.view, store, name)
+    body = handle_body(reading.view, _store(reading.view, store), handle)
+    return Reply(Answer(body, handle.version), reading.revision, reading.term)
+
+
+def list_page(replica: Replica, store: str, after: str, limit: int) -> Page:
+    """getAllHandles, a page of at most ``limit``; may include handles whose removal has begun."""
+    reading = replica.journal.read()
+    record = _store(reading.view, store)
+    page = Page([], [], None, reading.revision, reading.term)
+    last = ""
+    for name in reading.view.state.names(store, after):
+        handle = reading.view.handle(store, name)
+        if handle is None:
+            continue
+        if len(page.handles) + len(page.corrupt) == limit:
+            return Page(page.handles, page.corrupt, last, page.revision, page.term)
+        if isinstance(handle, Corrupt):
+            page.corrupt.append({"name": handle.name, "reason": handle.reason})
+        elif (body := listed(reading.view, record, handle)) is not None:
+            page.handles.append(body)
+        last = name
+    return page
+
+
+async def lock(replica: Replica, caller: Caller, store: str, name: str) -> Reply:
+    """getAndLock."""
+    return await perform(replica, LockHandle(caller.session, caller.key, caller.attempt, store, name))
+
+
+async def release(replica: Replica, caller: Caller, store: str, name: str) -> Reply:
+    """release."""
+    return await perform(replica, ReleaseHandle(caller.session, caller.key, caller.attempt, store, name))
+
+
+async def remove(replica: Replica, caller: Caller, store: str, name: str, version: str | None) -> Reply:
+    """releaseAndTryRemove: answered once the blob is discarded and the record is gone."""
+    request = Remove(caller.session, caller.key, caller.attempt, store, name, caller.epoch, version)
+    reply = await perform(replica, request)
+    if reply.finish is not None:
+        await replica.removals.finish(reply.finish, replica.clock() + replica.settings.request_seconds)
+    return reply
+
+
+def _store(view: View, name: str) -> Store:
+    record = view.store(name)
+    return record if isinstance(record, Store) else Store(name)

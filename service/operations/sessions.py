@@ -1,0 +1,82 @@
+"""Operations on sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from milepost.wire import Code
+from service.leader import Replica
+from service.operations.calls import Caller, Reply, perform
+from service.problems import problem, refusal
+from service.rules.answers import session_body
+from service.rules.decisions import Answer
+from service.rules.guards import session_lives
+from service.rules.locks import holders
+from service.rules.records import Handle, Session, Store, handle_of
+from service.rules.requests import EndSession, OpenSession
+from service.rules.state import View
+
+
+async def open_session(replica: Replica, caller: Caller, ttl: float, holder: str) -> Reply:
+    """Create a session, or renew the one that lives under this id."""
+    received = replica.clock()
+    request = OpenSession(caller.session, caller.key, caller.attempt, ttl, holder)
+    reply = await perform(replica, request)
+    session = replica.journal.read().view.session(caller.session)
+    if isinstance(session, Session) and not session.ended:
+        replica.leases.renew(session, received)
+    return reply
+
+
+async def keepalive(replica: Replica, session_id: str, received: float) -> Reply:
+    """Renew a lease, counted from ``received`` (monotonic), when the request came in.
+
+    Refused once the expiry has begun: then it is waited for, so that 410 is said only after it was committed.
+    """
+    deadline = replica.clock() + replica.settings.request_seconds
+    while replica.leases.ending(session_id):
+        if replica.clock() >= deadline:
+            raise problem(Code.STORAGE_UNAVAILABLE, f"session {session_id!r} is about to expire")
+        await replica.changes.wait(0.25)
+    reading = replica.journal.read()
+    session = _living(replica, reading.view, session_id)
+    replica.leases.renew(session, received)
+    return Reply(Answer({"session": session.id, "ttl": session.ttl}), reading.revision, reading.term)
+
+
+def get_session(replica: Replica, session_id: str) -> Reply:
+    """A session with the seconds it has left and the locks it holds, per store."""
+    reading = replica.journal.read()
+    session = _living(replica, reading.view, session_id)
+    body: dict[str, Any] = {
+        **session_body(session),
+        "expires_in": replica.leases.expires_in(session.id),
+        "locks": _locks(reading.view, session.id),
+    }
+    return Reply(Answer(body), reading.revision, reading.term)
+
+
+async def end_session(replica: Replica, caller: Caller) -> Reply:
+    """End a session at its own wish."""
+    return await perform(replica, EndSession(caller.session, caller.key, caller.attempt))
+
+
+def _living(replica: Replica, view: View, session_id: str) -> Session:
+    moment = replica.journal.moment(replica.journal.head.revision)
+    if refused := session_lives(view, session_id, moment):
+        raise refusal(refused)
+    session = view.session(session_id)
+    assert isinstance(session, Session)
+    return session
+
+
+def _locks(view: View, session: str) -> list[dict[str, str]]:
+    held: list[dict[str, str]] = []
+    for key, record in view.state.records.items():
+        located = handle_of(key)
+        if located is None or not isinstance(record, Handle):
+            continue
+        store = view.store(located[0])
+        if session in holders(view, store if isinstance(store, Store) else Store(located[0]), record):
+            held.append({"store": located[0], "name": record.name})
+    return sorted(held, key=lambda lock: (lock["store"], lock["name"]))

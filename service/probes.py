@@ -1,0 +1,52 @@
+"""Is a replica ready: can it lead or name the leader, and do its backends answer."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from backends.contract import BackendError
+from service.leader import Replica
+from service.whereabouts import Whereabouts
+
+_PROBE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What is known of one part."""
+
+    part: str
+    ok: bool
+    text: str
+
+
+async def probe(replica: Replica, whereabouts: Whereabouts) -> list[Line]:
+    """A line per part: leadership, pointers, blobs."""
+    return [await _leadership(replica, whereabouts), await _pointers(replica), await _blobs(replica)]
+
+
+async def _leadership(replica: Replica, whereabouts: Whereabouts) -> Line:
+    if replica.leads:
+        return Line("leadership", True, f"leads at term {replica.journal.term}")
+    leader = await whereabouts.elsewhere()
+    return Line("leadership", leader is not None, f"follows {leader}" if leader else "no leader is known")
+
+
+async def _pointers(replica: Replica) -> Line:
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            journals = await replica.pointers.journals()
+    except (BackendError, TimeoutError) as error:
+        return Line("pointers", False, str(error) or "no answer in time")
+    return Line("pointers", True, f"{len(journals)} journals")
+
+
+async def _blobs(replica: Replica) -> Line:
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            async for _ in replica.blobs.list("", float("inf")):
+                break
+    except (BackendError, TimeoutError) as error:
+        return Line("blobs", False, str(error) or "no answer in time")
+    return Line("blobs", True, "listed")

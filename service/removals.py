@@ -1,0 +1,32 @@
+"""Removals: the mark is committed, then the blob is discarded, then the record goes."""
+
+from __future__ import annotations
+
+from backends.contract import BackendError
+from milepost.wire import Code
+from service.blobs.trash import Trash
+from service.journal import Journal
+from service.problems import problem
+from service.rules.decisions import FinishNeeded
+from service.rules.requests import FinishRemoval
+
+
+class Removals:
+    """Finishes removals whose mark is committed."""
+
+    def __init__(self, journal: Journal, trash: Trash) -> None:
+        self._journal = journal
+        self._trash = trash
+
+    async def finish(self, finish: FinishNeeded, deadline: float, code: Code = Code.DISCARD_FAILED) -> None:
+        """Discard the blob, then drop the record. ``deadline`` in monotonic seconds.
+
+        Raises a problem of ``code`` if the blob could not be discarded: for a removal that is ``discard-failed``,
+        since the removal itself stands.
+        """
+        try:
+            await self._trash.now(finish.blob)
+        except BackendError as error:
+            raise problem(code, f"the bytes could not be discarded: {error}") from error
+        request = FinishRemoval(session="", store_name=finish.store, name=finish.name, version=finish.version)
+        await self._journal.wait(self._journal.submit(request, deadline))

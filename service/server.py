@@ -1,0 +1,72 @@
+"""The process: one replica behind one HTTP server, and how they stop together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from service.http.protocol import AnsweringProtocol
+from service.leader import Replica
+
+log = logging.getLogger("milepost")
+
+_GRACE_SECONDS = 10
+
+
+class Server(uvicorn.Server):
+    """Steps down at the first signal, so that another replica leads before this one has gone."""
+
+    def __init__(self, config: uvicorn.Config, replica: Replica) -> None:
+        super().__init__(config)
+        self._replica = replica
+        self._stepping_down: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A second signal ends the process without waiting."""
+        if self._loop is None or self._stepping_down is not None:
+            super().handle_exit(sig, frame)
+            return
+        log.info("stopping on %s", signal.Signals(sig).name)
+        self._stepping_down = self._loop.create_task(self._step_down())
+
+    async def _step_down(self) -> None:
+        await self._replica.step_down()
+        self.should_exit = True
+
+    async def serve_replica(self) -> None:
+        """Start the replica, serve until a signal, stop the replica. Raises `Misconfigured`."""
+        self._loop = asyncio.get_running_loop()
+        await self._replica.start()
+        try:
+            await self.serve()
+        finally:
+            await self._replica.stop()
+
+
+def run(app: ASGIApp, replica: Replica, host: str, port: int) -> None:
+    """Serve until SIGTERM or SIGINT. Raises `Misconfigured`."""
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=AnsweringProtocol,
+        loop="auto",
+        lifespan="off",
+        access_log=False,
+        server_header=False,
+        log_config=None,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_keep_alive=75,
+    )
+    server = Server(config, replica)
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(server.serve_replica())
+    if not server.started:
+        sys.exit(3)

@@ -1,0 +1,29 @@
+"""Settings, in one place and handed down from there. Nothing reads them from a global."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from service.journal import JournalSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a replica works. Times in seconds, sizes in bytes.
+
+    ``linger_seconds``: how long replaced blobs stay for readers on the way. ``collect_after_seconds``: how old a
+    blob that nothing names must be before it is collected. ``max_state_bytes``: the largest state, None for no
+    limit of Milepost's own. ``request_seconds``: how long a write may wait for the storage before it is answered
+    with an error.
+    """
+
+    request_seconds: float = 20.0
+    linger_seconds: float = 60.0
+    collect_after_seconds: float = 3600.0
+    collect_interval_seconds: float = 600.0
+    expire_interval_seconds: float = 0.25
+    tidy_interval_seconds: float = 30.0
+    trash_interval_seconds: float = 1.0
+    resign_seconds: float = 10.0
+    max_state_bytes: int | None = None
+    journal: JournalSettings = field(default_factory=JournalSettings)

@@ -1,0 +1,91 @@
+"""What a leader does beside answering: expire sessions, finish removals that were cut off, scrub, collect."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from backends.contract import BackendError
+from milepost.errors import Problem
+from service.journal import Journal
+from service.leases import Leases
+from service.removals import Removals
+from service.rules.decisions import FinishNeeded, Moment
+from service.rules.handles import finish_of
+from service.rules.records import Handle, Session, Store, handle_of, session_key
+from service.rules.requests import ExpireSession, Scrub
+from service.rules.state import View
+from service.rules.stores import droppable
+
+log = logging.getLogger("milepost.upkeep")
+
+_BATCH = 100
+_COMMIT_SECONDS = 30.0
+
+
+async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], float], interval: float) -> None:
+    """End the sessions whose deadline has passed, until cancelled."""
+    while True:
+        if journal.lease_holds():
+            overdue = leases.begin_expiry()
+            await asyncio.gather(*(_expire(journal, leases, session, clock) for session in overdue))
+        await asyncio.sleep(interval)
+
+
+async def _expire(journal: Journal, leases: Leases, session: Session, clock: Callable[[], float]) -> None:
+    try:
+        ticket = journal.submit(ExpireSession(session=session.id, born=session.born), clock() + _COMMIT_SECONDS)
+        await journal.wait(ticket)
+    except Problem as error:
+        log.warning("cannot expire session %s yet: %s", session.id, error)
+        leases.expiry_failed(session)
+
+
+async def tidy(journal: Journal, removals: Removals, clock: Callable[[], float], interval: float) -> None:
+    """Finish removals that a crash or a failed discard left open, and drop records that nothing needs, until
+    cancelled.
+    """
+    while True:
+        await asyncio.sleep(interval)
+        if not journal.lease_holds():
+            continue
+        try:
+            reading = journal.read()
+            for finish in _unfinished(reading.view):
+                await removals.finish(finish, clock() + _COMMIT_SECONDS)
+            moment = journal.moment(reading.revision)
+            for store, keys in _droppable(reading.view, moment).items():
+                request = Scrub(session="", store_name=store, keys=keys)
+                await journal.wait(journal.submit(request, clock() + _COMMIT_SECONDS))
+        except (Problem, BackendError) as error:
+            log.warning("upkeep was put off: %s", error)
+
+
+def _unfinished(view: View) -> list[FinishNeeded]:
+    return [
+        finish_of(store, record) for store, record in _handles(view) if record.removing and record.born > store.cleared
+    ][:_BATCH]
+
+
+def _droppable(view: View, moment: Moment) -> dict[str, tuple[str, ...]]:
+    """Up to a batch of keys per store; those of sessions stand under the empty name."""
+    found: dict[str, list[str]] = {}
+    for key, record in view.state.records.items():
+        located = handle_of(key)
+        if located is not None and isinstance(record, Handle):
+            store = view.store(located[0])
+            if isinstance(store, Store) and droppable(store, record, moment):
+                found.setdefault(located[0], []).append(key)
+        elif isinstance(record, Session) and 0 < record.ended <= moment.sessions_horizon:
+            found.setdefault("", []).append(session_key(record.id))
+    return {store: tuple(islice(keys, _BATCH)) for store, keys in found.items()}
+
+
+def _handles(view: View) -> Iterator[tuple[Store, Handle]]:
+    for key, record in view.state.records.items():
+        located = handle_of(key)
+        if located is not None and isinstance(record, Handle):
+            store = view.store(located[0])
+            yield (store if isinstance(store, Store) else Store(located[0])), record

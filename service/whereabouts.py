@@ -1,0 +1,39 @@
+"""Where the leader is, as far as this replica can see."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from backends.contract import BackendError, Election
+
+log = logging.getLogger("milepost.whereabouts")
+
+
+class Whereabouts:
+    """The advertised URL of the leader, asked of the election at most every ``fresh`` seconds."""
+
+    def __init__(self, election: Election, advertise: str, clock: Callable[[], float], fresh: float = 0.2) -> None:
+        self.advertise = advertise
+        self._election = election
+        self._clock = clock
+        self._fresh = fresh
+        self._asked = float("-inf")
+        self._leader: str | None = None
+
+    async def leader(self) -> str | None:
+        """The leader's URL, or None when there is none or the election does not answer."""
+        now = self._clock()
+        if now - self._asked >= self._fresh:
+            try:
+                self._leader = await self._election.leader()
+            except BackendError as error:
+                log.warning("cannot tell who leads: %s", error)
+                self._leader = None
+            self._asked = self._clock()
+        return self._leader
+
+    async def elsewhere(self) -> str | None:
+        """The leader's URL if it is another replica."""
+        leader = await self.leader()
+        return leader if leader != self.advertise else None
