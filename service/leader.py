@@ -53,6 +53,7 @@ class Replica:
         self.removals = Removals(self.journal, self.trash)
         self.leadership: Leadership | None = None
         self._task: asyncio.Task[None] | None = None
+        self.on_fault: Callable[[], None] = lambda: None
 
     @property
     def leads(self) -> bool:
@@ -65,6 +66,7 @@ class Replica:
         await self.pointers.open()
         await self.election.open()
         self._task = asyncio.create_task(self._run(), name="milepost-leader")
+        self._task.add_done_callback(self._ended)
 
     async def step_down(self) -> None:
         """Admit nothing more, let what is on its way end, and resign. Idempotent."""
@@ -86,6 +88,12 @@ class Replica:
         await self.pointers.close()
         await self.blobs.close()
 
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A fault of our own ends the process: a replica that can never lead again must not look alive."""
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.critical("cannot stand in the election any more", exc_info=fault)
+            self.on_fault()
+
     async def _run(self) -> None:
         while True:
             try:
@@ -100,6 +108,7 @@ class Replica:
                 log.warning("does not lead any more: %s", error)
             finally:
                 self.leadership = None
+                self.journal.retire()
                 self.trash.clear()
                 self.changes.announce()
                 await leadership.resign()

@@ -37,7 +37,7 @@ class Leases:
             self._leases[session.id] = _Lease(session, start + session.ttl)
         elif not lease.ending:
             lease.session = session
-            lease.deadline = max(start + session.ttl, lease.deadline if session.ttl >= lease.session.ttl else 0.0)
+            lease.deadline = max(start + session.ttl, lease.deadline)
 
     def forget(self, session: str) -> None:
         """The session has ended."""

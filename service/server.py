@@ -25,6 +25,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, replica: Replica) -> None:
         super().__init__(config)
         self._replica = replica
+        self.failed = False
         self._stepping_down: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -40,9 +41,14 @@ class Server(uvicorn.Server):
         await self._replica.step_down()
         self.should_exit = True
 
+    def _fail(self) -> None:
+        self.failed = True
+        self.should_exit = True
+
     async def serve_replica(self) -> None:
         """Start the replica, serve until a signal, stop the replica. Raises `Misconfigured`."""
         self._loop = asyncio.get_running_loop()
+        self._replica.on_fault = self._fail
         await self._replica.start()
         try:
             await self.serve()
@@ -68,5 +74,5 @@ def run(app: ASGIApp, replica: Replica, host: str, port: int) -> None:
     server = Server(config, replica)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve_replica())
-    if not server.started:
+    if server.failed or not server.started:
         sys.exit(3)

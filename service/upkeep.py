@@ -38,6 +38,7 @@ async def _expire(journal: Journal, leases: Leases, session: Session, clock: Cal
     try:
         ticket = journal.submit(ExpireSession(session=session.id, born=session.born), clock() + _COMMIT_SECONDS)
         await journal.wait(ticket)
+        leases.forget(session.id)
     except Problem as error:
         log.warning("cannot expire session %s yet: %s", session.id, error)
         leases.expiry_failed(session)

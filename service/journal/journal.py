@@ -43,10 +43,13 @@ class LeadershipLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """Times in seconds. ``epoch_floor``: granted epochs are above it."""
+    """Times in seconds. ``most_waiting``: requests that may wait to be submitted. ``epoch_floor``: granted epochs
+    are above it.
+    """
 
     commit_seconds: float = 10.0
     take_over_seconds: float = 30.0
+    most_waiting: int = 10_000
     epoch_floor: int = 0
 
 
@@ -157,7 +160,7 @@ class Journal:
                     self._wake.clear()
                     await self._wake.wait()
         finally:
-            self._end()
+            self.retire()
 
     async def drain(self) -> None:
         """Admit nothing more and wait until what is on its way has ended."""
@@ -166,8 +169,8 @@ class Journal:
             self._progress.clear()
             await self._progress.wait()
 
-    def _end(self) -> None:
-        """Drop what was admitted: it is not applied where it was never submitted, and of unknown outcome elsewhere."""
+    def retire(self) -> None:
+        """Leadership is over. What was never submitted is not applied, the rest of unknown outcome. Idempotent."""
         self._leadership = None
         for group in self._flight:
             if group.task is not None:
@@ -215,7 +218,10 @@ class Journal:
             raise problem(Code.SHUTTING_DOWN, "this replica is shutting down")
         if not self.leading or generation not in (None, self.generation):
             raise problem(Code.NO_LEADER, "this replica does not lead")
-        if request.key is None and not isinstance(request, INTERNAL):
+        internal = isinstance(request, INTERNAL)
+        if not internal and len(self._queue) >= self._settings.most_waiting:
+            raise problem(Code.TOO_MANY_REQUESTS, f"{len(self._queue)} requests are waiting already")
+        if request.key is None and not internal:
             self._ids += 1
             request = with_id(request, f"{self.first_term}.{self._ids}")
         ticket = Ticket(request, deadline)
