@@ -131,6 +131,7 @@ class PointerStore(Protocol):
     async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
         """Write all ``changes`` and move the head from ``head`` to ``revision`` in one atomic act, or write nothing.
 
+        Each key is changed at most once in a group; to delete what is absent changes nothing and is no error.
         ``revision`` is greater than ``head.revision``. Groups in flight are pipelined: the next group names the head
         that this one will leave. Never raises for an outcome of the store; cancellation counts as `Unknown`.
         """

@@ -110,7 +110,6 @@ class SqliteJournals:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
         if excess := self._limits.excess(changes):
             return Refused(Refusal.TOO_LARGE, excess)
-        last = dict(changes)  # of two changes to one key the later counts
         committing = False
         try:
             connection = self._ready()
@@ -118,10 +117,10 @@ class SqliteJournals:
             stored = _stored_head(connection, head.journal)
             if stored != head:
                 return Refused(Refusal.HEAD_MOVED, _moved(head, stored))
-            connection.executemany(
-                _UPSERT, [(head.journal, key, value) for key, value in last.items() if value is not None]
-            )
-            connection.executemany(_DELETE, [(head.journal, key) for key, value in last.items() if value is None])
+            written = [(head.journal, key, value) for key, value in changes if value is not None]
+            deleted = [(head.journal, key) for key, value in changes if value is None]
+            connection.executemany(_UPSERT, written)
+            connection.executemany(_DELETE, deleted)
             connection.execute(_MOVE_HEAD, (head.journal, head.term, revision, head.lineage))
             committing = True
             connection.execute("COMMIT")

@@ -1,0 +1,41 @@
+"""Fixtures of the contract suites: a fresh place for each test and each backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from backends.contract import BlobStore, Election, PointerStore
+from tests.contracts.factories import BLOBS, ELECTIONS, POINTERS
+from tests.contracts.places import Backend, Place, Services
+
+
+@pytest.fixture(scope="session")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """The real services that backends share through the session."""
+    with ExitStack() as ends:
+        yield Services(ends, tmp_path_factory.mktemp("services"))
+
+
+@pytest.fixture(params=POINTERS, ids=lambda backend: backend.name)
+def pointers(request: pytest.FixtureRequest, tmp_path: Path, services: Services) -> Place[PointerStore]:
+    """A fresh place for pointers."""
+    backend: Backend[PointerStore] = request.param
+    return Place(backend, backend.fresh(tmp_path, services))
+
+
+@pytest.fixture(params=ELECTIONS, ids=lambda backend: backend.name)
+def elections(request: pytest.FixtureRequest, tmp_path: Path, services: Services) -> Place[Election]:
+    """A fresh place for an election."""
+    backend: Backend[Election] = request.param
+    return Place(backend, backend.fresh(tmp_path, services))
+
+
+@pytest.fixture(params=BLOBS, ids=lambda backend: backend.name)
+def blobs(request: pytest.FixtureRequest, tmp_path: Path, services: Services) -> Place[BlobStore]:
+    """A fresh place for blobs."""
+    backend: Backend[BlobStore] = request.param
+    return Place(backend, backend.fresh(tmp_path, services))

@@ -1,0 +1,40 @@
+"""The backends that the suites run over. A new one is added here, and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from backends.blobs.local import LocalBlobs
+from backends.contract import BlobStore, Election, PointerStore
+from backends.elections.embedded import EmbeddedElection
+from backends.pointers.embedded import EmbeddedPointers
+from tests.contracts.places import Backend, Services
+
+
+def _directory(tmp_path: Path, services: Services) -> str:
+    del services
+    return str(tmp_path / "place")
+
+
+POINTERS: tuple[Backend[PointerStore], ...] = (
+    Backend("embedded", _directory, lambda address: EmbeddedPointers(Path(address))),
+)
+ELECTIONS: tuple[Backend[Election], ...] = (
+    Backend("embedded", _directory, lambda address, advertise: EmbeddedElection(Path(address), advertise)),
+)
+BLOBS: tuple[Backend[BlobStore], ...] = (Backend("local", _directory, lambda address: LocalBlobs(Path(address))),)
+
+
+def pointer_store(name: str, address: str) -> PointerStore:
+    """A store on an existing place, for processes that were told its address."""
+    return {backend.name: backend for backend in POINTERS}[name].build(address)
+
+
+def election(name: str, address: str, advertise: str) -> Election:
+    """A candidate in an existing place, for processes that were told its address."""
+    return {backend.name: backend for backend in ELECTIONS}[name].build(address, advertise)
+
+
+def blob_store(name: str, address: str) -> BlobStore:
+    """A store on an existing place, for processes that were told its address."""
+    return {backend.name: backend for backend in BLOBS}[name].build(address)

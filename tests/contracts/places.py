@@ -1,0 +1,74 @@
+"""What the suites need to know of a backend, and the places that it keeps things in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Resource(Protocol):
+    """What all three contracts have in common."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+R = TypeVar("R", bound=Resource)
+S = TypeVar("S")
+
+
+class Services:
+    """Real services that some backends need, each started when first asked for and ended with the test session."""
+
+    def __init__(self, ends: ExitStack, directory: Path) -> None:
+        self.directory = directory
+        self._ends = ends
+        self._running: dict[str, Any] = {}
+
+    def get(self, name: str, start: Callable[[Path], AbstractContextManager[S]]) -> S:
+        """What ``start`` yields, given a directory of its own; started once under each ``name``."""
+        if name not in self._running:
+            directory = self.directory / name
+            directory.mkdir()
+            self._running[name] = self._ends.enter_context(start(directory))
+        running: S = self._running[name]
+        return running
+
+
+@dataclass(frozen=True)
+class Backend(Generic[R]):
+    """One backend as the suites see it.
+
+    ``fresh`` makes an empty place and returns its address, a string from which ``build`` makes an unopened object, in
+    this process or another; an election's ``build`` takes the advertised URL as well.
+    """
+
+    name: str
+    fresh: Callable[[Path, Services], str]
+    build: Callable[..., R]
+
+
+@dataclass(frozen=True)
+class Place(Generic[R]):
+    """One fresh place of one backend, which any number of objects in any number of processes may share."""
+
+    backend: Backend[R]
+    address: str
+
+    def build(self, *arguments: object) -> R:
+        """A new object on this place, not yet open."""
+        return self.backend.build(self.address, *arguments)
+
+    @asynccontextmanager
+    async def opened(self, *arguments: object) -> AsyncIterator[R]:
+        """A new object on this place, open."""
+        resource = self.build(*arguments)
+        await resource.open()
+        try:
+            yield resource
+        finally:
+            await resource.close()

@@ -1,0 +1,147 @@
+"""Every pointer store: groups in flight and cancelled, stores and processes that contend, processes that are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from backends.contract import Change, Done, PointerStore, Refusal, Unknown
+from tests.contracts.journals import ROOT, done, put, refused, taken_over, writes
+from tests.contracts.places import Place
+from tests.support.children import child
+
+pytestmark = pytest.mark.anyio
+
+Pointers = Place[PointerStore]
+
+GROUP = 8
+CANCELLED_GROUPS = 40
+KILLED_WRITERS = 6
+REFUSALS = 10
+
+
+def group_of(number: int) -> list[Change]:
+    """Several records that stand or fall together."""
+    return [Change(f"groups/{number}/{part}", b"x" * 500) for part in range(GROUP)]
+
+
+def landed(found: dict[str, bytes]) -> set[int]:
+    """The numbers of the groups that are there, each of them whole."""
+    parts: dict[int, int] = {}
+    for key in found:
+        number = int(key.split("/")[1])
+        parts[number] = parts.get(number, 0) + 1
+    assert set(parts.values()) <= {GROUP}
+    return set(parts)
+
+
+async def test_groups_in_flight_land_in_order(pointers: Pointers) -> None:
+    async with pointers.opened() as store:
+        begin = await store.take_over(ROOT)
+        heads = [replace(begin, revision=begin.revision + number) for number in range(13)]
+        flights = [(head, writes(last=b"%d" % number)) for number, head in enumerate(heads[:-1])]
+        for first in range(0, len(flights), store.limits.in_flight):
+            at_once = flights[first : first + store.limits.in_flight]
+            ends = await asyncio.gather(*(store.commit(head, group, head.revision + 1) for head, group in at_once))
+            assert [done(end) for end in ends] == heads[first + 1 : first + 1 + len(at_once)]
+        assert (await taken_over(store))[1] == {"last": b"11"}
+
+
+async def test_a_cancelled_commit_is_settled_by_a_take_over(pointers: Pointers) -> None:
+    """Whole or not at all, and after the take-over not any more; the store goes on working."""
+    shuffled = random.Random(7)
+    async with pointers.opened() as store:
+        head, _ = await taken_over(store)
+        known: set[int] = set()
+        for number in range(CANCELLED_GROUPS):
+            flight = asyncio.create_task(store.commit(head, group_of(number), head.revision + GROUP))
+            for _ in range(shuffled.randrange(6)):
+                await asyncio.sleep(shuffled.choice((0, 0.001)))
+            flight.cancel()
+            end: object = None
+            with suppress(asyncio.CancelledError):
+                end = await flight
+            head, found = await taken_over(store)
+            if isinstance(end, Done):
+                assert number in landed(found)
+            assert known <= landed(found) <= known | {number}
+            known = landed(found)
+        await put(store, head, group_of(CANCELLED_GROUPS))
+        assert landed((await taken_over(store))[1]) == known | {CANCELLED_GROUPS}
+
+
+async def test_a_commit_on_its_way_while_the_store_closes_ends_truthfully(pointers: Pointers) -> None:
+    for number in range(5):
+        store = pointers.build()
+        await store.open()
+        head = await store.take_over(ROOT)
+        flight = asyncio.create_task(store.commit(head, group_of(number), head.revision + GROUP))
+        await asyncio.sleep(0)
+        await store.close()
+        end = await flight
+        async with pointers.opened() as again:
+            found = landed((await taken_over(again))[1])
+        assert isinstance(end, Unknown) or (number in found) is isinstance(end, Done)
+
+
+async def test_two_stores_that_take_over_from_each_other_lose_nothing(pointers: Pointers) -> None:
+    acknowledged = [0, 0]
+    refusals = [0, 0]
+
+    async def lead(own: int, store: PointerStore) -> None:
+        while min(refusals) < REFUSALS:
+            head, found = await taken_over(store)
+            total = int(found.get("total", b"0"))
+            while min(refusals) < REFUSALS:
+                end = await store.commit(head, writes(total=b"%d" % (total + 1)), head.revision + 1)
+                if not isinstance(end, Done):
+                    assert refused(end) is Refusal.HEAD_MOVED
+                    refusals[own] += 1
+                    break
+                head, total = end.head, total + 1
+                acknowledged[own] += 1
+
+    async with pointers.opened() as one, pointers.opened() as other:
+        async with asyncio.timeout(120):
+            await asyncio.gather(lead(0, one), lead(1, other))
+        assert (await taken_over(one))[1] == {"total": b"%d" % sum(acknowledged)}
+
+
+async def test_two_processes_that_take_over_from_each_other_lose_nothing(pointers: Pointers) -> None:
+    module, arguments = "tests.contracts.children.contender", (pointers.backend.name, pointers.address)
+    async with child(module, *arguments) as one, child(module, *arguments) as other:
+        for each in (one, other):
+            assert await each.line() == "ready"
+        for each in (one, other):
+            await each.say("go")
+        for each in (one, other):
+            for _ in range(REFUSALS):
+                assert await each.line() == "refused"
+        added = 0
+        for each in (one, other):
+            await each.say("stop")
+            added += int((await each.rest())[-1])
+            assert await each.ended() == 0
+    async with pointers.opened() as store:
+        assert int((await taken_over(store))[1]["total"]) == added > 0
+
+
+async def test_what_a_killed_process_had_acknowledged_is_there(pointers: Pointers) -> None:
+    module, arguments = "tests.contracts.children.writer", (pointers.backend.name, pointers.address)
+    shuffled = random.Random(11)
+    acknowledged = -1
+    for _ in range(KILLED_WRITERS):
+        async with child(module, *arguments, str(acknowledged + 1)) as writer:
+            told = [await writer.line() for _ in range(shuffled.randrange(1, 40))]
+            await asyncio.sleep(shuffled.random() * 0.01)
+            await writer.kill()
+            told += await writer.rest()
+        async with pointers.opened() as store:
+            found = landed((await taken_over(store))[1])
+        assert found == set(range(max(found) + 1))
+        assert acknowledged < int(told[-1]) <= max(found) <= int(told[-1]) + 1
+        acknowledged = max(found)
