@@ -34,7 +34,10 @@ class Election(Protocol):
         """Connect or open. Idempotent. Raises `Misconfigured` or `StorageUnavailable`."""
 
     async def close(self) -> None:
-        """Withdraw the candidacy and let go of every resource. Idempotent."""
+        """Withdraw the candidacy and let go of every resource. Idempotent.
+
+        Leadership that was won ends, a campaign under way ends with `StorageUnavailable`.
+        """
 
     async def campaign(self) -> Leadership:
         """Wait until this candidate leads. Cancellable at any time without a trace. Raises `StorageUnavailable`."""
