@@ -1,0 +1,48 @@
+"""Exactly-once publication from Spark Structured Streaming, with fail-over between drivers.
+
+::
+
+    import milepost.spark
+
+    with milepost.spark.lead(spark, "http://127.0.0.1:7070", "flights") as job:
+        query = (
+            frame.writeStream.outputMode("update")
+            .option("checkpointLocation", job.checkpointLocation)
+            .foreachBatch(job.files("/data/flights"))
+            .start()
+        )
+        job.awaitTermination(query)
+
+    milepost.spark.read_published(spark, "http://127.0.0.1:7070", "flights").show()
+
+How a driver goes on after another, and where each step stands:
+
+====  ======================================================================================  ================
+step  what                                                                                    module
+====  ======================================================================================  ================
+1     take the epoch, then read the job record                                                ``lead``, ``pointer``
+2     build the checkpoint directory of this epoch, whole or not at all                       ``restore``
+3     the query runs in it                                                                    ``guard``
+4     batch N is entered: N is the published batch P or P + 1                                 ``batch``
+5     register the checkpoint at entry, before anything of N is evaluated                     ``snapshotter``
+6     N = P: evaluate for the state alone, publish nothing                                    ``batch``
+7     else evaluate once, whole, then call the publishing function                            ``batch``
+8     output is staged per attempt and named by a manifest                                    ``sink``, ``manifest``
+9     compare-and-set P to N with the manifest, under the epoch                               ``pointer``, ``store``
+10    after the end: register the tail                                                        ``tail``
+11    SIGTERM stops the query from a thread                                                   ``sigterm``
+====  ======================================================================================  ================
+
+Errors that this package adds are under `milepost.errors.SparkDriverError`. What a replay cannot protect against is on
+the user: a query that is not deterministic (``rand()``, a clock in a UDF), input files that are rewritten, and side
+effects outside of the staged output (`BatchContext`).
+"""
+
+from milepost.spark.context import BatchContext
+from milepost.spark.job import Job
+from milepost.spark.lead import lead
+from milepost.spark.manifest import PublishedBatch
+from milepost.spark.reader import published_batches, read_published
+from milepost.spark.recovery import Recovery
+
+__all__ = ["lead", "Job", "BatchContext", "Recovery", "read_published", "published_batches", "PublishedBatch"]

@@ -1,0 +1,40 @@
+"""What a publishing function is told about the batch in its hands."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """One attempt to publish one batch.
+
+    **What is protected.** A batch counts as published when the job record says so, and never twice: the record moves
+    by compare-and-set under this driver's epoch. Output is exactly once if readers see it only through that: staged
+    under `staging` and named by what the function returns, or written to a sink that is idempotent by (`txnAppId`,
+    `txnVersion`), such as Delta's options ``txnAppId`` and ``txnVersion``. **Every other side effect of the function
+    (mails, inserts, calls) is not protected**: it happens again when a driver dies between the function and the
+    compare-and-set.
+
+    ``batchId`` is Spark's. ``epoch`` is the driver's and higher than that of every driver before it. ``attempt`` is
+    how often this batch was entered so far, by all drivers together. ``txnAppId`` belongs to the job: it is the same
+    for every driver and epoch; ``txnVersion`` rises with the batches. ``previousManifest`` is what the function
+    returned for the batch that was published last (None before the first).
+    """
+
+    batchId: int
+    epoch: int
+    attempt: int
+    txnAppId: str
+    previousManifest: Any = None
+
+    @property
+    def txnVersion(self) -> int:
+        """The version that goes with `txnAppId`: the batch's number."""
+        return self.batchId
+
+    def staging(self, output: str) -> str:
+        """A directory under ``output`` that no other attempt of any driver writes to; a new one at each call."""
+        return f"{output.rstrip('/')}/batch={self.batchId}/e{self.epoch}-{uuid.uuid4().hex}"

@@ -1,0 +1,54 @@
+"""Is the query that calls the one that was set up: the right directory, one run only, nothing in it that is unsafe?"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from milepost.errors import UnsafeQuery, WrongCheckpoint
+from milepost.spark.preflight import RETAINED, check_clean_source, check_retained
+from milepost.spark.running import calling_run, running_query, runs_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
+
+REPLAYABLE = ("filesource", "kafka", "rate", "delta", "iceberg")
+"""Beginnings of the names of sources that can be read again after they were told that a batch is done."""
+
+
+class QueryGuard:
+    """Checks the calling query whole on its first batch, and on each later one that it is still the same run."""
+
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
+        self._spark = spark
+        self._directory = directory
+        self._run: str | None = None
+
+    def check(self, frame: DataFrame) -> None:
+        """Raises `UnsafeQuery` or `WrongCheckpoint` before anything of the batch is evaluated."""
+        query_id, run_id = calling_run(self._spark)
+        if run_id == self._run:
+            return
+        if self._run is not None:
+            raise UnsafeQuery(
+                "another run of a query calls the same function: one lead() serves one start of one query, since each "
+                "start needs an epoch and a directory of its own"
+            )
+        query = running_query(self._spark, query_id)
+        if not runs_in(query, self._directory):
+            raise WrongCheckpoint(
+                f"the query keeps its checkpoint in {query.checkpoint_root}, not in {self._directory}: "
+                'start it with .option("checkpointLocation", job.checkpointLocation)'
+            )
+        check_retained(frame.sparkSession.conf.get(RETAINED))
+        for source in query.sources:
+            check_clean_source(source.options, source.name)
+            if not source.name.lower().startswith(REPLAYABLE):
+                _log.warning(
+                    "source %s is not known to keep what it was told is done; a replay needs the last batch again",
+                    source.name,
+                )
+        self._run = run_id

@@ -1,0 +1,84 @@
+"""Were the input files of the batch that is to be replayed deleted or rewritten since?
+
+Spark's file source logs which files each batch read (``sources/<i>``); with the offsets of two consecutive batches that
+gives the files of one. A replay over fewer files would differ from the first run without an error of Spark's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from milepost.errors import InputMissing
+
+_LOG_FILE = re.compile(r"(\d+)(?:\.compact)?\Z")
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One file as the source's log names it; ``modified_ms`` is its modification time then, in milliseconds."""
+
+    uri: str
+    modified_ms: int
+
+
+def inputs_of(directory: Path, batch: int) -> Iterator[InputFile]:
+    """The input files of ``batch``, for those of its sources that are file sources."""
+    before = _source_offsets(directory / "offsets" / str(batch - 1)) if batch else []
+    for index, end in enumerate(_source_offsets(directory / "offsets" / str(batch))):
+        start = before[index] if index < len(before) else None
+        if end is not None:
+            yield from _logged(directory / "sources" / str(index), -1 if start is None else start, end)
+
+
+def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | None], batch: int) -> list[str]:
+    """Raise `InputMissing` if a file is gone; returns the URIs of those whose modification time is another now."""
+    gone: list[str] = []
+    rewritten: list[str] = []
+    for file in files:
+        now = modified_ms(file.uri)
+        if now is None:
+            gone.append(file.uri)
+        elif now != file.modified_ms:
+            rewritten.append(file.uri)
+    if gone:
+        more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
+        raise InputMissing(
+            f"batch {batch} has to be run again, but files of its input were deleted: {', '.join(gone[:5])}{more}; "
+            "put them back, they are needed until the next batch has begun"
+        )
+    return rewritten
+
+
+def _source_offsets(log: Path) -> list[int | None]:
+    """Per source, the file log's id that the batch ends at; None for other kinds of sources."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [_log_offset(line) for line in lines[2:]] if lines[:1] == ["v1"] else []
+
+
+def _log_offset(line: str) -> int | None:
+    try:
+        offset = json.loads(line)
+    except ValueError:
+        return None
+    value: Any = offset.get("logOffset") if isinstance(offset, dict) else None
+    return value if isinstance(value, int) else None
+
+
+def _logged(source: Path, after: int, until: int) -> Iterator[InputFile]:
+    """Entries of the source's log with ``after`` < id <= ``until``; compacted files repeat the older ones."""
+    seen: set[tuple[int, str]] = set()
+    for log in sorted(source.iterdir()) if source.is_dir() else []:
+        match = _LOG_FILE.match(log.name)
+        if match is None or int(match.group(1)) <= after:
+            continue
+        for line in log.read_text().splitlines()[1:]:
+            entry = json.loads(line)
+            key = (int(entry["batchId"]), str(entry["path"]))
+            if after < key[0] <= until and key not in seen:
+                seen.add(key)
+                yield InputFile(key[1], int(entry["timestamp"]))

@@ -1,0 +1,176 @@
+"""A job as its driver holds it, between taking the epoch and giving it up."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import StreamingQueryException
+
+from milepost.errors import Fenced, MilepostError, UnsafeQuery
+from milepost.session import Session
+from milepost.spark.batch import ExactlyOnce, Publish
+from milepost.spark.guard import QueryGuard
+from milepost.spark.hadoop import HadoopFiles
+from milepost.spark.pointer import JobPointer
+from milepost.spark.recovery import Recovery
+from milepost.spark.removals import Removals
+from milepost.spark.running import active_in
+from milepost.spark.sink import FilesSink
+from milepost.spark.snapshotter import Snapshotter
+from milepost.spark.tail import register_tail
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_log = logging.getLogger(__name__)
+
+
+class Job:
+    """Made by `milepost.spark.lead`; serves one start of one query. Attributes are named as Spark names its own."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        session: Session,
+        pointer: JobPointer,
+        snapshotter: Snapshotter,
+        removals: Removals,
+        recovery: Recovery,
+        retain: int,
+    ) -> None:
+        self.recovery = recovery
+        self._spark = spark
+        self._session = session
+        self._pointer = pointer
+        self._snapshotter = snapshotter
+        self._removals = removals
+        self._retain = retain
+        self._function: ExactlyOnce | None = None
+        self._query: StreamingQuery | None = None
+        self._told = False
+        self._stopping = False
+        self._ended = False
+
+    @property
+    def checkpointLocation(self) -> str:
+        """The directory restored for this epoch; the query's option of the same name."""
+        return str(self._snapshotter.directory)
+
+    @property
+    def epoch(self) -> int:
+        """This driver's epoch."""
+        return self.recovery.epoch
+
+    @property
+    def published(self) -> int:
+        """The batch that was published last; -1 before the first."""
+        return self._pointer.record.published
+
+    @property
+    def manifest(self) -> Any:
+        """What the publishing function returned for that batch."""
+        return self._pointer.record.manifest
+
+    def exactlyOnce(self, publish: Publish) -> Callable[[DataFrame, int], None]:
+        """The function for ``foreachBatch``: calls ``publish(frame, context)`` and counts each batch as published once.
+
+        What ``publish`` returns (JSON, small) is kept in the job record with the batch. What is protected and what is
+        not: `BatchContext`. The frame is evaluated once and persisted before ``publish`` sees it. Raises `UnsafeQuery`
+        when called a second time.
+        """
+        if self._function is not None:
+            raise UnsafeQuery("one lead() serves one start of one query: a second query needs a store of its own")
+        guard = QueryGuard(self._spark, self._snapshotter.directory)
+        self._function = ExactlyOnce(publish, self._pointer, self._snapshotter, guard, self._removals, self._retain)
+        return self._function
+
+    def files(self, output: str) -> Callable[[DataFrame, int], None]:
+        """The function for ``foreachBatch`` that publishes Parquet files under ``output`` (any Hadoop file system).
+
+        Readers see published batches only, by `read_published`. Raises as `exactlyOnce` does, and `UnsafeQuery` from
+        the first batch when the job published elsewhere before.
+        """
+        return self.exactlyOnce(FilesSink(HadoopFiles(self._spark), output))
+
+    def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
+        """As ``query.awaitTermination``; then registers the tail, so that the next driver need not run a batch again.
+
+        Raises what ended the query: `Fenced`, `SessionExpired` or another `MilepostError` as itself, Spark's
+        StreamingQueryException otherwise, with the publishing function's own exception as its cause.
+        """
+        self._query = query
+        if self._stopping:  # asked for before there was a query
+            query.stop()
+        try:
+            ended = query.awaitTermination(timeout) if timeout is not None else query.awaitTermination()
+        except StreamingQueryException as error:
+            self._raise_own(error)
+            raise error from (self._function.failure if self._function else None)
+        if timeout is not None and not ended:
+            return False
+        self._raise_own(None)
+        self._end(query)
+        return ended
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a query to stop, or will be."""
+        return self._function is not None
+
+    def stop(self) -> None:
+        """Stop the query. Returns once it has ended: a batch that is being published is published to its end."""
+        self._stopping = True
+        for query in self._queries():
+            query.stop()
+
+    def close(self) -> None:
+        """Stop the query and register the tail. For `lead`, at the end of its block."""
+        try:
+            queries = self._queries()
+            self.stop()
+            if len(queries) == 1 and self._failure() is None and not self._session.lost:
+                self._end(queries[0])
+        except (Py4JError, ConnectionError) as error:
+            _log.warning("Spark does not answer any more, the query is left as it is: %s", error)
+
+    def raise_untold(self) -> None:
+        """Raise what ended the query, if `awaitTermination` was not called to do so."""
+        if not self._told:
+            self._raise_own(None)
+
+    def _queries(self) -> list[StreamingQuery]:
+        return [self._query] if self._query is not None else active_in(self._spark, self._snapshotter.directory)
+
+    def _failure(self) -> BaseException | None:
+        return self._function.failure if self._function is not None else None
+
+    def _end(self, query: StreamingQuery) -> None:
+        if self._ended or query.exception() is not None:
+            return
+        self._ended = True
+        register_tail(self._pointer, self._snapshotter, self._retain)
+        shutil.rmtree(self._snapshotter.directory, ignore_errors=True)
+
+    def _raise_own(self, cause: StreamingQueryException | None) -> None:
+        """Raise as itself what Spark turned into text, and what stands behind an error that only followed from it."""
+        failure = self._failure()
+        self._told = True
+        if isinstance(failure, MilepostError):
+            raise failure from (failure.__cause__ or cause)
+        if self._session.lost:
+            try:
+                self._session.raise_if_lost()
+            except MilepostError as lost:
+                raise lost from cause
+        if cause is not None:
+            try:
+                self._pointer.store.raise_if_fenced(cause)
+            except Fenced:
+                raise
+            except MilepostError as error:
+                _log.warning("whether a newer driver leads could not be asked: %s", error)

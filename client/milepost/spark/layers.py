@@ -1,0 +1,108 @@
+"""Checkpoint files in tar archives: each checkpoint adds one layer with what is new, and names the older layers it
+needs.
+
+One handle per file would put every state file of every partition into the coordination store; one archive per
+checkpoint keeps the number of handles small and the requests per batch at one, however many partitions there are.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from milepost.errors import StateTruncated
+from milepost.spark.snapshot import Stat
+
+IN_MEMORY = 8 * 1024 * 1024
+"""Archives up to this many bytes are built in memory, larger ones in a file."""
+
+
+def pack(root: Path, files: Mapping[str, Stat], scratch: Path) -> bytes | Path:
+    """An archive of ``files`` (paths relative to ``root``), as bytes or, when large, written to ``scratch``.
+
+    Raises FileNotFoundError when a file vanished or is no longer the one that was listed.
+    """
+    if sum(stat.size for stat in files.values()) <= IN_MEMORY:
+        buffer = io.BytesIO()
+        _write(root, files, buffer)
+        return buffer.getvalue()
+    with open(scratch, "wb") as archive:
+        _write(root, files, archive)
+    return scratch
+
+
+def unpack(chunks: Iterable[bytes], root: Path) -> list[str]:
+    """Write the archive that ``chunks`` make up into ``root``, replacing files of the same path; the paths written.
+
+    ``chunks`` is read to its end, so that a reader which verifies there can. Raises `StateTruncated` when it is no
+    whole archive or names a path outside of ``root``.
+    """
+    written: list[str] = []
+    stream = _Stream(chunks)
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                content = archive.extractfile(member)
+                if content is None or not _inside(member.name):
+                    raise StateTruncated(
+                        f"a checkpoint's archive holds {member.name!r}, which is no plain file inside it"
+                    )
+                target = root / member.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with open(target, "wb") as file:
+                    while block := content.read(1 << 20):
+                        file.write(block)
+                os.utime(target, (member.mtime, member.mtime))
+                written.append(member.name)
+    except tarfile.TarError as error:
+        raise StateTruncated(f"a checkpoint's archive cannot be read: {error}") from error
+    stream.drain()
+    return written
+
+
+def _write(root: Path, files: Mapping[str, Stat], target: IO[bytes]) -> None:
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path, listed in files.items():
+            with open(root / path, "rb") as file:
+                now = os.fstat(file.fileno())
+                if Stat(now.st_size, now.st_mtime_ns) != listed:
+                    raise FileNotFoundError(f"{path} was replaced")
+                member = tarfile.TarInfo(path)
+                member.size = listed.size
+                member.mtime = listed.modified_ns // 1_000_000_000
+                archive.addfile(member, file)
+
+
+def _inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+
+
+class _Stream(io.RawIOBase):
+    """The file object that tarfile wants, over an iterable of chunks."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = iter(chunks)
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        parts = [self._rest]
+        have = len(self._rest)
+        while (size < 0 or have < size) and (chunk := next(self._chunks, None)) is not None:
+            parts.append(chunk)
+            have += len(chunk)
+        data = b"".join(parts)
+        cut = have if size < 0 else min(size, have)
+        self._rest = data[cut:]
+        return data[:cut]
+
+    def drain(self) -> None:
+        for _ in self._chunks:
+            pass

@@ -1,0 +1,205 @@
+"""Leading a job: the epoch first, then the record, then the checkpoint, then the query; and the same way back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from milepost.client import Client
+from milepost.errors import (
+    ConnectionFailed,
+    DeadlineExceeded,
+    MilepostError,
+    OutcomeUnknown,
+    SessionLost,
+    Unavailable,
+    UnsafeQuery,
+)
+from milepost.session import Session
+from milepost.spark.hadoop import HadoopFiles
+from milepost.spark.job import Job
+from milepost.spark.pointer import JobPointer
+from milepost.spark.preflight import RETAINED, check_retained
+from milepost.spark.recovery import recover
+from milepost.spark.removals import Removals
+from milepost.spark.sigterm import on_sigterm
+from milepost.spark.snapshotter import LAYER_PREFIX, Snapshotter
+from milepost.spark.store import CertainStore
+from milepost.spark.workdir import default_workdir, remove_older
+from milepost.store import StateHandleStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+_PAUSE = 1.0
+
+_led: set[tuple[str, str]] = set()
+_led_lock = threading.Lock()
+
+
+@contextmanager
+def lead(
+    spark: SparkSession,
+    url: str | Sequence[str],
+    store: str,
+    *,
+    workdir: str | os.PathLike[str] | None = None,
+    holder: str | None = None,
+    wait: float | None = None,
+    ttl: float = 15.0,
+    timeout: float = 30.0,
+    patience: float = 120.0,
+    retain: int = 2,
+    token: str | None = None,
+) -> Iterator[Job]:
+    """Wait until this driver leads the job ``store``, restore its newest safe checkpoint, and hand out the `Job`.
+
+    Standbys wait here, ``wait`` seconds at most (None: for ever). Leaving the block stops the query, registers its
+    tail and resigns. SIGTERM does the same. ``url`` is the service's address, or several; ``holder`` is what others
+    are told.
+
+    ``workdir`` holds the checkpoint directories; on a cluster it must be one path for driver and executors. ``ttl``
+    is the session's length in seconds: a driver that freezes is succeeded after it. ``timeout`` (seconds) bounds one
+    call to the service, ``patience`` how long a batch outlasts an outage of it. ``retain`` checkpoints are kept; more
+    than two serve nothing but a person's own repair, since older ones cannot be gone on from.
+
+    Raises `EpochHeld` when the wait ran out, `UnsafeQuery`, `NoSafeCheckpoint`, `InputMissing`, `RecordUnreadable`,
+    and what `milepost.Client` raises.
+    """
+    if retain < 1:
+        raise ValueError("at least one checkpoint is retained")
+    _check_session(spark)
+    parent = Path(workdir) if workdir is not None else default_workdir(spark.sparkContext.master or "")
+    who = holder or f"{spark.sparkContext.applicationId}@{socket.gethostname()}:{os.getpid()}"
+    stopper = _Stopper()
+    with (
+        _alone(spark, store),
+        on_sigterm(stopper.stop, stopper.running),
+        Client(url, token=token, timeout=timeout) as client,
+    ):
+        session, handles = _campaign(client, who, store, ttl, wait, stopper)
+        try:
+            with closing(Removals(handles)) as removals:
+                certain = CertainStore(handles, patience=patience)
+                job = stopper.job = _take_over(spark, session, certain, removals, parent / store, retain)
+                try:
+                    yield job
+                finally:
+                    job.close()
+                job.raise_untold()
+        finally:
+            _resign(session, handles)
+
+
+class _Stopper:
+    """Stops the job's query, once there is one: on SIGTERM, or when the session is lost and another driver may lead."""
+
+    def __init__(self) -> None:
+        self.job: Job | None = None
+
+    def running(self) -> bool:
+        return self.job is not None and self.job.running
+
+    def stop(self) -> None:
+        if self.job is not None:
+            self.job.stop()
+
+    def lost(self, _session: Session, _reason: str) -> None:
+        self.stop()
+
+
+@contextmanager
+def _alone(spark: SparkSession, store: str) -> Iterator[None]:
+    """No hand-over inside one application: of the same query started twice, Spark lets neither survive."""
+    key = (str(spark.sparkContext.applicationId), store)
+    with _led_lock:
+        if key in _led:
+            raise UnsafeQuery(
+                f"this Spark application leads {store!r} already: a standby is another application, "
+                "and a restart leaves the block of the first lead() before it enters another"
+            )
+        _led.add(key)
+    try:
+        yield
+    finally:
+        with _led_lock:
+            _led.discard(key)
+
+
+def _check_session(spark: SparkSession) -> None:
+    if not hasattr(spark, "_jsparkSession"):
+        raise UnsafeQuery(
+            "Spark Connect runs foreachBatch on the server, out of this driver's sight: lead() needs a classic session"
+        )
+    check_retained(spark.conf.get(RETAINED))
+
+
+def _campaign(
+    client: Client, holder: str, store: str, ttl: float, wait: float | None, stopper: _Stopper
+) -> tuple[Session, StateHandleStore]:
+    """A session that was granted the epoch. One that is lost while it stands by (an outage) is replaced."""
+    until = None if wait is None else time.monotonic() + wait
+    session = client.session(holder, ttl, on_lost=stopper.lost)
+    while True:
+        handles = session.store(store)
+        try:
+            handles.campaign(None if until is None else max(0.0, until - time.monotonic()))
+        except SessionLost as error:
+            if until is not None and time.monotonic() >= until:
+                raise
+            _log.warning("the session was lost while standing by: %s", error)
+            session.close()
+            session = _new_session(client, holder, ttl, until, stopper)
+        except BaseException:
+            session.close()
+            raise
+        else:
+            return session, handles
+
+
+def _new_session(client: Client, holder: str, ttl: float, until: float | None, stopper: _Stopper) -> Session:
+    while True:
+        try:
+            return client.session(holder, ttl, on_lost=stopper.lost)
+        except (Unavailable, ConnectionFailed, DeadlineExceeded, OutcomeUnknown):
+            if until is not None and time.monotonic() >= until:
+                raise
+            time.sleep(_PAUSE)
+
+
+def _take_over(
+    spark: SparkSession, session: Session, store: CertainStore, removals: Removals, parent: Path, retain: int
+) -> Job:
+    """Steps 1 and 2: with the epoch in hand, read the record and build the directory."""
+    pointer = JobPointer.take(store)
+    files = HadoopFiles(spark)
+    directory = parent / pointer.record.job
+    restored, recovery = recover(
+        store.plain,
+        pointer.record,
+        directory,
+        store.epoch,
+        setting=lambda key: spark.conf.get(key, None),
+        modified_ms=files.modified_ms,
+    )
+    remove_older(directory, store.epoch)
+    removals.sweep(LAYER_PREFIX, pointer.record.layer_names())
+    snapshotter = Snapshotter(store, restored.directory, restored.ledger)
+    return Job(spark, session, pointer, snapshotter, removals, recovery, retain)
+
+
+def _resign(session: Session, handles: StateHandleStore) -> None:
+    try:
+        if not session.lost:
+            handles.resign()
+    except MilepostError as error:
+        _log.warning("the epoch is left to the session's end: %s", error)
+    session.close()

@@ -1,0 +1,57 @@
+"""What can be known to go wrong before a query starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from milepost.errors import UnsafeQuery
+
+RETAINED = "spark.sql.streaming.minBatchesToRetain"
+LEAST_RETAINED = 3
+
+
+@dataclass(frozen=True)
+class ConfDifference:
+    """A setting that the query's offset log holds; it wins over the session's."""
+
+    key: str
+    logged: str
+    session: str
+
+
+def check_retained(batches: str | None) -> None:
+    """Raise `UnsafeQuery` if Spark's maintenance may delete the state that is being copied."""
+    if batches is not None and int(batches) < LEAST_RETAINED:
+        raise UnsafeQuery(
+            f"{RETAINED} is {batches}: Spark's maintenance could delete files of the checkpoint while they are copied; "
+            f"set it to {LEAST_RETAINED} or more"
+        )
+
+
+def check_clean_source(options: Mapping[str, str], source: str) -> None:
+    """Raise `UnsafeQuery` if a file source deletes or archives input that a replay still needs."""
+    for name, value in options.items():
+        if name.lower() == "cleansource" and value.lower() != "off":
+            raise UnsafeQuery(
+                f"the source {source} has cleanSource={value}: Spark removes a batch's input before the next driver "
+                "can know that it needs no replay; leave it off and remove old input yourself"
+            )
+
+
+def conf_differences(offsets: bytes, session: Callable[[str], str | None]) -> list[ConfDifference]:
+    """Settings in a batch's offset log that differ from what ``session`` (key to value, None if unset) has."""
+    lines = offsets.decode().splitlines()
+    if len(lines) < 2:
+        return []
+    try:
+        logged = json.loads(lines[1]).get("conf", {})
+    except (ValueError, AttributeError):
+        return []
+    found = []
+    for key, value in sorted(logged.items()):
+        now = session(key)
+        if now is not None and now != value:
+            found.append(ConfDifference(key, str(value), now))
+    return found

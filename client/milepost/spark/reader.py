@@ -1,0 +1,101 @@
+"""Reading what a job has published, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from milepost.client import Client
+from milepost.errors import RecordUnreadable
+from milepost.spark.hadoop import HadoopFiles
+from milepost.spark.manifest import Page, PublishedBatch, pages
+from milepost.spark.record import JOB, decode
+from milepost.spark.sink import published_page
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+BATCH = "batch"
+_READS = 5
+
+
+def published_batches(
+    spark: SparkSession,
+    url: str | Sequence[str],
+    job: str,
+    *,
+    batches: Collection[int] | None = None,
+    token: str | None = None,
+) -> list[PublishedBatch]:
+    """What `Job.files` published, batch by batch, as of now; with ``batches`` only those (a range is cheapest).
+
+    Raises `NotExist` when there is no such job, `RecordUnreadable` when a manifest is damaged.
+    """
+    return _Published(spark, url, job, batches, token).batches
+
+
+def read_published(
+    spark: SparkSession,
+    url: str | Sequence[str],
+    job: str,
+    *,
+    batches: Collection[int] | None = None,
+    schema: StructType | None = None,
+    token: str | None = None,
+) -> DataFrame:
+    """The rows that `Job.files` published, as of now, with their batch in the column ``batch`` (long).
+
+    With ``batches`` only those; a filter on the column prunes as well. The schema is that of the newest batch, unless
+    given; columns that older files lack are null. Before anything was published the frame is empty and has the
+    given ``schema``, or no column but ``batch``. Raises as `published_batches` does.
+    """
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    published = _Published(spark, url, job, batches, token)
+    if schema is None:
+        schema = StructType.fromJson(json.loads(published.frame)) if published.frame else StructType([])
+    schema = StructType([*schema.fields, StructField(BATCH, LongType())])
+    paths = [f"{published.output}/{b.directory}/{name}" for b in published.batches for name, _ in b.files]
+    if not paths:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).option("basePath", published.output).parquet(*paths)
+
+
+class _Published:
+    """One reading of the record and its pages. A page that is gone was superseded meanwhile: read the record again."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        url: str | Sequence[str],
+        job: str,
+        wanted: Collection[int] | None,
+        token: str | None,
+    ) -> None:
+        self.batches: list[PublishedBatch] = []
+        self.frame = ""
+        self.output = ""
+        files = HadoopFiles(spark)
+        with Client(url, token=token) as client:
+            for _ in range(_READS):
+                manifest: Any = decode(client.store(job).read(JOB)).manifest
+                try:
+                    self._take(files, manifest, wanted)
+                except FileNotFoundError as error:
+                    gone = error
+                else:
+                    return
+        raise RecordUnreadable(f"{self.output}/{gone}, which lists published output, is gone") from gone
+
+    def _take(self, files: HadoopFiles, manifest: Any, wanted: Collection[int] | None) -> None:
+        head = published_page(manifest)
+        if head is None:
+            return
+        self.output = str(manifest["output"])
+        since = 0 if wanted is None else min(*wanted, head.last)
+        found: list[Page] = list(pages(head, lambda file: files.read(f"{self.output}/{file}"), since))
+        self.frame = found[0].frame
+        everything = (batch for page in reversed(found) for batch in page.batches)
+        self.batches = [batch for batch in everything if wanted is None or batch.batch in wanted]

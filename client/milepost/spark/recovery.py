@@ -1,0 +1,85 @@
+"""From the job record to a directory that a query can start in, with everything a person should know about it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from milepost.spark.inputs import check_inputs, inputs_of
+from milepost.spark.preflight import ConfDifference, conf_differences
+from milepost.spark.record import Checkpoint, JobRecord
+from milepost.spark.restore import Restored, Skipped, restore
+from milepost.spark.store import HandleStore
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What a driver found when it took over.
+
+    ``checkpoint`` is the one restored (None: the job begins), ``skipped`` what was damaged or too old before it.
+    ``entries`` counts how often earlier drivers entered the batch that runs next. ``conf`` are settings of the
+    query's log that win over the session's; ``rewritten`` are input files of that batch that changed since it first
+    ran, so that its replay may differ.
+    """
+
+    epoch: int
+    checkpoint: Checkpoint | None
+    entries: int = 0
+    skipped: tuple[Skipped, ...] = ()
+    conf: tuple[ConfDifference, ...] = field(default=())
+    rewritten: tuple[str, ...] = ()
+
+
+def recover(
+    store: HandleStore,
+    record: JobRecord,
+    workdir: Path,
+    epoch: int,
+    *,
+    setting: Callable[[str], str | None],
+    modified_ms: Callable[[str], int | None],
+) -> tuple[Restored, Recovery]:
+    """Restore the newest safe checkpoint into ``workdir`` and look at it before a query does.
+
+    ``setting`` gives the session's value of a key, ``modified_ms`` a file's modification time (None: it is gone).
+    Raises `NoSafeCheckpoint`, `WrongCheckpoint`, `InputMissing`.
+    """
+    restored = restore(store, record, workdir, epoch)
+    checkpoint = restored.checkpoint
+    if checkpoint is None:
+        return restored, Recovery(epoch, None)
+    offsets = checkpoint.inline.get(f"offsets/{checkpoint.batch}", b"")
+    rewritten: list[str] = []
+    if not checkpoint.committed:
+        rewritten = check_inputs(inputs_of(restored.directory, checkpoint.batch), modified_ms, checkpoint.batch)
+    recovery = Recovery(
+        epoch=epoch,
+        checkpoint=checkpoint,
+        entries=record.entries if record.entered == checkpoint.resumes_at else 0,
+        skipped=restored.skipped,
+        conf=tuple(conf_differences(offsets, setting)),
+        rewritten=tuple(rewritten),
+    )
+    _report(recovery)
+    return restored, recovery
+
+
+def _report(recovery: Recovery) -> None:
+    _log.info("epoch %d goes on from the %s", recovery.epoch, recovery.checkpoint)
+    for skipped in recovery.skipped:
+        _log.error("the %s was passed over: %s", skipped.checkpoint, skipped.reason)
+    for difference in recovery.conf:
+        _log.warning(
+            "%s is %s in the query's log and wins over the session's %s",
+            difference.key,
+            difference.logged,
+            difference.session,
+        )
+    for uri in recovery.rewritten:
+        _log.warning("input %s was changed since its batch first ran: the replay may differ", uri)
+    if recovery.entries > 1:
+        _log.warning("earlier drivers entered the batch that runs next %d times without finishing it", recovery.entries)

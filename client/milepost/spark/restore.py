@@ -1,0 +1,110 @@
+"""Building an epoch's private checkpoint directory from the newest stored checkpoint that is intact and safe.
+
+**Which checkpoints are safe.** With P the last published batch, a query may go on at P + 1, or at P: it runs P again
+with the offsets that were logged for it, and the batch is not published twice. It may not go on earlier. The offsets
+of the batches in between are not in such a checkpoint, so Spark would divide the input into batches anew, while P and
+what came before have been published by the old division: rows would be lost or doubled. So an intact but older
+checkpoint is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from milepost.errors import Damaged, NoSafeCheckpoint, NotExist, StateTruncated, WrongCheckpoint
+from milepost.spark.layers import unpack
+from milepost.spark.ledger import Ledger
+from milepost.spark.record import Checkpoint, JobRecord, Layer
+from milepost.spark.snapshot import Stat
+from milepost.spark.store import HandleStore
+
+_log = logging.getLogger(__name__)
+_READS = 3
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A checkpoint that was passed over, and why."""
+
+    checkpoint: Checkpoint
+    reason: str
+
+
+@dataclass(frozen=True)
+class Restored:
+    """The epoch's directory, the checkpoint in it (None for a job that never had one) and what was passed over."""
+
+    directory: Path
+    ledger: Ledger
+    checkpoint: Checkpoint | None
+    skipped: tuple[Skipped, ...] = ()
+
+
+def restore(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) -> Restored:
+    """Build ``<workdir>/e<epoch>``: first beside it, then renamed, so that it is whole or absent.
+
+    Raises `NoSafeCheckpoint` when the record names checkpoints but none can be used, and `WrongCheckpoint` when the
+    directory is there already.
+    """
+    directory, building = workdir / f"e{epoch}", workdir / f"e{epoch}.tmp"
+    if directory.exists():
+        raise WrongCheckpoint(f"{directory} is there already, and no epoch is used twice: is {workdir} another job's?")
+    skipped: list[Skipped] = []
+    for checkpoint in record.checkpoints:
+        if checkpoint.resumes_at < record.published:
+            reason = f"older than the published batch {record.published}, which would be cut differently"
+            skipped.append(Skipped(checkpoint, reason))
+            continue
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(parents=True)
+        try:
+            ledger = materialise(store, checkpoint, building)
+        except (Damaged, StateTruncated, NotExist) as damage:
+            _log.error("%s is damaged: %s", checkpoint, damage)
+            skipped.append(Skipped(checkpoint, f"damaged: {damage}"))
+            continue
+        building.rename(directory)
+        return Restored(directory, ledger, checkpoint, tuple(skipped))
+    shutil.rmtree(building, ignore_errors=True)
+    if skipped or record.published >= 0:
+        reasons = "; ".join(f"{skip.checkpoint}: {skip.reason}" for skip in skipped) or "the record names none"
+        raise NoSafeCheckpoint(
+            f"batch {record.published} was published last, and no checkpoint can be gone on from without losing or "
+            f"repeating rows ({reasons}); start over under another name, with another output"
+        )
+    directory.mkdir(parents=True)
+    return Restored(directory, Ledger(), None)
+
+
+def materialise(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> Ledger:
+    """Write the files of ``checkpoint`` into the empty ``directory``; which of them came from where."""
+    ledger = Ledger()
+    for layer in checkpoint.layers:
+        ledger.restored(layer, _stats(directory, _unpacked(store, layer, directory)))
+    for path, content in checkpoint.inline.items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+        ledger.placed.pop(path, None)
+    return ledger
+
+
+def _unpacked(store: HandleStore, layer: Layer, directory: Path) -> list[str]:
+    """A connection cut again and again looks like damage; one cut once is none."""
+    for _ in range(_READS - 1):
+        try:
+            with store.open(layer.name, layer.version) as chunks:
+                return unpack(chunks, directory)
+        except StateTruncated as cut:
+            _log.warning("reading %s again: %s", layer.name, cut)
+    with store.open(layer.name, layer.version) as chunks:
+        return unpack(chunks, directory)
+
+
+def _stats(directory: Path, paths: Iterable[str]) -> dict[str, Stat]:
+    stats = ((path, (directory / path).stat()) for path in paths)
+    return {path: Stat(stat.st_size, stat.st_mtime_ns) for path, stat in stats}

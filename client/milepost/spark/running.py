@@ -1,0 +1,111 @@
+"""Facts about the running query that PySpark does not show; the one place that reaches into Spark's JVM classes for
+them.
+
+Read from Spark's ``StreamExecution``: the directory it really runs in, and its sources with their options.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from milepost.errors import UnsafeQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_QUERY_ID = "sql.streaming.queryId"
+_RUN_ID = "spark.jobGroup.id"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source of a query: its format's name as Spark has it, and its options."""
+
+    name: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class RunningQuery:
+    """A query as it runs. ``checkpoint_root`` is None when that is not on a local file system."""
+
+    id: str
+    run_id: str
+    checkpoint_root: Path | None
+    sources: tuple[Source, ...]
+
+
+def calling_run(spark: SparkSession) -> tuple[str, str]:
+    """Query id and run id of the query whose micro-batch function runs in this thread.
+
+    Raises `UnsafeQuery` outside of one.
+    """
+    context = spark.sparkContext
+    query, run = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_RUN_ID)
+    if not query or not run:
+        raise UnsafeQuery(
+            "this function can tell no query that calls it: hand job.exactlyOnce(...) to foreachBatch itself, "
+            "call nothing of it from other threads, and leave PYSPARK_PIN_THREAD as it is"
+        )
+    return query, run
+
+
+def running_query(spark: SparkSession, query_id: str) -> RunningQuery:
+    """The active query of this id. Raises `UnsafeQuery` when ``spark`` has no such query."""
+    execution = _execution(spark, query_id)
+    if execution is None:
+        raise UnsafeQuery("the query was started from another SparkSession than the one that was handed to lead()")
+    return RunningQuery(
+        id=query_id,
+        run_id=str(execution.runId().toString()),
+        checkpoint_root=_local(str(execution.resolvedCheckpointRoot())),
+        sources=tuple(_sources(execution.analyzedPlan().collectLeaves())),
+    )
+
+
+def active_in(spark: SparkSession, directory: Path) -> list[StreamingQuery]:
+    """The active queries of ``spark`` that run in ``directory``."""
+    return [query for query in spark.streams.active if runs_in(running_query(spark, str(query.id)), directory)]
+
+
+def runs_in(query: RunningQuery, directory: Path) -> bool:
+    """Whether ``query`` has ``directory`` as its checkpoint location."""
+    root = query.checkpoint_root
+    return root is not None and os.path.realpath(root) == os.path.realpath(directory)
+
+
+def _execution(spark: SparkSession, query_id: str) -> Any:
+    wrapper = spark._jsparkSession.streams().get(query_id)
+    return None if wrapper is None else wrapper.streamingQuery()
+
+
+def _sources(leaves: Any) -> list[Source]:
+    found = []
+    for index in range(leaves.size()):
+        leaf = leaves.apply(index)
+        kind = str(leaf.getClass().getSimpleName())
+        if kind == "StreamingRelation":
+            found.append(Source(str(leaf.sourceName()), _scala_options(leaf.dataSource().options())))
+        elif kind == "StreamingRelationV2":
+            found.append(Source(str(leaf.sourceName()), dict(leaf.extraOptions().asCaseSensitiveMap())))
+    return found
+
+
+def _scala_options(options: Any) -> dict[str, str]:
+    pairs = options.iterator()
+    found: dict[str, str] = {}
+    while pairs.hasNext():
+        pair = pairs.next()
+        found[str(pair._1())] = str(pair._2())
+    return found
+
+
+def _local(uri: str) -> Path | None:
+    parts = urlsplit(uri)
+    return Path(unquote(parts.path)) if parts.scheme in ("", "file") else None

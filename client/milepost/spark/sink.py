@@ -1,0 +1,93 @@
+"""A sink for Parquet files that is exactly once: staged per attempt, published by manifest, read by manifest only."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from milepost.errors import RecordUnreadable, UnsafeQuery
+from milepost.spark.context import BatchContext
+from milepost.spark.hadoop import HadoopFiles
+from milepost.spark.manifest import DIRECTORY, Page, PageLink, PublishedBatch, extended, link_from, link_json, load
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+KIND = "files"
+KEPT_HEADS = 8
+"""So many superseded versions of a page stay, for readers on the way."""
+
+_ATTEMPT = re.compile(r"e(\d+)-[0-9a-f]+\Z")
+
+
+class FilesSink:
+    """The publishing function of `Job.files`: writes one batch under ``output`` and says which files it is made of."""
+
+    def __init__(self, files: HadoopFiles, output: str) -> None:
+        self._files = files
+        self._output = files.qualified(output)
+        self._head: tuple[PageLink, Page] | None = None
+        self._began = False
+        self._superseded: deque[str] = deque()
+
+    def __call__(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
+        if "batch" in (column.lower() for column in frame.columns):
+            raise UnsafeQuery("the output has a column named batch, which readers get from the sink; rename it")
+        if not self._began:
+            self._begin(context)
+        staging = context.staging(self._output)
+        frame.write.parquet(staging)
+        published = PublishedBatch(
+            context.batchId, staging.removeprefix(f"{self._output}/"), tuple(self._files.files(staging))
+        )
+        page = extended(self._head, published, frame.schema.json())
+        self._retire(page)
+        content = page.encode()
+        name = f"{DIRECTORY}/batch-{context.batchId}-e{context.epoch}-{uuid.uuid4().hex}.json"
+        self._files.write_new(f"{self._output}/{name}", content)
+        self._head = page.link(name, content), page
+        return {"kind": KIND, "output": self._output, "page": link_json(self._head[0])}
+
+    def _begin(self, context: BatchContext) -> None:
+        """Go on from the page that the last publication left, and clear away what dead attempts left."""
+        link = published_page(context.previousManifest, self._output)
+        if link is not None:
+            try:
+                self._head = link, load(link, lambda file: self._files.read(f"{self._output}/{file}"))
+            except FileNotFoundError as error:
+                raise RecordUnreadable(f"{self._output}/{link.file}, which lists the output so far, is gone") from error
+            last = self._head[1].batches[-1]
+            self._sweep(last.batch, context.epoch, keep=last.directory)
+        self._sweep(context.batchId, context.epoch)
+        self._began = True
+
+    def _sweep(self, batch: int, epoch: int, keep: str = "") -> None:
+        """Delete attempts of older epochs at ``batch``; a newer one's is never touched, this driver may be fenced."""
+        for name in self._files.names(f"{self._output}/batch={batch}"):
+            match = _ATTEMPT.match(name)
+            if match and int(match.group(1)) < epoch and f"batch={batch}/{name}" != keep:
+                self._files.delete(f"{self._output}/batch={batch}/{name}")
+
+    def _retire(self, page: Page) -> None:
+        """The head so far, which is published, is superseded soon, unless the new page leans on it."""
+        if self._head is None or page.previous == self._head[0]:
+            return
+        self._superseded.append(self._head[0].file)
+        while len(self._superseded) > KEPT_HEADS:
+            self._files.delete(f"{self._output}/{self._superseded.popleft()}")
+
+
+def published_page(manifest: Any, output: str | None = None) -> PageLink | None:
+    """The newest page that a job record's manifest names, None before the first publication.
+
+    Raises `UnsafeQuery` when the job published something else, or into another directory than ``output``.
+    """
+    if manifest is None:
+        return None
+    if not isinstance(manifest, dict) or manifest.get("kind") != KIND:
+        raise UnsafeQuery("this job did not publish by job.files so far; begin the files under another job's name")
+    if output is not None and manifest["output"] != output:
+        raise UnsafeQuery(f"this job publishes into {manifest['output']} and cannot go on in {output}")
+    return link_from(manifest["page"])

@@ -1,0 +1,138 @@
+"""Writes to a job's store that end for certain: done, refused, or still unknown after the caller's patience.
+
+An outcome that is unknown is settled by reading back, never by guessing: a state's digest tells whose write it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from milepost.errors import (
+    AlreadyExists,
+    ConnectionFailed,
+    DeadlineExceeded,
+    Fenced,
+    MilepostError,
+    NotExist,
+    Problem,
+    Unavailable,
+    VersionMismatch,
+)
+from milepost.types import Epoch, Handle, Removal
+from milepost.wire import Code, Outcome
+
+_log = logging.getLogger(__name__)
+_PAUSE = 0.25
+
+
+class HandleStore(Protocol):
+    """What a driver uses of `milepost.StateHandleStore`."""
+
+    @property
+    def epoch(self) -> int | None: ...
+    def add_and_lock(self, name: str, state: bytes | Path, labels: Mapping[str, str] | None = None) -> Handle: ...
+    def replace(
+        self, name: str, version: str, state: bytes | Path, labels: Mapping[str, str] | None = None
+    ) -> Handle: ...
+    def get(self, name: str) -> Handle: ...
+    def get_and_lock(self, name: str) -> Handle: ...
+    def get_all_handles(self) -> Iterator[Handle]: ...
+    def read(self, name: str, version: str | None = None) -> bytes: ...
+    def open(self, name: str, version: str | None = None) -> AbstractContextManager[Iterator[bytes]]: ...
+    def release_and_try_remove(self, name: str) -> Removal: ...
+    def current_epoch(self) -> Epoch: ...
+
+
+class CertainStore:
+    """A job's store under this driver's epoch. ``patience`` is how long, in seconds, a write outlasts an outage."""
+
+    def __init__(
+        self,
+        store: HandleStore,
+        *,
+        patience: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.plain = store
+        self._patience = patience
+        self._clock = clock
+        self._sleep = sleep
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that every write carries."""
+        if self.plain.epoch is None:
+            raise ValueError("a driver writes under an epoch only")
+        return self.plain.epoch
+
+    def add(self, name: str, state: bytes | Path, labels: Mapping[str, str]) -> Handle:
+        """Store a handle. ``name`` is this epoch's own: one that is there with this digest is this very write."""
+        digest = _digest(state)
+        return self._settle(lambda: self.plain.add_and_lock(name, state, labels), lambda: self._landed(name, digest))
+
+    def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str]) -> Handle:
+        """Compare-and-set. Raises `Fenced` also where only the version tells that a newer driver has written."""
+        digest = _digest(state)
+        try:
+            return self._settle(
+                lambda: self.plain.replace(name, version, state, labels), lambda: self._landed(name, digest)
+            )
+        except VersionMismatch as mismatch:
+            self.raise_if_fenced(mismatch)
+            raise
+
+    def raise_if_fenced(self, cause: BaseException | None = None) -> None:
+        """Raise `Fenced` if another epoch than this driver's is current."""
+        current = self.plain.current_epoch().epoch
+        if current != self.epoch:
+            detail = f"epoch {current} leads this job, this driver had {self.epoch}"
+            raise Fenced(Code.FENCED, detail, extras={"current": current}) from cause
+
+    def _landed(self, name: str, digest: str) -> Handle | None:
+        try:
+            handle = self.plain.get(name)
+        except NotExist:
+            return None
+        return handle if handle.sha256 == digest else None
+
+    def _settle(self, write: Callable[[], Handle], landed: Callable[[], Handle | None]) -> Handle:
+        until = self._clock() + self._patience
+        doubtful = conflict = False
+        while True:
+            try:
+                if doubtful and (handle := landed()) is not None:
+                    return handle
+                return write()
+            except (Unavailable, ConnectionFailed, DeadlineExceeded) as error:
+                obstacle: MilepostError = error
+            except (AlreadyExists, VersionMismatch):
+                if conflict:
+                    raise
+                doubtful = conflict = True
+                continue
+            except Problem as error:
+                if error.outcome is not Outcome.UNKNOWN:
+                    raise
+                obstacle, doubtful, conflict = error, True, False
+            if self._clock() >= until:
+                raise obstacle
+            _log.warning("write not settled yet, trying on: %s", obstacle)
+            self._sleep(_PAUSE)
+
+
+def _digest(state: bytes | Path) -> str:
+    digest = hashlib.sha256()
+    if isinstance(state, bytes):
+        digest.update(state)
+    else:
+        with open(state, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,49 @@
+"""The tail of a run: what Spark committed after the last batch was entered.
+
+Without it the next driver evaluates the last batch once more and does not publish it. It only saves that work, so it
+is registered where it is complete beyond doubt, and left out otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from milepost.errors import MilepostError
+from milepost.spark.pointer import JobPointer
+from milepost.spark.snapshot import lagging_partitions, scan, settled
+from milepost.spark.snapshotter import Snapshotter
+
+_log = logging.getLogger(__name__)
+
+
+def register_tail(pointer: JobPointer, snapshotter: Snapshotter, retain: int) -> bool:
+    """Register the last published batch as committed by Spark, if it is. The query must have ended without an error.
+
+    Returns whether it was done. A refusal of the service is logged, not raised: nothing is lost by it.
+    """
+    published = pointer.record.published
+    reason = _incomplete(pointer, snapshotter, published)
+    if reason:
+        _log.info("no tail is registered: %s", reason)
+        return False
+    try:
+        pointer.move(pointer.record.ending(snapshotter.take(published, committed=True), retain))
+    except (MilepostError, OSError) as error:
+        _log.warning("the tail was not registered, the next driver runs batch %d again: %s", published, error)
+        return False
+    return True
+
+
+def _incomplete(pointer: JobPointer, snapshotter: Snapshotter, published: int) -> str:
+    checkpoints = pointer.record.checkpoints
+    if published < 0:
+        return "nothing was published"
+    if checkpoints and checkpoints[0].resumes_at > published:
+        return f"the {checkpoints[0]} is registered already"
+    found = settled(lambda: scan(snapshotter.directory))
+    if f"commits/{published}" not in found:
+        return f"Spark did not commit batch {published}"
+    lagging = lagging_partitions(found, published + 1)
+    if lagging:
+        return f"{', '.join(lagging[:3])} did not commit batch {published}"
+    return ""

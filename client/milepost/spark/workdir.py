@@ -1,0 +1,42 @@
+"""Where checkpoint directories lie: one per epoch, private to it, never used twice."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from milepost.errors import UnsafeQuery
+
+_EPOCH = re.compile(r"\.?e(\d+)(?:\..+)?\Z")
+
+
+def default_workdir(master: str) -> Path:
+    """A directory of this user's under the system's temporary one, for Spark on this machine alone.
+
+    Raises `UnsafeQuery` for a cluster, whose executors would not see it, and when somebody else owns it.
+    """
+    if not re.match(r"local\b", master):
+        raise UnsafeQuery(
+            f"Spark runs on {master}: its executors keep state in the checkpoint directory, so give lead() a workdir= "
+            "that is mounted at the same path on the driver and on every executor"
+        )
+    workdir = Path(tempfile.gettempdir()) / f"milepost-{os.getuid()}"
+    workdir.mkdir(mode=0o700, exist_ok=True)
+    if workdir.is_symlink() or workdir.stat().st_uid != os.getuid():
+        raise UnsafeQuery(f"{workdir} belongs to somebody else; give lead() a workdir= of your own")
+    return workdir
+
+
+def remove_older(directory: Path, epoch: int) -> None:
+    """Delete what drivers of older epochs left in ``directory``; one that still runs there is fenced."""
+    for entry in directory.iterdir() if directory.is_dir() else ():
+        match = _EPOCH.match(entry.name)
+        if match is None or int(match.group(1)) >= epoch:
+            continue
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
