@@ -18,7 +18,7 @@ from service.leases import Leases
 from service.removals import Removals
 from service.rules.decisions import Accepted
 from service.rules.records import Session
-from service.rules.requests import EndSession, ExpireSession, Request
+from service.rules.requests import Add, EndSession, ExpireSession, Replace, Request
 from service.settings import Settings
 from service.upkeep import expire_sessions, tidy
 
@@ -48,6 +48,7 @@ class Replica:
         self.changes = Changes()
         self.journal = Journal("root", pointers, clock=clock, wall=wall, landed=self._landed, settings=settings.journal)
         self.journal.on_commit = self.changes.announce
+        self.journal.on_given_up = self._given_up
         self.leases = Leases(clock)
         self.trash = Trash(blobs, clock)
         self.removals = Removals(self.journal, self.trash)
@@ -165,6 +166,11 @@ class Replica:
         for record in accepted.changes.values():
             if isinstance(record, Session):
                 self.leases.renew(record)
+
+    def _given_up(self, request: Request) -> None:
+        """Nobody waits any more, and it is certain now that the request can never land: its bytes may go."""
+        if isinstance(request, Add | Replace):
+            self.trash.later(request.blob.key, 0.0)
 
 
 async def _first_of(*parts: Coroutine[Any, Any, None]) -> None:

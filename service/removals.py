@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
 from backends.contract import BackendError
+from milepost.errors import Problem
 from milepost.wire import Code
 from service.blobs.trash import Trash
 from service.journal import Journal
 from service.problems import problem
 from service.rules.decisions import FinishNeeded
 from service.rules.requests import FinishRemoval
+
+log = logging.getLogger("milepost.removals")
 
 
 class Removals:
@@ -29,4 +34,8 @@ class Removals:
         except BackendError as error:
             raise problem(code, f"the bytes could not be discarded: {error}") from error
         request = FinishRemoval(session="", store_name=finish.store, name=finish.name, version=finish.version)
-        await self._journal.wait(self._journal.submit(request, deadline))
+        try:
+            await self._journal.wait(self._journal.submit(request, deadline))
+        except Problem as error:
+            # The removal stands and its bytes are gone: the rest is upkeep's, here or at the next leader.
+            log.info("the record of %s/%s will be dropped later: %s", finish.store, finish.name, error)

@@ -109,6 +109,7 @@ class Journal:
         self.terms_burnt = 0
         self.first_term = 0
         self.on_commit: Callable[[], None] = lambda: None
+        self.on_given_up: Callable[[Request], None] = lambda _: None
 
     # -- leadership ------------------------------------------------------------------------------------------------
 
@@ -355,6 +356,7 @@ class Journal:
                 if error is not None:
                     member.ticket.fail(error)
                 elif member.ticket.deadline <= self._clock():
+                    self.on_given_up(member.ticket.request)
                     member.ticket.fail(problem(Code.STORAGE_UNAVAILABLE, "the storage did not take the write in time"))
                 else:
                     again.append(member.ticket)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from milepost.wire import Code
+from service.journal import Served
 from service.leader import Replica
 from service.problems import problem, refusal
 from service.rules.decisions import Accepted, Answer, Blocked, FinishNeeded, Refused
@@ -35,14 +36,28 @@ class Reply:
 
 async def perform(replica: Replica, request: Request, generation: int | None = None) -> Reply:
     """Submit a request and wait for its end; finish removals that stand in its way. Raises problems."""
+    return reply_of(await decided(replica, request, generation))
+
+
+async def decided(replica: Replica, request: Request, generation: int | None = None) -> Served:
+    """The same, with a refusal of the rules told apart from a request that was never decided, which raises a
+    problem.
+    """
     deadline = replica.clock() + replica.settings.request_seconds
     for _ in range(_MOST_REMOVALS_IN_THE_WAY):
         served = await replica.journal.wait(replica.journal.submit(request, deadline, generation))
-        match served.decision:
-            case Accepted() as accepted:
-                return Reply(accepted.answer, served.revision, served.term, accepted.finish)
-            case Refused() as refused:
-                raise refusal(refused)
-            case Blocked(finish):
-                await replica.removals.finish(finish, deadline, Code.STORAGE_UNAVAILABLE)
+        if not isinstance(served.decision, Blocked):
+            return served
+        await replica.removals.finish(served.decision.finish, deadline, Code.STORAGE_UNAVAILABLE)
     raise problem(Code.TOO_MANY_REQUESTS, "the handle is added and removed too quickly by others")
+
+
+def reply_of(served: Served) -> Reply:
+    """What the caller is told. Raises the problem of a refusal."""
+    match served.decision:
+        case Accepted() as accepted:
+            return Reply(accepted.answer, served.revision, served.term, accepted.finish)
+        case Refused() as refused:
+            raise refusal(refused)
+        case Blocked():
+            raise TypeError("a blocked request is no answer")

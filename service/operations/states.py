@@ -10,9 +10,10 @@ from milepost.wire import Code, Outcome
 from service.blobs.delivery import deliver, is_missing
 from service.blobs.intake import Incoming, blob_key, take_in
 from service.leader import Replica
-from service.operations.calls import Caller, Reply, perform
+from service.operations.calls import Caller, Reply, decided, reply_of
 from service.operations.handles import existing
 from service.problems import problem
+from service.rules.decisions import Accepted, Decision
 from service.rules.records import Handle
 from service.rules.requests import Add, BlobRef, Replace, Request
 
@@ -72,14 +73,23 @@ async def _with_blob(replica: Replica, store: str, incoming: Incoming, request: 
     key = blob_key(store, replica.journal.term)
     blob = await take_in(replica.blobs, key, incoming, replica.settings.max_state_bytes)
     try:
-        reply = await perform(replica, request(blob), generation)
+        served = await decided(replica, request(blob), generation)
     except Problem as error:
         if error.outcome is Outcome.NOT_APPLIED:
             await replica.trash.try_now(blob.key)
         raise
-    if reply.answer.replayed:
+    if not _took(served.decision, blob):
         await replica.trash.try_now(blob.key)
-    return reply
+    return reply_of(served)
+
+
+def _took(decision: Decision, blob: BlobRef) -> bool:
+    """Whether the pointer was moved to this very blob: a refusal leaves it unused, and so does a replay of an
+    earlier attempt.
+    """
+    return isinstance(decision, Accepted) and any(
+        isinstance(record, Handle) and record.blob == blob.key for record in decision.changes.values()
+    )
 
 
 async def read_state(
