@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -61,12 +61,14 @@ class Child:
 
 
 @asynccontextmanager
-async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
-    """Run ``python -m module arguments…`` at the root of the repository; killed at the end if it has not ended."""
+async def child(module: str, *arguments: str, under: Sequence[str] = ()) -> AsyncIterator[Child]:
+    """Run ``python -m module arguments…`` at the root of the repository; killed at the end if it has not ended.
+
+    ``under`` is a command that runs another one, such as `small_disk` gives; it must exec it.
+    """
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, *arguments, stdin=pipe, stdout=pipe, cwd=ROOT, limit=1 << 20
-    )
+    command = [*under, sys.executable, "-m", module, *arguments]
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, cwd=ROOT, limit=1 << 20)
     running = Child(process)
     try:
         yield running
