@@ -59,7 +59,9 @@ class ServerProcess:
         """
         assert self._process is None or self._process.poll() is not None, "it runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
-        command = [*self._wrapper, sys.executable, "-m", "service", *self._arguments()]
+        # The SDK is tested on Pythons that the server does not run on.
+        python = os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable)
+        command = [*self._wrapper, python, "-m", "service", *self._arguments()]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MILEPOST_")}
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
