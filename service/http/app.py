@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp
 
-from service.http import problems
+from service.http import pages, problems
 from service.http.context import Context
 from service.http.middleware import Envelope, Gate
 from service.http.routes import around, epochs, handles, sessions, states, stores
@@ -38,10 +38,17 @@ _PROBLEM_SCHEMA: dict[str, Any] = {
 
 def create_app(context: Context) -> ASGIApp:
     """The ASGI application of one replica. Its backends are opened and closed by whoever made them."""
-    app = FastAPI(title="Milepost", version=context.version, description=_DESCRIPTION, redirect_slashes=False)
+    app = FastAPI(
+        title="Milepost",
+        version=context.version,
+        description=_DESCRIPTION,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+    )
     app.state.context = context
     problems.install(app)
-    for part in (handles, states, stores, sessions, epochs, around):
+    for part in (handles, states, stores, sessions, epochs, around, pages):
         app.include_router(part.router)
     app.add_middleware(Gate, context=context)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
