@@ -93,6 +93,7 @@ def described(
     store: bool = True,
 ) -> dict[str, Any]:
     """The arguments of a route's decorator: its answers (status to text and example), problems, headers and body."""
+    codes = tuple(codes)
     told = [*answers, Header.TERM, Header.REQUEST_ID, *([Header.REVISION] if store else [])]
     responses: dict[int | str, dict[str, Any]] = {
         status: {"description": text, "headers": _answer_headers(told), **_content(example)}
@@ -101,7 +102,8 @@ def described(
     responses[307] = {"description": "To the leader.", "headers": _answer_headers([Header.LOCATION, Header.TERM])}
     for status, group in sorted(_by_status({*codes, *EVERYWHERE, *([Code.INVALID_NAME] if store else [])}).items()):
         responses[status] = _problem_response(status, group, told)
-    parameters = [_parameter(name) for name in (*headers, Header.REQUEST_ID)]
+    needed = {Header.SESSION, *([Header.IF_MATCH] if Code.PRECONDITION_REQUIRED in codes else [])}
+    parameters = [_parameter(name, name in needed) for name in (*headers, Header.REQUEST_ID)]
     for name, text in (query or {}).items():
         parameters.append({"name": name, "in": "query", "description": text, "schema": {"type": "string"}})
     extra: dict[str, Any] = {"parameters": parameters}
@@ -154,9 +156,9 @@ def _answer_headers(names: Iterable[str]) -> dict[str, Any]:
     return {name: {"description": _ANSWER_HEADERS[name], "schema": {"type": "string"}} for name in names}
 
 
-def _parameter(name: str) -> dict[str, Any]:
+def _parameter(name: str, required: bool) -> dict[str, Any]:
     text, schema = _REQUEST_HEADERS[name]
-    return {"name": name, "in": "header", "required": False, "description": text, "schema": schema}
+    return {"name": name, "in": "header", "required": required, "description": text, "schema": schema}
 
 
 def _content(example: Any) -> dict[str, Any]:
