@@ -1,0 +1,42 @@
+"""``/docs``: the API page, with its script and style served from here, since a cluster may not reach the internet."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from fastapi import APIRouter
+from fastapi.openapi.docs import get_swagger_ui_html
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+router = APIRouter(include_in_schema=False)
+
+_FILES = {
+    "swagger-ui-bundle.js": "application/javascript",
+    "swagger-ui.css": "text/css",
+    "favicon-32x32.png": "image/png",
+}
+_A_DAY = {"Cache-Control": "public, max-age=86400"}
+
+
+@router.get("/docs")
+async def page() -> Response:
+    """The page itself; it reads ``/openapi.json``."""
+    return get_swagger_ui_html(
+        openapi_url="openapi.json",
+        title="Milepost",
+        swagger_js_url="docs/swagger-ui-bundle.js",
+        swagger_css_url="docs/swagger-ui.css",
+        swagger_favicon_url="docs/favicon-32x32.png",
+        swagger_ui_parameters={"docExpansion": "list", "defaultModelsExpandDepth": 0},
+    )
+
+
+@router.get("/docs/{name}")
+async def file(name: str) -> Response:
+    """One of the files that the page consists of."""
+    media_type = _FILES.get(name)
+    if media_type is None:
+        raise HTTPException(404)
+    data = resources.files("fastapi_swagger.resources").joinpath(name).read_bytes()
+    return Response(data, headers=_A_DAY, media_type=media_type)
