@@ -48,7 +48,7 @@ class EmbeddedElection:
         require_local(self._directory)
         with border(f"hold elections in {self._directory}"):
             make_durable_directory(self._directory)
-            read_locked(self._directory / LOCK_NAME)
+            FileLock.prepare(self._directory / LOCK_NAME)
         self._open = True
 
     async def close(self) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from backends.contract import BackendError, Misconfigured, StorageUnavailable
 from backends.local_filesystem import FileIdentity
 
+_FOR_LOCKING = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _MISCONFIGURED = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOLCK, errno.ENOTSUP}
 )
@@ -38,11 +39,16 @@ class FileLock:
         self._descriptor: int | None = descriptor
         self._identity = FileIdentity.of(descriptor)
 
+    @staticmethod
+    def prepare(path: Path) -> None:
+        """Make the file if it is absent, and see that it can be opened for locking. Raises OSError."""
+        os.close(os.open(path, _FOR_LOCKING, 0o644))
+
     @classmethod
     def try_take(cls, path: Path) -> FileLock | None:
         """Take the lock on the file at ``path``, made if it is absent; None while another holds it. Raises OSError."""
         while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(path, _FOR_LOCKING, 0o644)
             if not _lock(descriptor, fcntl.LOCK_EX):
                 os.close(descriptor)
                 return None
@@ -59,7 +65,7 @@ class FileLock:
         """
         draft = path.with_suffix(".new")
         draft.unlink(missing_ok=True)
-        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(draft, _FOR_LOCKING | os.O_TRUNC, 0o644)
         try:
             _lock(descriptor, fcntl.LOCK_EX)  # nobody knows of this file yet
             os.write(descriptor, content)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -47,17 +48,22 @@ class Child:
 
     async def kill(self) -> None:
         """SIGKILL, and wait for the end."""
-        if self._process.returncode is None:
-            self._process.kill()
+        self._signal(signal.SIGKILL)
         await self.ended()
 
     def pause(self) -> None:
         """SIGSTOP."""
-        self._process.send_signal(signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """SIGCONT."""
-        self._process.send_signal(signal.SIGCONT)
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Not by the process's own method, which polls and so takes the exit status from the loop that waits for it."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import pytest
 
 
 def small_disk(directory: Path, kibibytes: int) -> Sequence[str]:
-    """The command under which a child sees a disk of that size at ``directory``.
+    """The command under which a child sees a disk of that size at ``directory``, a quarter of it taken by ``ballast``.
 
     Skips the test where neither root nor user namespaces are to be had.
     """
@@ -25,4 +25,5 @@ def small_disk(directory: Path, kibibytes: int) -> Sequence[str]:
 
 
 def _mount(kibibytes: int) -> str:
-    return f'mount -t tmpfs -o size={kibibytes}k tmpfs "$0" && exec "$@"'
+    ballast = f'head -c {kibibytes * 256} /dev/zero > "$0/ballast"'
+    return f'mount -t tmpfs -o size={kibibytes}k tmpfs "$0" && {ballast} && exec "$@"'

@@ -1,0 +1,85 @@
+"""Commits until there is no more room, sees what a crash would leave, gets room again, and goes on.
+
+With ``disk`` the room is that of the file system, which the parent made small and on which a file called ballast lies.
+With ``file-size`` it is the process's own limit on the size of files, which fails writes with EFBIG.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import shutil
+import sys
+from pathlib import Path
+
+from backends.contract import Change, Done, Head, PointerStore, Refused
+from backends.pointers.embedded import FILE_NAME, EmbeddedPointers
+
+LIMIT = 400_000
+
+
+def limit_file_size(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def copy_database(directory: Path, scratch: Path) -> None:
+    scratch.mkdir()
+    for suffix in ("", "-wal"):
+        shutil.copyfile(directory / (FILE_NAME + suffix), scratch / (FILE_NAME + suffix))
+
+
+async def groups(store: PointerStore, head: Head) -> list[int]:
+    """The numbers of the groups that are there, each of them whole."""
+    parts: dict[int, int] = {}
+    async for key, _ in store.load(head):
+        number = int(key.split("/")[0])
+        parts[number] = parts.get(number, 0) + 1
+    assert set(parts.values()) <= {8}
+    return sorted(parts)
+
+
+async def after_a_crash(directory: Path, scratch: Path) -> list[int]:
+    """What recovery finds in the files as they lie there now."""
+    copy_database(directory, scratch)
+    store = EmbeddedPointers(scratch)
+    await store.open()
+    found = await groups(store, await store.take_over("root"))
+    await store.close()
+    return found
+
+
+async def main(scarce: str, place: Path, scratch: Path) -> None:
+    store = EmbeddedPointers(place / "data")
+    await store.open()
+    head = await store.take_over("root")
+    if scarce == "file-size":
+        limit_file_size(LIMIT)
+    acknowledged = 0
+    while True:
+        group = [Change(f"{acknowledged}/{part}", os.urandom(3000)) for part in range(8)]
+        end = await store.commit(head, group, head.revision + 1)
+        if not isinstance(end, Done):
+            break
+        head, acknowledged = end.head, acknowledged + 1
+    limit_file_size(resource.RLIM_INFINITY)
+    crashed = await after_a_crash(place / "data", scratch)
+    if scarce == "disk":
+        (place / "ballast").unlink()
+    head = await store.take_over("root")
+    found = await groups(store, head)
+    again = await store.commit(head, [Change(f"{acknowledged}/{part}", b"") for part in range(8)], head.revision + 1)
+    await store.close()
+    report = {
+        "end": end.reason.name if isinstance(end, Refused) else "UNKNOWN",
+        "acknowledged": list(range(acknowledged)),
+        "after a crash": crashed,
+        "after a take-over": found,
+        "goes on": isinstance(again, Done),
+    }
+    print(json.dumps(report), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])))

@@ -1,0 +1,310 @@
+"""What the embedded pointer store promises beyond the contract: about its file, damage in it, and who else uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from backends.contract import (
+    Change,
+    Done,
+    JournalDamaged,
+    Refusal,
+    Refused,
+    StorageFull,
+    StorageUnavailable,
+    TakeOverLost,
+)
+from backends.pointers import sqlite_file, sqlite_journal
+from backends.pointers.embedded import FILE_NAME, EmbeddedPointers
+from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[EmbeddedPointers]:
+    store = EmbeddedPointers(tmp_path, busy_timeout=0.2)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def file(store: EmbeddedPointers, tmp_path: Path) -> Path:
+    del store
+    return tmp_path / FILE_NAME
+
+
+def move_database(source: Path, target: Path) -> None:
+    """All of its files; one without the others is not the database."""
+    target.mkdir(exist_ok=True)
+    for path in list(source.glob(f"{FILE_NAME}*")):
+        path.rename(target / path.name)
+
+
+def overwrite_middle(file: Path) -> None:
+    """Three pages in the middle of the file."""
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2 // 4096 * 4096
+    content[middle : middle + 3 * 4096] = b"\xff" * (3 * 4096)
+    file.write_bytes(content)
+
+
+def edit(file: Path, statement: str) -> None:
+    """Change the file behind the store's back."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+async def test_a_lineage_is_twelve_hexadecimal_digits(store: EmbeddedPointers) -> None:
+    lineage = (await store.take_over(ROOT)).lineage
+    assert len(lineage) == 12
+    assert int(lineage, 16) >= 0
+
+
+async def test_a_revision_that_does_not_rise_is_a_mistake_of_the_caller(store: EmbeddedPointers) -> None:
+    head = await store.take_over(ROOT)
+    with pytest.raises(ValueError, match="does not follow"):
+        await store.commit(head, [], head.revision)
+
+
+async def test_a_closed_store_leaves_one_file(store: EmbeddedPointers, tmp_path: Path) -> None:
+    await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    await store.close()
+    assert os.listdir(tmp_path) == [FILE_NAME]
+
+
+async def test_other_tasks_run_between_the_batches_of_a_load(store: EmbeddedPointers) -> None:
+    head = await store.take_over(ROOT)
+    count = 20_000
+    for begin in range(0, count, 1000):
+        head = await put(store, head, [Change(f"k/{number}", b"x" * 50) for number in range(begin, begin + 1000)])
+    head = await store.take_over(ROOT)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(other())
+    assert len(await records(store, head)) == count
+    running.cancel()
+    assert turns >= count / 1000
+
+
+async def test_batches_are_bounded_in_bytes_too(store: EmbeddedPointers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_journal, "_BATCH_BYTES", 250)
+    changes = [Change(f"k{number}", bytes([number]) * 100) for number in range(100)]
+    await put(store, await store.take_over(ROOT), changes)
+    assert (await taken_over(store))[1] == dict(changes)
+
+
+async def test_a_commit_in_the_middle_of_a_load_ends_it(
+    store: EmbeddedPointers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rather than to give a part from before it and a part from after."""
+    monkeypatch.setattr(sqlite_journal, "_BATCH_ROWS", 10)
+    await put(store, await store.take_over(ROOT), [Change(f"k{number}", b"1") for number in range(50)])
+    head = await store.take_over(ROOT)
+    loading = store.load(head)
+    await anext(loading)
+    await put(store, head, writes(k0=None, k49=b"2"))
+    with pytest.raises(TakeOverLost):
+        _ = [change async for change in loading]
+
+
+async def test_a_cancelled_load_leaves_the_store_working(store: EmbeddedPointers) -> None:
+    head = await put(store, await store.take_over(ROOT), [Change(f"k{number}", b"1") for number in range(3000)])
+    head = await store.take_over(ROOT)
+    loading = asyncio.create_task(records(store, head))
+    await asyncio.sleep(0)
+    loading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await loading
+    assert len((await taken_over(store))[1]) == 3000
+
+
+async def test_while_another_process_writes_a_commit_fails_for_certain(store: EmbeddedPointers, file: Path) -> None:
+    head = await store.take_over(ROOT)
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert refused(await store.commit(head, writes(a=b"1"), head.revision + 1)) is Refusal.FAILED
+        with pytest.raises(StorageUnavailable, match="locked"):
+            await store.take_over(ROOT)
+        assert await store.confirm(head)
+        assert await records(store, head) == {}
+        other.execute("ROLLBACK")
+    await put(store, head, writes(b=b"2"))
+    assert (await taken_over(store))[1] == {"b": b"2"}
+
+
+async def test_a_reader_holds_nothing_up(store: EmbeddedPointers, file: Path) -> None:
+    head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    with closing(sqlite3.connect(file, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM record").fetchone() == (1,)
+        await put(store, head, writes(b=b"2"))
+        assert (await taken_over(store))[1] == {"a": b"1", "b": b"2"}
+        assert reader.execute("SELECT count(*) FROM record").fetchone() == (1,)
+
+
+async def test_a_database_at_its_size_limit_is_full_and_takes_deletions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """SQLite's own limit on pages, because it needs no disk that is really full (that one is in test_scarcity.py)."""
+    real = sqlite_file.connect
+
+    def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connection:
+        connection = real(path, busy_timeout, create=create)
+        connection.execute("PRAGMA max_page_count = 60")
+        return connection
+
+    monkeypatch.setattr(sqlite_journal, "connect", connect)
+    store = EmbeddedPointers(tmp_path)
+    await store.open()
+    head = await put(store, await store.take_over(ROOT), writes(a=b"x" * 100_000))
+    assert refused(await store.commit(head, writes(b=b"x" * 200_000), head.revision + 1)) is Refusal.FULL
+    head = await put(store, head, writes(a=None))
+    await put(store, head, writes(b=b"x" * 100_000))
+    assert (await taken_over(store))[1] == {"b": b"x" * 100_000}
+    with pytest.raises(StorageFull):
+        await store.take_over("n" * 200_000)
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE head SET term = 'one'",
+        "UPDATE head SET term = 0",
+        "UPDATE head SET revision = -1",
+        "UPDATE head SET revision = 1.5",
+        "UPDATE head SET lineage = ''",
+        "UPDATE head SET lineage = x'00'",
+    ],
+)
+async def test_a_damaged_head_is_told(store: EmbeddedPointers, file: Path, damage: str) -> None:
+    head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    edit(file, damage)
+    with pytest.raises(JournalDamaged, match="root"):
+        await store.take_over(ROOT)
+    with pytest.raises(JournalDamaged, match="root"):
+        await records(store, head)
+    with pytest.raises(JournalDamaged, match="root"):
+        await store.confirm(head)
+    assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.FAILED
+    assert (await store.take_over("other")).term == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "key", "value"),
+    [
+        ("UPDATE record SET value = 'text' WHERE key = 'b'", "b", b"text"),
+        ("UPDATE record SET value = 42 WHERE key = 'b'", "b", b"42"),
+        ("UPDATE record SET value = CAST(x'ff00fe' AS TEXT) WHERE key = 'b'", "b", b"\xff\x00\xfe"),
+        ("UPDATE record SET value = zeroblob(0) WHERE key = 'b'", "b", b""),
+        ("UPDATE record SET key = CAST(x'62ff' AS TEXT) WHERE key = 'b'", "b\\xff", b"2"),
+        ("UPDATE record SET key = x'62' WHERE key = 'b'", "b", b"2"),
+    ],
+)
+async def test_a_damaged_record_is_loaded_as_it_is_and_hides_no_other(
+    store: EmbeddedPointers, file: Path, damage: str, key: str, value: bytes
+) -> None:
+    await put(store, await store.take_over(ROOT), writes(a=b"1", b=b"2", c=b"3"))
+    edit(file, damage)
+    assert (await taken_over(store))[1] == {"a": b"1", key: value, "c": b"3"}
+
+
+async def test_a_damaged_page_is_told(store: EmbeddedPointers, file: Path) -> None:
+    await put(store, await store.take_over(ROOT), [Change(f"k{number}", b"x" * 1000) for number in range(500)])
+    await store.close()
+    overwrite_middle(file)
+    await store.open()
+    head = await store.take_over(ROOT)
+    with pytest.raises(JournalDamaged, match="cannot load 'root'"):
+        await records(store, head)
+
+
+async def test_nothing_is_committed_to_a_file_that_was_deleted(store: EmbeddedPointers, tmp_path: Path) -> None:
+    head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    move_database(tmp_path, tmp_path / "moved")
+    for _ in range(2):
+        assert refused(await store.commit(head, writes(b=b"2"), head.revision + 1)) is Refusal.FAILED
+        with pytest.raises(StorageUnavailable, match="moved, deleted or replaced"):
+            await store.take_over(ROOT)
+    move_database(tmp_path / "moved", tmp_path)
+    assert (await taken_over(store))[1] == {"a": b"1"}
+
+
+async def test_a_restored_backup_starts_a_lineage_of_its_own(store: EmbeddedPointers, tmp_path: Path) -> None:
+    """Terms and revisions come again; with the lineage no version that was handed out does."""
+    head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    await store.close()
+    shutil.copyfile(tmp_path / FILE_NAME, tmp_path / "backup")
+    await store.open()
+    first = await store.take_over(ROOT)
+    await put(store, first, writes(b=b"after the backup"))
+    await store.close()
+    (tmp_path / "backup").replace(tmp_path / FILE_NAME)
+    await store.open()
+    second, found = await taken_over(store)
+    assert (second.term, second.revision) == (first.term, first.revision) == (head.term + 1, head.revision + 1)
+    assert second.lineage != first.lineage
+    assert found == {"a": b"1"}
+    assert refused(await store.commit(first, writes(c=b"late"), first.revision + 1)) is Refusal.HEAD_MOVED
+
+
+async def test_a_file_that_was_replaced_in_use_is_not_written_to_until_reopened(
+    store: EmbeddedPointers, tmp_path: Path
+) -> None:
+    head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    other = EmbeddedPointers(tmp_path / "other")
+    await other.open()
+    await put(other, await other.take_over(ROOT), writes(other=b"1"))
+    await other.close()
+    move_database(tmp_path, tmp_path / "moved")
+    move_database(tmp_path / "other", tmp_path)
+    assert refused(await store.commit(head, writes(b=b"2"), head.revision + 1)) is Refusal.FAILED
+    await store.close()
+    await store.open()
+    assert (await taken_over(store))[1] == {"other": b"1"}
+
+
+async def test_a_store_that_could_not_be_opened_can_be_later(tmp_path: Path) -> None:
+    file = tmp_path / FILE_NAME
+    file.write_bytes(b"garbage" * 1000)
+    store = EmbeddedPointers(tmp_path)
+    with pytest.raises(JournalDamaged):
+        await store.open()
+    with pytest.raises(StorageUnavailable):
+        await store.take_over(ROOT)
+    file.unlink()
+    await store.open()
+    assert (await store.take_over(ROOT)).term == 1
+    await store.close()
+
+
+async def test_groups_that_were_handed_over_before_the_close_end_as_what_they_are(tmp_path: Path) -> None:
+    store = EmbeddedPointers(tmp_path)
+    await store.open()
+    head = await store.take_over(ROOT)
+    flight = asyncio.create_task(store.commit(head, writes(a=b"1"), head.revision + 1))
+    late = asyncio.create_task(store.commit(head, writes(b=b"1"), head.revision + 1))
+    await asyncio.sleep(0)
+    await store.close()
+    assert isinstance(await flight, Done)
+    assert isinstance(await late, Refused)
+    await store.open()
+    assert done(await flight).revision == head.revision + 1
+    assert (await taken_over(store))[1] == {"a": b"1"}
+    await store.close()
