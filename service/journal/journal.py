@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -15,13 +14,12 @@ from backends.contract import (
     Head,
     Leadership,
     PointerStore,
-    StorageFull,
     TakeOverLost,
     Unknown,
 )
 from milepost.wire import Code
 from service.journal import settling
-from service.journal.attempts import Attempts
+from service.journal.admission import Admission
 from service.journal.groups import Decide, Group, Unchanging, build
 from service.journal.horizon import Horizon
 from service.journal.tickets import Served, Ticket
@@ -29,7 +27,7 @@ from service.problems import problem
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, Moment
 from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS
-from service.rules.requests import INTERNAL, Request, with_id
+from service.rules.requests import Request
 from service.rules.state import State, View
 
 log = logging.getLogger("milepost.journal")
@@ -93,16 +91,13 @@ class Journal:
         self._head = Head(name, 0, 0, "")
         self._view = View(State())
         self._horizon = Horizon(ENDED_SESSION_SECONDS)
-        self._queue: deque[Ticket] = deque()
+        self._admission = Admission(clock, self._settings.most_waiting)
         self._flight: list[Group] = []
         self._waiting: list[Unchanging] = []
-        self._attempts = Attempts()
         self._wake = asyncio.Event()
         self._progress = asyncio.Event()
         self._groups = 0
-        self._ids = 0
         self._closing = False
-        self._trouble: BackendError | None = None
         self._fault: BaseException | None = None
         self.generation = 0
         self.groups_committed = 0
@@ -154,7 +149,7 @@ class Journal:
                     raise self._fault
                 if self._flight and self._flight[0].outcome is not None:
                     await self._settle()
-                elif self._queue and len(self._flight) < self._store.limits.in_flight:
+                elif self._admission.queue and len(self._flight) < self._store.limits.in_flight:
                     self._launch()
                     await asyncio.sleep(0)
                 else:
@@ -166,7 +161,7 @@ class Journal:
     async def drain(self) -> None:
         """Admit nothing more and wait until what is on its way has ended."""
         self._closing = True
-        while self._queue or self._flight:
+        while self._admission.queue or self._flight:
             self._progress.clear()
             await self._progress.wait()
 
@@ -178,10 +173,9 @@ class Journal:
                 group.task.cancel()
             for member in group.members:
                 member.ticket.fail(problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the write was on its way"))
-        for ticket in (*self._queue, *(entry.ticket for entry in self._waiting)):
-            ticket.fail(problem(Code.NO_LEADER, "leadership was lost before the request was submitted"))
+        self._admission.again([entry.ticket for entry in self._waiting])
+        self._admission.drop(problem(Code.NO_LEADER, "leadership was lost before the request was submitted"))
         self._flight, self._waiting = [], []
-        self._queue.clear()
         self._progress.set()
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -219,33 +213,13 @@ class Journal:
             raise problem(Code.SHUTTING_DOWN, "this replica is shutting down")
         if not self.leading or generation not in (None, self.generation):
             raise problem(Code.NO_LEADER, "this replica does not lead")
-        internal = isinstance(request, INTERNAL)
-        if not internal and len(self._queue) >= self._settings.most_waiting:
-            raise problem(Code.TOO_MANY_REQUESTS, f"{len(self._queue)} requests are waiting already")
-        if request.key is None and not internal:
-            self._ids += 1
-            request = with_id(request, f"{self.first_term}.{self._ids}")
-        ticket = Ticket(request, deadline)
-        if not self._attempts.joined(ticket):
-            self._queue.append(ticket)
-            self._wake.set()
+        ticket = self._admission.admit(request, deadline, self.first_term)
+        self._wake.set()
         return ticket
 
     async def wait(self, ticket: Ticket) -> Served:
         """The end of a request, at its deadline at the latest: then it is withdrawn, or its outcome is unknown."""
-        if not ticket.done.done():
-            await asyncio.wait((ticket.done,), timeout=max(0.0, ticket.deadline - self._clock()))
-        if not ticket.done.done():
-            if not ticket.queued:
-                raise problem(Code.OUTCOME_UNKNOWN, "the storage has not confirmed the write in time")
-            ticket.fail(self._withdrawn())
-        return ticket.done.result()
-
-    def _withdrawn(self) -> Exception:
-        if isinstance(self._trouble, StorageFull):
-            return problem(Code.STORAGE_FULL, str(self._trouble))
-        detail = f": {self._trouble}" if self._trouble else ""
-        return problem(Code.STORAGE_UNAVAILABLE, f"the request could not be submitted in time{detail}")
+        return await self._admission.wait(ticket)
 
     # -- group commit ----------------------------------------------------------------------------------------------
 
@@ -253,9 +227,8 @@ class Journal:
         last = self._flight[-1] if self._flight else None
         head = replace(last.head, revision=last.revision) if last else self._head
         group = Group(self._groups + 1, head, head.revision)
-        for entry in build(self._queue, self._view, group, self._store.limits, self._decide, self.moment):
+        for entry in build(self._admission.queue, self._view, group, self._store.limits, self._decide, self.moment):
             if entry.depends:
-                entry.ticket.queued = True
                 self._waiting.append(entry)
             else:
                 self._answer(entry)
@@ -285,7 +258,7 @@ class Journal:
         self._view.land(group.number)
         self._head = replace(self._head, revision=group.revision)
         self._horizon.note(self._clock(), group.revision)
-        self._trouble = None
+        self._admission.trouble = None
         self._acknowledge(group)
         ready = [entry for entry in self._waiting if entry.depends <= group.number]
         self._waiting = [entry for entry in self._waiting if entry.depends > group.number]
@@ -327,7 +300,7 @@ class Journal:
             except TakeOverLost as error:
                 raise LeadershipLost("another process took the journal over") from error
             except (BackendError, TimeoutError) as error:
-                self._trouble = error if isinstance(error, BackendError) else None
+                self._admission.trouble = error if isinstance(error, BackendError) else None
                 log.warning("cannot take journal %s over again yet: %s", self.name, error)
                 self._give_up_certain()
                 await asyncio.sleep(delay * (0.5 + self._jitter.random()))
@@ -338,30 +311,19 @@ class Journal:
         """While the store cannot be taken over: a refusal of the store's own is an answer already."""
         error = settling.certain_refusal(self._flight[0])
         if error is not None:
-            for group in self._flight:
-                for member in group.members:
-                    member.ticket.fail(error)
+            for member in (member for group in self._flight for member in group.members):
+                member.ticket.fail(error)
 
     def _resume(self, head: Head, state: State) -> None:
-        flight, waiting = self._flight, self._waiting
+        """Every doubt is settled now: answer, give up or go on."""
+        verdict = settling.judge(self._flight, state, self._clock())
+        again = [*verdict.again, *(entry.ticket for entry in self._waiting)]
         self._flight, self._waiting = [], []
-        self._head, self._view, self._trouble = head, View(state), None
-        count = settling.landed(flight, state)
-        for group in flight[:count]:
+        self._head, self._view, self._admission.trouble = head, View(state), None
+        for group in verdict.landed:
             self._acknowledge(group)
-        again: list[Ticket] = []
-        for position, group in enumerate(flight[count:]):
-            error = settling.certain_refusal(group) if position == 0 else None
-            for member in group.members:
-                if error is not None:
-                    member.ticket.fail(error)
-                elif member.ticket.deadline <= self._clock():
-                    self.on_given_up(member.ticket.request)
-                    member.ticket.fail(problem(Code.STORAGE_UNAVAILABLE, "the storage did not take the write in time"))
-                else:
-                    again.append(member.ticket)
-        again += [entry.ticket for entry in waiting]
-        for ticket in again:
-            ticket.queued = True
-        self._queue.extendleft(reversed(again))
-        log.info("settled at term %d: %d groups had landed, %d requests go on", head.term, count, len(again))
+        for ticket, error in verdict.given_up:
+            self.on_given_up(ticket.request)
+            ticket.fail(error)
+        self._admission.again(again)
+        log.info("settled at term %d: %d groups had landed, %d go on", head.term, len(verdict.landed), len(again))

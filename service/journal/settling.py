@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from backends.contract import Head, PointerStore, Refusal, Refused
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.journal.groups import Group
+from service.journal.tickets import Ticket
 from service.problems import problem
 from service.rules.records import decode
 from service.rules.state import State, View
@@ -33,17 +35,40 @@ async def load(store: PointerStore, head: Head) -> State:
     return state
 
 
-def landed(groups: Sequence[Group], state: State) -> int:
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of the groups in doubt: they landed; nobody waits for them, or the store refused them; they go on."""
+
+    landed: list[Group]
+    given_up: list[tuple[Ticket, Problem]]
+    again: list[Ticket]
+
+
+def judge(flight: Sequence[Group], state: State, now: float) -> Verdict:
+    """Judge the groups in flight by ``state``, which was loaded after their term was burnt."""
+    count = _landed(flight, state)
+    verdict = Verdict(list(flight[:count]), [], [])
+    for position, group in enumerate(flight[count:]):
+        error = certain_refusal(group) if position == 0 else None
+        for ticket in (member.ticket for member in group.members):
+            if error is not None:
+                verdict.given_up.append((ticket, error))
+            elif ticket.deadline <= now:
+                late = problem(Code.STORAGE_UNAVAILABLE, "the storage did not take the write in time")
+                verdict.given_up.append((ticket, late))
+            else:
+                verdict.again.append(ticket)
+    return verdict
+
+
+def _landed(flight: Sequence[Group], state: State) -> int:
     """How many of the groups in flight, from the first on, have landed.
 
     Each group is conditional on the one before it, so the last that left a trace proves all before it. Later groups
     may have pushed an id out of its record, which is why the search runs from the end.
     """
     view = View(state)
-    for count in range(len(groups), 0, -1):
-        if any(_left_trace(view, group) for group in (groups[count - 1],)):
-            return count
-    return 0
+    return next((count for count in range(len(flight), 0, -1) if _left_trace(view, flight[count - 1])), 0)
 
 
 def certain_refusal(group: Group) -> Problem | None:

@@ -1,0 +1,76 @@
+"""Admission: requests wait here until a group takes them, are joined to a running attempt, or are withdrawn at
+their deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from backends.contract import BackendError, StorageFull
+from milepost.errors import Problem
+from milepost.wire import Code
+from service.journal.attempts import Attempts
+from service.journal.tickets import Served, Ticket
+from service.problems import problem
+from service.rules.requests import INTERNAL, Request, with_id
+
+
+class Admission:
+    """The requests that wait. ``most_waiting`` bounds them; ``clock`` gives monotonic seconds.
+
+    ``trouble`` is why nothing can be submitted at the moment, for those whose patience ends meanwhile.
+    """
+
+    def __init__(self, clock: Callable[[], float], most_waiting: int) -> None:
+        self.queue: deque[Ticket] = deque()
+        self.trouble: BackendError | None = None
+        self._clock = clock
+        self._most_waiting = most_waiting
+        self._attempts = Attempts()
+        self._ids = 0
+
+    def admit(self, request: Request, deadline: float, term: int) -> Ticket:
+        """A ticket for the request. One without a key gets an id that is unique to ``term`` and its number.
+
+        Raises ``too-many-requests`` and ``idempotency-mismatch`` problems.
+        """
+        internal = isinstance(request, INTERNAL)
+        if not internal and len(self.queue) >= self._most_waiting:
+            raise problem(Code.TOO_MANY_REQUESTS, f"{len(self.queue)} requests are waiting already")
+        if request.key is None and not internal:
+            self._ids += 1
+            request = with_id(request, f"{term}.{self._ids}")
+        ticket = Ticket(request, deadline)
+        if not self._attempts.joined(ticket):
+            self.queue.append(ticket)
+        return ticket
+
+    async def wait(self, ticket: Ticket) -> Served:
+        """The end of a request, at its deadline at the latest: then it is withdrawn, or its outcome is unknown."""
+        if not ticket.done.done():
+            await asyncio.wait((ticket.done,), timeout=max(0.0, ticket.deadline - self._clock()))
+        if not ticket.done.done():
+            if not ticket.queued:
+                raise problem(Code.OUTCOME_UNKNOWN, "the storage has not confirmed the write in time")
+            ticket.fail(self._withdrawn())
+        return ticket.done.result()
+
+    def again(self, tickets: Sequence[Ticket]) -> None:
+        """Put tickets that were taken back in front, in their order."""
+        for ticket in tickets:
+            ticket.queued = True
+        self.queue.extendleft(reversed(tickets))
+
+    def drop(self, error: Problem) -> None:
+        """End whatever waits."""
+        for ticket in self.queue:
+            ticket.fail(error)
+        self.queue.clear()
+
+    def _withdrawn(self) -> Problem:
+        if isinstance(self.trouble, StorageFull):
+            return problem(Code.STORAGE_FULL, str(self.trouble))
+        detail = f": {self.trouble}" if self.trouble else ""
+        return problem(Code.STORAGE_UNAVAILABLE, f"the request could not be submitted in time{detail}")
