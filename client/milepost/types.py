@@ -75,13 +75,13 @@ class Epoch:
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """A session as the service sees it. ``ttl`` and ``expires_in`` are seconds; ``locks`` as the service lists them."""
+    """A session as the service sees it. ``ttl`` and ``expires_in`` are seconds; ``locks`` are ``store/handle``."""
 
     session: str
     ttl: float
     holder: str | None
     expires_in: float
-    locks: tuple[object, ...] = field(default=(), hash=False)
+    locks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The asynchronous client, on asyncio or trio: the same calls as `milepost.Client`, awaited."""
+"""The asynchronous client: the same calls as `milepost.Client`, awaited."""
 
 from milepost.aio.client import AsyncClient
 from milepost.aio.session import AsyncSession

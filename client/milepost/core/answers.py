@@ -15,7 +15,7 @@ from milepost.wire import Code, Header, unquote_version
 
 T = TypeVar("T")
 
-_TIME = re.compile(r"(.{19})(?:\.(\d+))?(?:Z|z|(\+00:00))?$")
+_TIME = re.compile(r"(.{19})(?:\.(\d+))?(?:Z|z|\+00:00)\Z")
 
 
 def read(answer: Answer, reader: Callable[[Mapping[str, Any]], T], changed: bool) -> T:
@@ -28,7 +28,7 @@ def read(answer: Answer, reader: Callable[[Mapping[str, Any]], T], changed: bool
         if not isinstance(document, dict):
             raise TypeError("not a JSON object")
         return reader(document)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         detail = f"status {answer.status}, but not an answer of Milepost: {type(error).__name__} {error}"
         if changed:
             raise OutcomeUnknown(Code.OUTCOME_UNKNOWN, detail, retryable=False) from error
@@ -99,7 +99,7 @@ def session(document: Mapping[str, Any]) -> SessionInfo:
         ttl=float(document["ttl"]),
         holder=document.get("holder"),
         expires_in=float(document.get("expires_in", document["ttl"])),
-        locks=tuple(document.get("locks", ())),
+        locks=tuple(f"{lock['store']}/{lock['name']}" for lock in document.get("locks", ())),
     )
 
 

@@ -17,11 +17,18 @@ AsyncState = State | AsyncIterable[bytes]
 Content = bytes | Iterator[bytes] | AsyncIterator[bytes]
 
 CHUNK = 256 * 1024
-SMALL = 1024 * 1024
+SMALL = 64 * 1024
 
 
 class SourceFailed(Exception):
-    """The caller's own source of bytes raised ``__cause__`` while it was sent; the request stayed incomplete."""
+    """The caller's own source of bytes raised ``error`` while it was sent; the request stayed incomplete.
+
+    Not by ``__cause__`` alone, which HTTP libraries take away when they pass an exception on.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass
@@ -61,7 +68,7 @@ class Body:
             else:
                 yield from _exactly(self.size, chunks)
         except Exception as error:
-            raise SourceFailed from error
+            raise SourceFailed(error) from error
 
     async def _watched_async(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self.taken = True
@@ -69,7 +76,7 @@ class Body:
             async for chunk in chunks:
                 yield chunk
         except Exception as error:
-            raise SourceFailed from error
+            raise SourceFailed(error) from error
 
 
 def body_of_bytes(data: bytes) -> Body:

@@ -7,18 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from milepost.core.body import Body, SourceFailed
+from milepost.core.body import SourceFailed
 from milepost.core.clock import Clock, monotonic
 from milepost.core.effects import Answer, Operation, Send, Sleep
 from milepost.core.history import History
 from milepost.core.judgement import Again, Done, Redirected, Refused, Verdict, judge
 from milepost.core.replicas import Replicas, Round
 from milepost.core.request import Request
-from milepost.errors import ConnectionFailed
+from milepost.errors import ConnectionFailed, DeadlineExceeded, NotExist, Problem, Unavailable
 from milepost.wire import Header, digest_header
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
+SLOWEST_BYTES_PER_SECOND = 1024 * 1024  # what an attempt may take for its bytes, beside its patience
 KEY_LIFETIME = 9 * 60.0  # the service remembers a key for ten minutes; a retry after that could be applied twice
 
 
@@ -57,33 +58,34 @@ class Caller:
     ) -> Operation[Reply]:
         """Have ``request`` answered within ``timeout`` seconds (default: the client's).
 
-        One attempt may take ``patience`` seconds beside the wait that the request asks for; then another replica is
-        asked. Raises what the module `milepost.errors` draws: a refusal as it is, `OutcomeUnknown` where an attempt
-        may have been applied, else `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`.
+        One attempt may take ``patience`` seconds beside the wait that the request asks for and the time for its body;
+        then another replica is asked. Raises what the module `milepost.errors` draws: a refusal as it is,
+        `OutcomeUnknown` where an attempt may have been applied, else `Unavailable`, `ConnectionFailed` or
+        `DeadlineExceeded`.
         """
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
-        patience = request.wait + (min(10.0, max(1.0, self.timeout / 3)) if patience is None else patience)
+        patience = min(10.0, max(1.0, self.timeout / 3)) if patience is None else patience
         key = self.new_id() if request.changes else None
         history = History(request.changes)
         round_ = self.replicas.round()
         pauses = 0
-        longest_after = 0.0
+        after = 0.0
         while True:
+            if self._must_scout(request):
+                yield from self._scout(request, deadline, history)
+                round_ = self.replicas.round()
             began = self.clock()
             if began >= deadline:
                 raise history.exhausted("the deadline passed")
             if history.in_doubt and began >= started + KEY_LIFETIME:
                 raise history.exhausted("the service may have forgotten the key by now")
-            if request.body is not None and request.body.spent:
-                raise history.exhausted("the state could be sent only once")
-            left = deadline - began
             result = yield Send(
                 method=request.method,
                 url=round_.target + request.path,
                 headers=self._headers(request, key, history.arrived + 1),
                 body=request.body,
-                timeout=left if _is_large(request.body) else min(left, patience),
+                timeout=min(deadline - began, _longest(request, patience)),
                 stream=stream,
             )
             if isinstance(result, SourceFailed):
@@ -100,16 +102,38 @@ class Caller:
                 error = history.refusal(verdict.problem)
                 raise error from error.__cause__
             history.note(verdict)
-            longest_after = max(longest_after, verdict.after)
+            if request.body is not None and request.body.spent:
+                raise history.exhausted("the state could be sent only once")
+            after = max(after, verdict.after)
             if verdict.elsewhere and round_.next():
                 continue
-            left = deadline - self.clock()
-            if longest_after > left:
+            left = max(0.0, deadline - self.clock())
+            if after > left:
                 raise history.exhausted("the service asks for more time than is left")
             round_.again()
-            yield Sleep(min(self._pause(pauses, longest_after), max(0.0, left)))
+            yield Sleep(min(self._pause(pauses, after), left))
             pauses += 1
-            longest_after = 0.0
+            after = 0.0
+
+    def _must_scout(self, request: Request) -> bool:
+        """Whether the leader is to be found before the bytes set out: they come only once, or are dear to send in vain.
+
+        A replica that turns many bytes away may also close the connection under them, and its redirect is lost.
+        """
+        body = request.body
+        return body is not None and (body.once or not (body.small or self.replicas.leader))
+
+    def _scout(self, request: Request, deadline: float, history: History) -> Operation[None]:
+        try:
+            yield from self.call(Request("HEAD", request.path), timeout=deadline - self.clock())
+        except NotExist:
+            return
+        except (Unavailable, ConnectionFailed, DeadlineExceeded) as error:
+            history.note(Again(error, elsewhere=True, arrived=False))
+            raise history.exhausted("the leader could not be found") from error
+        except Problem as problem:
+            refusal = history.refusal(problem)
+            raise refusal from refusal.__cause__
 
     def _pause(self, pauses: int, at_least: float) -> float:
         """Exponential back-off with jitter, on top of what the service asked for."""
@@ -132,8 +156,13 @@ class Caller:
         return headers
 
 
-def _is_large(body: Body | None) -> bool:
-    return body is not None and not body.small
+def _longest(request: Request, patience: float) -> float:
+    """How many seconds one attempt may take; as many as there are for a body of unknown size."""
+    if request.body is None:
+        return patience + request.wait
+    if request.body.size is None:
+        return float("inf")
+    return patience + request.wait + request.body.size / SLOWEST_BYTES_PER_SECOND
 
 
 def _followed(round_: Round, verdict: Verdict, request: Request) -> Done | Refused | Again | None:

@@ -50,11 +50,11 @@ class History:
             return _unknown(f"refused with {problem}", problem)
         return problem
 
-    def source_failed(self, failure: SourceFailed) -> BaseException:
+    def source_failed(self, failure: SourceFailed) -> Exception:
         """The error for a state that could not be read: the caller's own, unless an earlier attempt is in doubt."""
         if self.in_doubt:
             return _unknown(f"the state could not be sent again; last: {self._last}", self._last)
-        return failure.__cause__ or failure
+        return failure.error
 
     def exhausted(self, why: str) -> MilepostError:
         """The error for a call that is given up."""

@@ -62,9 +62,10 @@ class Lease:
 
 
 def keep(caller: Caller, lease: Lease) -> Operation[str]:
-    """Renew ``lease`` each third of its time until it is lost; returns why it was."""
+    """Renew ``lease`` whenever a third of it is used up, until it is lost; returns why it was."""
+    pause = lease.ttl / 3
     while not lease.lost:
-        yield Sleep(min(lease.ttl / 3, lease.expires_in))
+        yield Sleep(min(pause, lease.expires_in))
         if lease.lost:
             break
         try:
@@ -75,7 +76,9 @@ def keep(caller: Caller, lease: Lease) -> Operation[str]:
         except MilepostError as error:
             # Whatever it is (an outage, a token that is being exchanged), the lease decides when to give up.
             log.warning("session %s could not be renewed, %.1f s left: %s", lease.session, lease.expires_in, error)
-            yield Sleep(min(1.0, lease.ttl / 10))
+            pause = min(1.0, lease.ttl / 10)
+        else:
+            pause = max(lease.ttl / 30, lease.expires_in - lease.ttl * 2 / 3)
     return lease.reason
 
 

@@ -41,10 +41,10 @@ class StoreOperations:
         """replace. Raises `NotExist`, `VersionMismatch`, `NotLocked`."""
         return (yield from self._write("PUT", name, state, labels, if_match(version), timeout))
 
-    def exists(self, name: str, timeout: float | None = None) -> Operation[str | None]:
+    def exists(self, name: str) -> Operation[str | None]:
         """exists: the version, or None."""
         try:
-            reply = yield from self.caller.call(Request("HEAD", self._handle(name)), timeout=timeout)
+            reply = yield from self.caller.call(Request("HEAD", self._handle(name)))
         except NotExist:
             return None
         return answers.version(reply.answer)
@@ -134,13 +134,7 @@ class StoreOperations:
         headers = {**headers, **label_headers(labels), **self._token(), "Content-Type": STATE_MEDIA_TYPE}
         self.acting.headers()  # a lost session shows before a large state is read
         body: Body = yield Work(lambda: body_of(state))
-        left = self.caller.timeout if timeout is None else timeout
-        if body.once or (not body.small and self.caller.replicas.leader is None):
-            # Find the leader before the bytes set out: they may not come twice, or are dear to send in vain.
-            began = self.caller.clock()
-            yield from self.exists(name, left)
-            left -= self.caller.clock() - began
-        reply = yield from self._act(method, target, headers, body, timeout=left)
+        reply = yield from self._act(method, target, headers, body, timeout=timeout)
         return answers.read(reply.answer, answers.handle, changed=True)
 
     def _act(

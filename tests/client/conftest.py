@@ -1,0 +1,103 @@
+"""The real service, started once for the SDK's tests, and clients of both flavours."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import milepost
+from tests.client.flavours import connected
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 60.0
+
+
+@dataclass
+class Service:
+    """A running server of its own data directory."""
+
+    url: str
+    data: Path
+    process: subprocess.Popen[bytes]
+
+
+@contextmanager
+def serving(data: Path, *flags: str) -> Iterator[Service]:
+    """A server on a free port, ended with the block. The SDK's oldest Python cannot run it, hence the variable."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    command = [os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable), "-m", "service"]
+    command += ["--listen", f"127.0.0.1:{port}", "--advertise", url, "--log-level", "warning"]
+    command += ["--pointers", f"embedded:{data / 'pointers'}", "--blobs", f"file:{data / 'blobs'}", *flags]
+    with (data / "log").open("ab") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+    try:
+        _wait_until_leading(url, process, data / "log")
+        yield Service(url, data, process)
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(20)
+
+
+def _wait_until_leading(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(f"{url}/leader", timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.05)
+    raise AssertionError(f"the server did not come up:\n{log.read_text()}")
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One real service for all tests; each takes a store of its own."""
+    with serving(tmp_path_factory.mktemp("service")) as running:
+        yield running
+
+
+@pytest.fixture(params=["blocking", "asynchronous"])
+def flavour(request: pytest.FixtureRequest) -> str:
+    """Which of the two clients."""
+    return str(request.param)
+
+
+@pytest.fixture
+def client(service: Service, flavour: str) -> Iterator[Any]:
+    """A client of either flavour."""
+    with connected(flavour, service.url, timeout=20.0) as either:
+        yield either
+
+
+@pytest.fixture
+def blocking(service: Service) -> Iterator[milepost.Client]:
+    """A blocking client."""
+    with milepost.Client(service.url, timeout=20.0) as client:
+        yield client
+
+
+@pytest.fixture
+def name() -> str:
+    """The name of a store that no other test uses."""
+    return f"store-{uuid.uuid4().hex[:12]}"

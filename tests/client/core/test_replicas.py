@@ -1,0 +1,54 @@
+"""Addresses: which are taken, and that they are asked each once, in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from milepost.core.replicas import Replicas
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "localhost:7070",
+        "ftp://a",
+        "http://",
+        "http://user:pw@a",
+        "http://a?x=1",
+        "http://a#x",
+        "file:///etc/passwd",
+    ],
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match=r"address|URL"):
+        Replicas(address)
+
+
+def test_there_must_be_one() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        Replicas([])
+
+
+def test_trailing_slashes_and_repetitions_go() -> None:
+    assert Replicas(["http://a/", "http://a", "http://b/x/"]).addresses == ("http://a", "http://b/x")
+
+
+def test_a_round_asks_each_once_the_leader_first() -> None:
+    replicas = Replicas(["http://a", "http://b", "http://c"])
+    replicas.leader = "http://b"
+    asked = replicas.round()
+    targets = [asked.target]
+    while asked.next():
+        targets.append(asked.target)
+    assert targets == ["http://b", "http://a", "http://c"]
+    assert asked.target == "http://a"
+
+
+def test_a_leader_beside_the_configured_addresses_is_asked_too() -> None:
+    replicas = Replicas("http://service")
+    asked = replicas.round()
+    assert asked.follow("http://pod-2:7070/v1/x", "/v1/x") is None
+    assert asked.target == "http://pod-2:7070"
+    asked.answered()
+    assert replicas.round().target == "http://pod-2:7070"

@@ -1,0 +1,184 @@
+"""Both drivers over real connections that break. The server is a fake: the real one does not break at a given byte."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import milepost
+from milepost.wire import digest_header
+from tests.client.core.world import RECORD
+from tests.client.faulty import Behaviour, Faulty, Seen, cut, head_of, reply, reply_unread, stall, trickle
+from tests.client.flavours import connected
+
+SESSION = reply(201, {"session": "s1", "ttl": 60, "holder": "h"})
+ENDED = reply(204)
+HANDLE = reply(201, RECORD)
+STATE = bytes(range(256)) * 2000
+DIGEST = digest_header(hashlib.sha256(STATE).hexdigest())
+
+
+def add(flavour: str, server: Faulty, state: Any, timeout: float = 10.0) -> milepost.Handle:
+    """A session, an add, and the end of the session."""
+    with (
+        connected(flavour, server.url, timeout=timeout) as client,
+        client.session(holder="h", ttl=60, session_id="s1") as session,
+    ):
+        handle = session.store("s").add_and_lock("h", state)
+    assert isinstance(handle, milepost.Handle)
+    return handle
+
+
+@pytest.mark.parametrize("reset", [True, False])
+def test_a_write_whose_answer_is_cut_off_is_repeated_under_its_key(flavour: str, reset: bool) -> None:
+    with Faulty([SESSION, cut(reset=reset), HANDLE, ENDED]) as server:
+        add(flavour, server, b"hello")
+    first, second = server.seen[1:3]
+    assert (first.method, first.path, first.body) == (second.method, second.path, second.body)
+    assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+    assert (first.headers["milepost-attempt"], second.headers["milepost-attempt"]) == ("1", "2")
+    assert first.headers["content-digest"] == digest_header(hashlib.sha256(b"hello").hexdigest())
+
+
+def test_a_kept_connection_that_was_closed_meanwhile_does_no_harm(flavour: str) -> None:
+    def then_close(behaviour: Behaviour) -> Behaviour:
+        def behave(server: Faulty, connection: socket.socket, seen: Any, receive: Any) -> None:
+            behaviour(server, connection, seen, receive)
+            connection.shutdown(socket.SHUT_WR)
+
+        return behave
+
+    with Faulty([then_close(SESSION), HANDLE, ENDED]) as server:
+        add(flavour, server, b"hello")
+    assert server.seen[-2].body == b"hello"
+
+
+def test_a_write_that_is_never_answered_is_of_unknown_outcome_within_its_deadline(flavour: str) -> None:
+    with Faulty([SESSION, stall(), stall(), stall(), stall(), ENDED]) as server:
+        begun = time.monotonic()
+        with pytest.raises(milepost.OutcomeUnknown):
+            add(flavour, server, b"hello", timeout=1.5)
+        assert time.monotonic() - begun < 20.0
+
+
+def test_a_read_that_is_never_answered_passes_its_deadline(flavour: str) -> None:
+    with (
+        Faulty([stall(), stall(), stall(), stall()]) as server,
+        connected(flavour, server.url, timeout=1.0) as client,
+        pytest.raises(milepost.DeadlineExceeded),
+    ):
+        client.store("s").get("h")
+
+
+def test_an_answer_that_trickles_does_not_stretch_the_deadline(flavour: str) -> None:
+    with Faulty([trickle(b"x" * 1000, 0.2)] * 5) as server:
+        begun = time.monotonic()
+        with (
+            connected(flavour, server.url, timeout=1.0) as client,
+            pytest.raises(milepost.DeadlineExceeded),
+        ):
+            client.store("s").get("h")
+        assert time.monotonic() - begun < 20.0
+
+
+def test_nobody_there(flavour: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with (
+        connected(flavour, f"http://127.0.0.1:{port}", timeout=0.5) as client,
+        pytest.raises(milepost.ConnectionFailed, match="ConnectError"),
+    ):
+        client.store("s").get("h")
+
+
+def test_a_redirect_is_followed_even_if_it_cuts_off_the_bytes_on_their_way(flavour: str) -> None:
+    def lead(server: Faulty, connection: socket.socket, seen: Seen, receive: Callable[[], None]) -> None:
+        by_method = {"POST": HANDLE, "HEAD": reply(404), "DELETE": ENDED}
+        by_method[seen.method](server, connection, seen, receive)
+
+    state = b"x" * 900_000
+    with Faulty([lead] * 9) as leader:
+        away = reply_unread(307, Location=f"{leader.url}/v1/stores/s/handles/h")
+        with Faulty([SESSION, *[away] * 9]) as follower:
+            add(flavour, follower, state)
+    taken = [seen for seen in leader.seen if seen.method == "POST"]
+    assert [seen.body for seen in taken] == [state]
+    assert taken[0].headers["milepost-session"] == "s1"
+
+
+def test_a_generator_is_sent_in_chunks_after_the_leader_was_found(flavour: str) -> None:
+    with Faulty([SESSION, reply(404), HANDLE, ENDED]) as server:
+        add(flavour, server, (part for part in (b"hel", b"lo")))
+    assert [seen.method for seen in server.seen] == ["POST", "HEAD", "POST", "DELETE"]
+    assert server.seen[2].body == b"hello"
+    assert "content-length" not in server.seen[2].headers
+
+
+def test_an_error_of_the_callers_own_source_comes_through_and_the_request_stays_incomplete(flavour: str) -> None:
+    def source() -> Iterator[bytes]:
+        yield b"x" * 100_000
+        raise ZeroDivisionError("the source broke")
+
+    with (
+        Faulty([SESSION, reply(404), HANDLE, ENDED]) as server,
+        pytest.raises(ZeroDivisionError, match="the source broke"),
+    ):
+        add(flavour, server, source())
+    assert server.seen[2].body is None
+
+
+def test_a_state_that_is_cut_off_is_gone_on_with_by_range(flavour: str) -> None:
+    head = {"ETag": '"v1"', "Repr_Digest": DIGEST}
+    begun = cut(after=head_of(200, Content_Length=str(len(STATE)), **head) + STATE[:100_000], reset=False)
+    rest = reply(206, STATE[100_000:], Content_Range=f"bytes 100000-{len(STATE) - 1}/{len(STATE)}", **head)
+    with Faulty([begun, rest]) as server, connected(flavour, server.url) as client:
+        assert client.store("s").read("h") == STATE
+    assert server.seen[1].headers["range"] == "bytes=100000-"
+    assert server.seen[1].headers["if-match"] == '"v1"'
+    assert server.seen[1].headers["accept-encoding"] == "identity"
+
+
+def test_a_state_that_stays_cut_off_is_truncated(flavour: str) -> None:
+    head = {"ETag": '"v1"', "Repr_Digest": DIGEST, "Content_Length": str(len(STATE))}
+    begun = cut(after=head_of(200, **head) + STATE[:1000], reset=False)
+    with (
+        Faulty([begun, *[cut()] * 100]) as server,
+        connected(flavour, server.url, timeout=1.0) as client,
+        pytest.raises(milepost.StateTruncated, match=f"1000 of {len(STATE)}"),
+    ):
+        client.store("s").read("h")
+
+
+def test_leaving_a_state_early_ends_its_connection(flavour: str) -> None:
+    large = b"x" * 20_000_000
+    digest = digest_header(hashlib.sha256(large).hexdigest())
+    with Faulty([reply(200, large, ETag='"v1"', Repr_Digest=digest)]) as server:
+        with connected(flavour, server.url) as client, client.store("s").open("h") as chunks:
+            assert next(chunks)
+            assert not server.gone.is_set()
+        assert server.gone.wait(20.0)
+
+
+def test_neither_token_nor_state_is_ever_logged(flavour: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Faulty([SESSION, cut(), HANDLE, ENDED]) as server:
+        named = {"timeout": 10.0, "token": "very-secret-token"}
+        with connected(flavour, server.url, **named) as client, client.session(holder="h", ttl=60) as session:
+            session.store("s").add_and_lock("h", b"very-secret-state")
+            assert "very-secret" not in repr(vars(client)) + repr(vars(session))
+    assert server.seen[1].headers["authorization"] == "Bearer very-secret-token"
+    assert caplog.records
+    assert "very-secret" not in caplog.text
+
+
+def test_a_closed_client_says_so(flavour: str) -> None:
+    with connected(flavour, "http://127.0.0.1:1") as client:
+        client.close()
+        with pytest.raises(milepost.Closed):
+            client.status()

@@ -1,0 +1,180 @@
+"""A server that misbehaves on purpose, on a free port: what the real service cannot be made to show.
+
+Each request meets the next of the given behaviours; a connection stays open between them unless a behaviour ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+DEADLINE_SECONDS = 30.0
+
+
+class Hangup(Exception):
+    """The behaviour ended the connection."""
+
+
+@dataclass
+class Seen:
+    """A request as it arrived; ``body`` is None where it did not arrive whole."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes | None = None
+
+
+Behaviour = Callable[["Faulty", socket.socket, Seen, Callable[[], None]], None]
+
+
+@dataclass
+class Faulty:
+    """The server, as a context manager. ``seen`` is every request in the order of arrival."""
+
+    behaviours: list[Behaviour]
+    seen: list[Seen] = field(default_factory=list)
+    gone: threading.Event = field(default_factory=threading.Event)
+    release: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Faulty:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release.set()
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for thread in self._threads:
+            thread.join(DEADLINE_SECONDS)
+
+    @property
+    def url(self) -> str:
+        """The address."""
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:  # closed at the end of the test
+                return
+            thread = threading.Thread(target=self._serve, args=(connection,))
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        connection.settimeout(DEADLINE_SECONDS)
+        with connection, connection.makefile("rb") as stream:
+            try:
+                while line := stream.readline():
+                    method, path, _ = line.decode().split(" ", 2)
+                    headers = {}
+                    while (line := stream.readline()) not in (b"\r\n", b""):
+                        name, _, value = line.decode().partition(":")
+                        headers[name.lower()] = value.strip()
+                    request = Seen(method, path, headers)
+                    self.seen.append(request)
+                    self.behaviours.pop(0)(self, connection, request, partial(_receive, stream, request))
+            except (Hangup, OSError):
+                pass
+            finally:
+                self.gone.set()
+
+
+def _receive(stream: Any, request: Seen) -> None:
+    if request.headers.get("transfer-encoding") == "chunked":
+        parts = []
+        while size := int(stream.readline() or b"-1", 16):
+            if size < 0:
+                return
+            parts.append(stream.read(size))
+            stream.readline()
+        stream.readline()
+        request.body = b"".join(parts)
+        return
+    length = int(request.headers.get("content-length", "0"))
+    body = stream.read(length)
+    request.body = body if len(body) == length else None
+
+
+def _head(status: int, headers: Mapping[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status} x", *(f"{name}: {value}" for name, value in headers.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def reply(status: int = 200, body: bytes | Mapping[str, Any] = b"", **headers: str) -> Behaviour:
+    """Take the request in, answer, keep the connection."""
+
+    def behave(_: Faulty, connection: socket.socket, __: Seen, receive: Callable[[], None]) -> None:
+        receive()
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        named = {"Content-Length": str(len(content))} | {n.replace("_", "-"): v for n, v in headers.items()}
+        connection.sendall(_head(status, named) + content)
+
+    return behave
+
+
+def reply_unread(status: int, **headers: str) -> Behaviour:
+    """Answer without taking the body in, and close."""
+
+    def behave(_: Faulty, connection: socket.socket, __: Seen, ___: Callable[[], None]) -> None:
+        named = {"Content-Length": "0", "Connection": "close"} | {n.replace("_", "-"): v for n, v in headers.items()}
+        connection.sendall(_head(status, named))
+        raise Hangup
+
+    return behave
+
+
+def cut(*, after: bytes = b"", reset: bool = True) -> Behaviour:
+    """Take the request in, send the raw bytes ``after``, then end the connection, by a reset or in good order."""
+
+    def behave(_: Faulty, connection: socket.socket, __: Seen, receive: Callable[[], None]) -> None:
+        receive()
+        connection.sendall(after)
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raise Hangup
+
+    return behave
+
+
+def stall() -> Behaviour:
+    """Take the request in and never answer."""
+
+    def behave(server: Faulty, _: socket.socket, __: Seen, receive: Callable[[], None]) -> None:
+        receive()
+        server.release.wait(DEADLINE_SECONDS)
+        raise Hangup
+
+    return behave
+
+
+def trickle(body: bytes, pause: float) -> Behaviour:
+    """Answer byte by byte."""
+
+    def behave(server: Faulty, connection: socket.socket, _: Seen, receive: Callable[[], None]) -> None:
+        receive()
+        connection.sendall(_head(200, {"Content-Length": str(len(body))}))
+        for index in range(len(body)):
+            connection.sendall(body[index : index + 1])
+            if server.release.wait(pause):
+                raise Hangup
+
+    return behave
+
+
+def head_of(status: int, **headers: str) -> bytes:
+    """The raw head of an answer, for `cut`."""
+    return _head(status, {name.replace("_", "-"): value for name, value in headers.items()})
