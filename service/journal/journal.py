@@ -14,6 +14,7 @@ from backends.contract import (
     Head,
     Leadership,
     PointerStore,
+    Refused,
     TakeOverLost,
     Unknown,
 )
@@ -147,7 +148,7 @@ class Journal:
             while True:
                 if self._fault is not None:
                     raise self._fault
-                if self._flight and self._flight[0].outcome is not None:
+                if self._flight and isinstance(self._flight[0].outcome, Refused | Unknown):
                     await self._settle()
                 elif self._admission.queue and len(self._flight) < self._store.limits.in_flight:
                     self._launch()
