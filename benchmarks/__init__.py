@@ -1,0 +1,1 @@
+"""Side-by-side measurements. Figures are ratios within one run: the machines are shared, absolute ones mean little."""

@@ -1,0 +1,75 @@
+"""What the README says to paste works when pasted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from milepost.wire import Code
+from service.__main__ import parser
+from tests.support.server import ServerProcess
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SDK_README = (ROOT / "client" / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("readme")) as process:
+        yield process.start()
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def pasted(block: str, server: ServerProcess) -> str:
+    assert "http://127.0.0.1:7070" in block
+    return block.replace("http://127.0.0.1:7070", server.url)
+
+
+@pytest.mark.parametrize(("text", "printed"), [(README, "batch 8"), (SDK_README, "")], ids=["project", "sdk"])
+def test_the_lines_of_python_work(text: str, printed: str, server: ServerProcess, tmp_path: Path) -> None:
+    script = tmp_path / "pasted.py"
+    script.write_text(pasted(blocks(text, "python")[0], server), encoding="utf-8")
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert printed in ran.stdout
+
+
+def test_the_curl_lines_work_one_after_the_other(server: ServerProcess) -> None:
+    script = pasted(blocks(README, "sh")[0], server)
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert '"name":"latest"' in ran.stdout
+    assert "batch 8" in ran.stdout
+    assert '"epoch":1' in ran.stdout
+    assert '{"removed":true}' in ran.stdout
+
+
+def test_every_flag_of_the_server_is_told_and_no_other() -> None:
+    known = {option for action in parser({})._actions for option in action.option_strings if option.startswith("--")}
+    table = README.split("| flag | default | meaning |")[1].split("\n\n")[0]
+    told = set(re.findall(r"`(--[a-z-]+)", table)) | {"--insecure", "--log-level", "--help"}
+    assert told == known
+
+
+def test_the_codes_that_are_named_exist() -> None:
+    table = README.split("| operation of the contract |")[1].split("\n\n")[0]
+    named = set(re.findall(r"\d{3} `([a-z-]+)`", table))
+    assert named
+    assert named <= {code.value for code in Code}
+
+
+def test_the_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", README)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
