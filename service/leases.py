@@ -30,14 +30,18 @@ class Leases:
                 self.renew(session)
 
     def renew(self, session: Session, received: float | None = None) -> None:
-        """Count the TTL anew, from ``received`` (when the renewing request came in) or from now."""
+        """Count the TTL anew, from ``received`` (when the renewing request came in) or from now.
+
+        An earlier renewal that is counted later takes nothing away; one with a shorter TTL does.
+        """
         start = self._clock() if received is None else received
         lease = self._leases.get(session.id)
         if lease is None or lease.session.born != session.born:
             self._leases[session.id] = _Lease(session, start + session.ttl)
         elif not lease.ending:
+            shorter = session.ttl < lease.session.ttl
+            lease.deadline = start + session.ttl if shorter else max(start + session.ttl, lease.deadline)
             lease.session = session
-            lease.deadline = max(start + session.ttl, lease.deadline)
 
     def forget(self, session: str) -> None:
         """The session has ended."""
