@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -59,7 +59,7 @@ class LocalBlobs:
             raise
         return size + waiting
 
-    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """See `BlobStore.get`. A blob deleted meanwhile can be read to its end."""
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
@@ -80,7 +80,7 @@ class LocalBlobs:
         """See `BlobStore.delete`. Not synced: a power failure may bring the blob back, for the collector to delete."""
         await self._step(self._tree.delete, key)
 
-    async def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+    async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
         """See `BlobStore.list`. The age is the time since the file was last written to."""
         found = self._tree.find(prefix, older_than)
         try:

@@ -7,7 +7,7 @@ for it cannot leave it half done. Durable by a write-ahead log that is synced in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -54,7 +54,7 @@ class EmbeddedPointers:
         """See `PointerStore.take_over`. Needs no retry: the transaction reads and writes under one lock."""
         return await self._run(self._journals.take_over, journal)
 
-    async def load(self, head: Head) -> AsyncIterator[Change]:
+    async def load(self, head: Head) -> AsyncGenerator[Change, None]:
         """See `PointerStore.load`. A commit in between ends it with `TakeOverLost`: what it gave was one snapshot."""
         begin: int | None = 0
         while begin is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from backends.contract import BackendError, Misconfigured, StorageUnavailable
@@ -74,25 +76,35 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
 
 
 def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
-    _check_schema(connection, path)
+    with _transaction(connection, "BEGIN"):  # nothing is changed in somebody else's file
+        _has_schema(connection, path)
     _use_write_ahead_log(connection, path, busy_timeout)
     for pragma in _PRAGMAS:
         connection.execute(pragma)
-    connection.execute("BEGIN IMMEDIATE")  # also proves that the file can be written
-    try:
-        if not _check_schema(connection, path):
+    with _transaction(connection, "BEGIN IMMEDIATE"):  # also proves that the file can be written
+        if not _has_schema(connection, path):
             for statement in _SCHEMA.split(";"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+    connection.execute(begin)
+    try:
+        yield
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
-def _check_schema(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the schema is there; False for an empty file. Raises `Misconfigured` for anybody else's file."""
+def _has_schema(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the schema is there; False for an empty file. Raises `Misconfigured` for anybody else's file.
+
+    To be asked in a transaction, lest another process make the schema between one look and the next.
+    """
     application = _number(connection, "PRAGMA application_id")
     version = _number(connection, "PRAGMA user_version")
     if application == version == 0 and _number(connection, "SELECT count(*) FROM sqlite_master") == 0:
