@@ -53,6 +53,7 @@ class Admission:
             await asyncio.wait((ticket.done,), timeout=max(0.0, ticket.deadline - self._clock()))
         if not ticket.done.done():
             if not ticket.queued:
+                ticket.abandoned = True
                 raise problem(Code.OUTCOME_UNKNOWN, "the storage has not confirmed the write in time")
             ticket.fail(self._withdrawn())
         return ticket.done.result()

@@ -167,13 +167,16 @@ class Journal:
             await self._progress.wait()
 
     def retire(self) -> None:
-        """Leadership is over. What was never submitted is not applied, the rest of unknown outcome. Idempotent."""
+        """Leadership is over. What was never submitted, or was refused, is not applied; the rest is of unknown outcome.
+        Idempotent.
+        """
         self._leadership = None
+        error = settling.without_settling(self._flight)
         for group in self._flight:
             if group.task is not None:
                 group.task.cancel()
             for member in group.members:
-                member.ticket.fail(problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the write was on its way"))
+                member.ticket.fail(error)
         self._admission.again([entry.ticket for entry in self._waiting])
         self._admission.drop(problem(Code.NO_LEADER, "leadership was lost before the request was submitted"))
         self._flight, self._waiting = [], []
@@ -324,7 +327,9 @@ class Journal:
         for group in verdict.landed:
             self._acknowledge(group)
         for ticket, error in verdict.given_up:
-            self.on_given_up(ticket.request)
+            if ticket.abandoned:
+                self.on_given_up(ticket.request)
             ticket.fail(error)
         self._admission.again(again)
+        self._progress.set()
         log.info("settled at term %d: %d groups had landed, %d go on", head.term, len(verdict.landed), len(again))

@@ -71,6 +71,16 @@ def _landed(flight: Sequence[Group], state: State) -> int:
     return next((count for count in range(len(flight), 0, -1) if _left_trace(view, flight[count - 1])), 0)
 
 
+def without_settling(flight: Sequence[Group]) -> Problem:
+    """The error for groups that this process will not settle, since it does not lead any more.
+
+    Where the first was refused none can land: each is conditional on the one before it.
+    """
+    if flight and isinstance(flight[0].outcome, Refused):
+        return certain_refusal(flight[0]) or problem(Code.NO_LEADER, "another leader has taken over")
+    return problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the write was on its way")
+
+
 def certain_refusal(group: Group) -> Problem | None:
     """The error for a group that the store refused for a reason of its own: it did not land and never will."""
     if not isinstance(group.outcome, Refused):

@@ -24,13 +24,15 @@ class Ticket:
     """A request, its deadline (monotonic seconds) and its end.
 
     ``done`` ends with what truly became of the request, also when nobody waits any more: a `Served`, or a problem whose
-    outcome is ``not_applied`` (it can never land) or ``unknown`` (leadership was lost over it).
+    outcome is ``not_applied`` (it can never land) or ``unknown`` (leadership was lost over it). ``abandoned``: whoever
+    waited was told before, that the outcome is unknown.
     """
 
     request: Request
     deadline: float
     done: asyncio.Future[Served] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     queued: bool = True
+    abandoned: bool = False
 
     @property
     def scope(self) -> KeyScope:

@@ -1,0 +1,141 @@
+"""A commit that did not end well: the term is burnt, and every request ends as what truly became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backends.contract import Refusal, StorageUnavailable
+from milepost.errors import OutcomeUnknown, Problem
+from milepost.wire import Code, Outcome
+from tests.service.acting import actor
+from tests.support.faults import Disturbance, before, lose_answer, lose_request, refuse
+from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+AWAY = StorageUnavailable("by the test")
+
+
+async def end_of(call: Awaitable[object]) -> tuple[Code, Outcome]:
+    """How a call is refused that must be."""
+    with pytest.raises(Problem) as caught:
+        await call
+    return caught.value.code, caught.value.outcome
+
+
+@pytest.mark.parametrize("lost", [lose_answer(), lose_request()], ids=["applied", "not-applied"])
+async def test_a_whole_group_in_doubt_is_settled_once_and_answered_in_full(tmp_path: Path, lost: Disturbance) -> None:
+    """Whether it had landed or not, each request is applied once, and no caller notices."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        journal = running.replica.journal
+        term = journal.term
+        running.pointers.disturb(lost)
+        added = await asyncio.gather(*(a.add(f"h{number}", b"%d" % number) for number in range(20)))
+        assert await a.listing() == sorted(added, key=lambda entry: entry.name)
+        assert len({entry.version for entry in added}) == 20
+        assert journal.term == term + 1
+        assert running.blobs.discarded == []
+
+
+async def test_a_refusal_that_depends_on_a_group_in_flight_waits_for_its_end(tmp_path: Path) -> None:
+    """B may not be told that the handle exists before A's add of it has landed; here it never does."""
+    async with rig(embedded(tmp_path)) as running:
+        a, b = await actor(running, "a"), await actor(running, "b")
+        gate = asyncio.Event()
+        running.pointers.disturb(before(gate.wait), refuse(Refusal.DENIED))
+        other = asyncio.create_task(a.add("other", b"0"))
+        await commits(running, running.pointers.committed + 1)
+        first = asyncio.create_task(a.add("pointer", b"1"))
+        await puts(running, 2)
+        second = asyncio.create_task(b.add("pointer", b"2"))
+        await puts(running, 3)
+        gate.set()
+        await other
+        assert await end_of(first) == (Code.STORAGE_UNAVAILABLE, Outcome.NOT_APPLIED)
+        assert (await second).locks == (b.session,)
+        assert await a.read("pointer") == b"2"
+
+
+async def commits(running: Rig, count: int) -> None:
+    """Wait until so many commits have begun."""
+
+    async def begun() -> bool:
+        return running.pointers.committed == count
+
+    await until(begun)
+
+
+async def puts(running: Rig, count: int) -> None:
+    """Wait until so many blobs were put, whose requests are submitted next."""
+
+    async def done() -> bool:
+        return len(running.blobs.put_keys) == count
+
+    await until(done)
+
+
+async def test_a_refused_group_ends_with_the_stores_reason_and_the_next_one_lands(tmp_path: Path) -> None:
+    """What is behind a group that was refused for a reason of its own is resubmitted, and not refused with it."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        running.pointers.disturb(refuse(Refusal.TOO_LARGE))
+        assert await end_of(a.add("first", b"1")) == (Code.TOO_LARGE, Outcome.NOT_APPLIED)
+        await a.add("second", b"2")
+        assert await a.names() == ["second"]
+
+
+async def test_a_head_that_moved_under_a_leader_that_still_leads_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    """Its lease holds, so nobody else leads: an earlier take-over of its own landed late, say. It goes on."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+
+        async def move() -> None:
+            await running.pointers.real.take_over("root")
+
+        running.pointers.disturb(before(move))
+        added = await a.add("pointer", b"1")
+        assert await a.listing() == [added]
+        assert running.blobs.discarded == []
+
+
+async def test_a_group_cut_off_by_a_lost_lease_is_of_unknown_outcome(tmp_path: Path) -> None:
+    """Nothing was heard of the commit, and this process may not ask any more: the next leader knows."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        running.pointers.take_overs.from_now_on(AWAY)
+        running.pointers.disturb(lose_answer())
+        adding = asyncio.create_task(a.under(key="k").add("pointer", b"1"))
+
+        async def in_doubt() -> bool:
+            return running.replica.journal.terms_burnt == 1
+
+        await until(in_doubt)
+        running.election.lose()
+        with pytest.raises(OutcomeUnknown):
+            await adding
+        running.pointers.take_overs.heal()
+        await running.leads()
+        again = await a.under(key="k", attempt=2).add("pointer", b"1")
+        assert again.replayed
+        assert await a.listing() == [replace(again, replayed=False)]
+
+
+async def test_stepping_down_waits_no_longer_than_the_settling_lasts(tmp_path: Path) -> None:
+    """The last request on its way is refused for certain: then nothing is left to wait for."""
+    async with rig(embedded(tmp_path), replace(PROMPT, resign_seconds=3600.0)) as running:
+        a = await actor(running, "a")
+        running.pointers.disturb(refuse(Refusal.FULL))
+        running.pointers.take_overs.from_now_on(AWAY)
+        assert await end_of(a.add("pointer", b"1")) == (Code.STORAGE_FULL, Outcome.NOT_APPLIED)
+        stopping = asyncio.create_task(running.stop())
+        await asyncio.sleep(0)
+        running.pointers.take_overs.heal()
+        async with asyncio.timeout(60):
+            await stopping

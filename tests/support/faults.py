@@ -1,0 +1,250 @@
+"""Faults between the service and real backends.
+
+Each wrapper passes every call on to the real part, but for the calls that a test asked to be disturbed: an answer that
+gets lost on the way, a refusal for a reason of the store's own, a lease that runs out. These cannot be had from the
+real part at a chosen moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from backends.contract import (
+    BackendError,
+    BlobInfo,
+    BlobStore,
+    Change,
+    Commit,
+    Election,
+    Head,
+    Leadership,
+    PointerStore,
+    Refusal,
+    Refused,
+    Unknown,
+)
+
+RealCommit = Callable[[], Awaitable[Commit]]
+Disturbance = Callable[[RealCommit], Awaitable[Commit]]
+"""Stands in for one commit; it may run the real one, or not."""
+
+
+class ShiftedClock:
+    """Monotonic seconds that a test can move on."""
+
+    def __init__(self) -> None:
+        self._shift = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self._shift
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds have passed."""
+        self._shift += seconds
+
+
+class Faults:
+    """What one kind of call fails with."""
+
+    def __init__(self) -> None:
+        self._next: deque[BackendError] = deque()
+        self._all: BackendError | None = None
+
+    def once(self, error: BackendError) -> None:
+        """The next call fails."""
+        self._next.append(error)
+
+    def from_now_on(self, error: BackendError) -> None:
+        """Every call fails until `heal`."""
+        self._all = error
+
+    def heal(self) -> None:
+        """Nothing fails any more."""
+        self._next.clear()
+        self._all = None
+
+    def check(self) -> None:
+        """Raise what this call has to fail with, if it has to."""
+        if self._next:
+            raise self._next.popleft()
+        if self._all is not None:
+            raise self._all
+
+
+def refuse(reason: Refusal, detail: str = "by the test") -> Disturbance:
+    """The store refuses, for a reason of its own, and writes nothing."""
+
+    async def act(_: RealCommit) -> Commit:
+        return Refused(reason, detail)
+
+    return act
+
+
+def lose_answer(real_end: list[Commit] | None = None) -> Disturbance:
+    """The group reaches the store, its answer gets lost; ``real_end`` takes the answer in."""
+
+    async def act(commit: RealCommit) -> Commit:
+        end = await commit()
+        if real_end is not None:
+            real_end.append(end)
+        return Unknown("the answer was lost")
+
+    return act
+
+
+def lose_request() -> Disturbance:
+    """The group gets lost on its way to the store."""
+
+    async def act(_: RealCommit) -> Commit:
+        return Unknown("nothing was heard")
+
+    return act
+
+
+def before(act_first: Callable[[], Awaitable[object]]) -> Disturbance:
+    """Something happens just before the group reaches the store."""
+
+    async def act(commit: RealCommit) -> Commit:
+        await act_first()
+        return await commit()
+
+    return act
+
+
+class FaultyPointers:
+    """A real `PointerStore`. ``take_overs`` fail take-over, load and confirm alike."""
+
+    def __init__(self, real: PointerStore) -> None:
+        self.real = real
+        self.limits = real.limits
+        self.take_overs = Faults()
+        self.committed = 0
+        self.taken_over = 0
+        self._disturbances: deque[Disturbance] = deque()
+
+    def disturb(self, *disturbances: Disturbance) -> None:
+        """Disturb the next commits, one after the other."""
+        self._disturbances.extend(disturbances)
+
+    async def open(self) -> None:
+        await self.real.open()
+
+    async def close(self) -> None:
+        await self.real.close()
+
+    async def journals(self) -> Sequence[str]:
+        return await self.real.journals()
+
+    async def take_over(self, journal: str) -> Head:
+        self.take_overs.check()
+        self.taken_over += 1
+        return await self.real.take_over(journal)
+
+    async def load(self, head: Head) -> AsyncIterator[Change]:
+        self.take_overs.check()
+        async for change in self.real.load(head):
+            yield change
+
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+        self.committed += 1
+
+        def real() -> Awaitable[Commit]:
+            return self.real.commit(head, changes, revision)
+
+        return await (self._disturbances.popleft()(real) if self._disturbances else real())
+
+    async def confirm(self, head: Head) -> bool:
+        self.take_overs.check()
+        return await self.real.confirm(head)
+
+
+class FaultyBlobs:
+    """A real `BlobStore` that remembers the keys that were put and those that were discarded, in order."""
+
+    def __init__(self, real: BlobStore) -> None:
+        self.real = real
+        self.puts = Faults()
+        self.deletes = Faults()
+        self.put_keys: list[str] = []
+        self.discarded: list[str] = []
+        self.deletes_pass = asyncio.Event()
+        self.deletes_pass.set()
+
+    async def open(self) -> None:
+        await self.real.open()
+
+    async def close(self) -> None:
+        await self.real.close()
+
+    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+        self.puts.check()
+        size = await self.real.put(key, stream)
+        self.put_keys.append(key)
+        return size
+
+    def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        return self.real.get(key, start, end)
+
+    async def size(self, key: str) -> int:
+        return await self.real.size(key)
+
+    async def delete(self, key: str) -> None:
+        """Waits while ``deletes_pass`` is not set."""
+        await self.deletes_pass.wait()
+        self.deletes.check()
+        await self.real.delete(key)
+        self.discarded.append(key)
+
+    def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+        return self.real.list(prefix, older_than)
+
+
+class FaultyElection:
+    """A real `Election` whose leadership a test can end, or throw into doubt."""
+
+    def __init__(self, real: Election) -> None:
+        self.real = real
+        self.in_doubt = False
+        self._current: _LosableLeadership | None = None
+
+    async def open(self) -> None:
+        await self.real.open()
+
+    async def close(self) -> None:
+        await self.real.close()
+
+    async def campaign(self) -> Leadership:
+        self._current = _LosableLeadership(await self.real.campaign(), self)
+        return self._current
+
+    async def leader(self) -> str | None:
+        return await self.real.leader()
+
+    def lose(self) -> None:
+        """The leadership of now is over, as when a lease could not be renewed; the next campaign is a real one."""
+        assert self._current is not None
+        self._current.over.set()
+
+
+class _LosableLeadership:
+    def __init__(self, real: Leadership, election: FaultyElection) -> None:
+        self._real = real
+        self._election = election
+        self.over = asyncio.Event()
+
+    def remaining(self, now: float) -> float:
+        return 0.0 if self._election.in_doubt or self.over.is_set() else self._real.remaining(now)
+
+    async def wait_lost(self) -> None:
+        ends = [asyncio.ensure_future(self.over.wait()), asyncio.ensure_future(self._real.wait_lost())]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
+
+    async def resign(self) -> None:
+        await self._real.resign()

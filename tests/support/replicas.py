@@ -1,0 +1,126 @@
+"""A replica in the test's own process, on real backends with faults in between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from backends.blobs.local import LocalBlobs
+from backends.contract import BlobStore, Election, PointerStore
+from backends.elections.embedded import EmbeddedElection
+from backends.pointers.embedded import EmbeddedPointers
+from service.compose import wall_clock
+from service.leader import Replica
+from service.settings import Settings
+from tests.support.faults import FaultyBlobs, FaultyElection, FaultyPointers, ShiftedClock
+from tests.support.waiting import until
+
+PROMPT = Settings(
+    linger_seconds=0.0,
+    expire_interval_seconds=0.02,
+    trash_interval_seconds=0.02,
+    tidy_interval_seconds=3600.0,
+    collect_interval_seconds=3600.0,
+)
+"""What is due is done at once; what is done every so often (upkeep, the collector) is not done unless a test asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backends:
+    """Unopened backends of one replica."""
+
+    pointers: PointerStore
+    election: Election
+    blobs: BlobStore
+
+
+Build = Callable[[str], Backends]
+"""Makes the backends of one more replica on the same place, given the URL that it advertises."""
+
+
+def embedded(directory: Path) -> Build:
+    """Everything in one directory."""
+
+    def build(advertise: str) -> Backends:
+        pointers = directory / "pointers"
+        return Backends(
+            EmbeddedPointers(pointers),
+            EmbeddedElection(pointers, advertise, poll=0.02),
+            LocalBlobs(directory / "blobs"),
+        )
+
+    return build
+
+
+class Rig:
+    """One replica that can be started, stopped and started again on the same place, and the faults around it."""
+
+    def __init__(self, build: Build, settings: Settings = PROMPT, advertise: str = "http://127.0.0.1:9") -> None:
+        self.advertise = advertise
+        self.clock = ShiftedClock()
+        self._build = build
+        self._settings = settings
+        self._make(settings)
+
+    def _make(self, settings: Settings) -> None:
+        real = self._build(self.advertise)
+        self.pointers = FaultyPointers(real.pointers)
+        self.election = FaultyElection(real.election)
+        self.blobs = FaultyBlobs(real.blobs)
+        self.replica = Replica(
+            pointers=self.pointers,
+            election=self.election,
+            blobs=self.blobs,
+            settings=settings,
+            clock=self.clock,
+            wall=wall_clock,
+        )
+
+    async def start(self, *, leading: bool = True) -> None:
+        """Start the replica, and wait until it leads."""
+        await self.replica.start()
+        if leading:
+            await self.leads()
+
+    async def stop(self) -> None:
+        """As SIGTERM does. Idempotent."""
+        await self.replica.stop()
+
+    async def restart(self, settings: Settings | None = None) -> None:
+        """A new replica on the same place, without any fault, leading."""
+        await self.stop()
+        self._settings = settings or self._settings
+        self._make(self._settings)
+        await self.start()
+
+    async def leads(self) -> None:
+        """Wait until the replica leads."""
+
+        async def leading() -> bool:
+            return self.replica.leads
+
+        await until(leading)
+
+    async def emptied_trash(self) -> None:
+        """Wait until the trash has been through all that was due when this was called."""
+        trash, mark = self.replica.trash, "mark/000000000000/none"
+        trash.later(mark, 0.0)
+
+        async def passed() -> bool:
+            return not trash.holds(mark)
+
+        await until(passed)
+        self.blobs.discarded.remove(mark)
+
+
+@asynccontextmanager
+async def rig(build: Build, settings: Settings = PROMPT, *, leading: bool = True) -> AsyncIterator[Rig]:
+    """A started rig, stopped at the end."""
+    made = Rig(build, settings)
+    try:
+        await made.start(leading=leading)
+        yield made
+    finally:
+        await made.stop()
