@@ -10,6 +10,7 @@ from milepost.core.campaign import campaign
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.types import Epoch, Handle, LockedHandles, Removal
+from milepost.wire import MAX_PAGE
 
 
 class StateHandleStore:
@@ -104,9 +105,9 @@ class StateHandleStore:
         """Every handle, by name and locked by this session, and those whose record is damaged."""
         return self._driver.run(self._operations.get_all_and_lock())
 
-    def get_all_handles(self) -> Iterator[Handle]:
-        """Every handle, by name, without locks; fetched page by page. May include handles being removed."""
-        return self._driver.stream(self._operations.get_all_handles())
+    def get_all_handles(self, page: int = MAX_PAGE) -> Iterator[Handle]:
+        """Every handle, by name, without locks; fetched by ``page`` (1 to 1000). May include handles being removed."""
+        return self._driver.stream(self._operations.get_all_handles(page))
 
     def release_and_try_remove(self, name: str, version: str | None = None, *, timeout: float | None = None) -> Removal:
         """Release this session's lock, and remove the handle with its state unless other sessions hold it.

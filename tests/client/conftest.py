@@ -34,11 +34,19 @@ class Service:
     process: subprocess.Popen[bytes]
 
 
-@contextmanager
-def serving(data: Path, *flags: str) -> Iterator[Service]:
-    """A server on a free port, ended with the block. The SDK's oldest Python cannot run it, hence the variable."""
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def serving(data: Path, *flags: str, port: int | None = None) -> Iterator[Service]:
+    """A server, on a free port if none is given, ended with the block.
+
+    The SDK's oldest Python cannot run it, hence the variable that names another.
+    """
+    port = port or free_port()
     url = f"http://127.0.0.1:{port}"
     command = [os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable), "-m", "service"]
     command += ["--listen", f"127.0.0.1:{port}", "--advertise", url, "--log-level", "warning"]

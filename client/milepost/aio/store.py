@@ -10,6 +10,7 @@ from milepost.core.campaign import campaign
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.types import Epoch, Handle, LockedHandles, Removal
+from milepost.wire import MAX_PAGE
 
 
 class AsyncStateHandleStore:
@@ -99,9 +100,9 @@ class AsyncStateHandleStore:
         """Every handle, by name and locked by this session, and those whose record is damaged."""
         return await self._driver.run(self._operations.get_all_and_lock())
 
-    def get_all_handles(self) -> AsyncIterator[Handle]:
-        """Every handle, by name, without locks; fetched page by page. May include handles being removed."""
-        return self._driver.stream(self._operations.get_all_handles())
+    def get_all_handles(self, page: int = MAX_PAGE) -> AsyncIterator[Handle]:
+        """Every handle, by name, without locks; fetched by ``page`` (1 to 1000). May include handles being removed."""
+        return self._driver.stream(self._operations.get_all_handles(page))
 
     async def release_and_try_remove(
         self, name: str, version: str | None = None, *, timeout: float | None = None

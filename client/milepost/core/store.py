@@ -13,7 +13,7 @@ from milepost.core.effects import Emit, Operation, Work
 from milepost.core.request import JSON_MEDIA_TYPE, Request, checked_name, if_match, json_body, label_headers, path
 from milepost.errors import NotExist
 from milepost.types import Epoch, Handle, LockedHandles, Removal
-from milepost.wire import MAX_PAGE, STATE_MEDIA_TYPE, Header
+from milepost.wire import STATE_MEDIA_TYPE, Header
 
 
 class StoreOperations:
@@ -68,11 +68,11 @@ class StoreOperations:
         reply = yield from self._act("POST", self._path("locks"))
         return answers.read(reply.answer, answers.locked, changed=True)
 
-    def get_all_handles(self) -> Operation[None]:
+    def get_all_handles(self, page: int) -> Operation[None]:
         """getAllHandles: emits each `Handle`, page after page."""
         token: str | None = None
         while True:
-            target = self._path("handles", limit=MAX_PAGE, token=token)
+            target = self._path("handles", limit=page, token=token)
             reply = yield from self.caller.call(Request("GET", target))
             found, token = answers.read(reply.answer, answers.page, changed=False)
             for handle in found:

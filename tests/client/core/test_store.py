@@ -89,7 +89,7 @@ def test_a_change_names_session_key_and_attempt_and_what_else_it_needs(
 READS: list[tuple[Callable[[StoreOperations], Operation[Any]], Answer, str]] = [
     (lambda s: s.exists("h"), Answer(200, {"etag": '"abc.7"'}), "HEAD /v1/stores/s/handles/h"),
     (lambda s: s.get("h"), HANDLE, "GET /v1/stores/s/handles/h"),
-    (lambda s: s.get_all_handles(), answer({"handles": [], "next": None}), "GET /v1/stores/s/handles?limit=1000"),
+    (lambda s: s.get_all_handles(1000), answer({"handles": [], "next": None}), "GET /v1/stores/s/handles?limit=1000"),
     (lambda s: s.current_epoch(), answer({"epoch": 0}), "GET /v1/stores/s/epoch"),
 ]
 
@@ -190,9 +190,9 @@ def test_exists_says_absent_only_where_the_service_does() -> None:
 def test_handles_come_page_after_page() -> None:
     pages = [{"handles": [{**RECORD, "name": f"h{n}"}], "next": "t&k" if n == 0 else None} for n in range(2)]
     world = World(*[answer(page) for page in pages])
-    world.run(store(world).get_all_handles())
+    world.run(store(world).get_all_handles(1))
     assert [handle.name for handle in world.emitted] == ["h0", "h1"]
-    assert world.sent[1].url.endswith("/handles?limit=1000&token=t%26k")
+    assert world.sent[1].url.endswith("/handles?limit=1&token=t%26k")
 
 
 def test_locked_handles_come_with_the_damaged_ones() -> None:

@@ -1,0 +1,269 @@
+"""Sessions that keep themselves alive, or turn out lost, over the real service."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import milepost
+import milepost.aio
+from tests.client.conftest import Service, free_port, serving
+from tests.client.flavours import connected
+
+DEADLINE_SECONDS = 30.0
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)
+
+
+def test_a_session_outlives_its_ttl_while_it_is_kept(client: Any) -> None:
+    with client.session(holder="a", ttl=1) as session:
+        assert (session.ttl, session.holder) == (1.0, "a")
+        for _ in range(5):
+            time.sleep(0.5)
+            assert not session.lost
+            assert 0 < session.expires_in <= 1.0
+        assert client.session_info(session.id).holder == "a"
+        session.raise_if_lost()
+
+
+def test_closing_ends_it_at_the_service_with_its_locks(client: Any, name: str) -> None:
+    with client.session(holder="a") as session:
+        session.store(name).add_and_lock("latest", b"state")
+        assert client.session_info(session.id).locks == (f"{name}/latest",)
+    assert session.lost
+    with pytest.raises(milepost.SessionExpired):
+        client.session_info(session.id)
+    assert client.store(name).get("latest").locks == ()
+    with pytest.raises(milepost.SessionExpired, match="closed"):
+        session.store(name).release("latest")
+
+
+def test_an_id_of_ones_own_is_taken_on_while_it_lives(client: Any, name: str) -> None:
+    with client.session(holder="a", session_id=f"id-of-{name}") as session:
+        assert session.id == f"id-of-{name}"
+        with client.session(holder="a", session_id=session.id) as again:
+            again.store(name).add_and_lock("latest", b"state")
+            assert session.store(name).get("latest").locks == (session.id,)
+    with pytest.raises(milepost.SessionExpired):
+        client.session(holder="a", session_id=f"id-of-{name}").__enter__()
+
+
+def test_one_that_is_ended_by_another_is_told_so_once(client: Any) -> None:
+    told: list[tuple[Any, str]] = []
+    with client.session(holder="a", ttl=1, on_lost=lambda *what: told.append(what)) as session:
+        with client.session(holder="thief", session_id=session.id):
+            pass
+        eventually(lambda: bool(told))
+        assert session.lost
+        assert "session-expired" in told[0][1]
+        assert told[0][0].id == session.id
+        with pytest.raises(milepost.SessionExpired):
+            session.raise_if_lost()
+        time.sleep(1.0)
+    assert len(told) == 1
+
+
+def test_an_orderly_close_is_no_loss(client: Any) -> None:
+    told: list[str] = []
+    with client.session(holder="a", ttl=1, on_lost=lambda _, reason: told.append(reason)):
+        time.sleep(0.5)
+    time.sleep(0.5)
+    assert told == []
+
+
+def test_one_without_a_service_is_lost_when_its_lease_is_over(tmp_path: Path, flavour: str) -> None:
+    told = threading.Event()
+    with serving(tmp_path) as service, connected(flavour, service.url) as client:
+        begun = time.monotonic()
+        with client.session(holder="a", ttl=2, on_lost=lambda *_: told.set()) as session:
+            service.process.send_signal(signal.SIGSTOP)
+            try:
+                assert told.wait(DEADLINE_SECONDS)
+                assert time.monotonic() - begun >= 2.0
+                assert session.lost
+                assert session.expires_in == 0.0
+            finally:
+                service.process.send_signal(signal.SIGCONT)
+
+
+def test_a_crash_of_the_service_is_survived(tmp_path: Path, flavour: str, name: str) -> None:
+    port = free_port()
+    with connected(flavour, f"http://127.0.0.1:{port}", timeout=60.0) as client:
+        with serving(tmp_path, port=port) as service:
+            session = client.session(holder="a", ttl=60)
+            session.__enter__()
+            store = session.store(name)
+            handle = store.add_and_lock("latest", b"before")
+            store.campaign(wait=5)
+            service.process.kill()
+            service.process.wait()
+        replaced: list[milepost.Handle] = []
+        during = threading.Thread(
+            target=lambda: replaced.append(store.replace("latest", handle.version, b"during")), daemon=True
+        )
+        during.start()
+        time.sleep(0.3)
+        assert not replaced
+        with serving(tmp_path, port=port):
+            during.join(DEADLINE_SECONDS)
+            assert replaced[0].version != handle.version
+            assert store.read("latest") == b"during"
+            assert replaced[0].locks == (session.id,)
+            assert not session.lost
+            session.__exit__(None, None, None)
+
+
+def test_no_thread_is_left_behind(blocking: milepost.Client) -> None:
+    with blocking.session(holder="a") as session:
+        assert f"milepost-session-{session.id}" in {thread.name for thread in threading.enumerate()}
+    assert f"milepost-session-{session.id}" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_closing_the_client_ends_its_sessions(service: Service) -> None:
+    client = milepost.Client(service.url)
+    session = client.session(holder="a")
+    client.close()
+    assert session.lost
+    with milepost.Client(service.url) as another, pytest.raises(milepost.SessionExpired):
+        another.session_info(session.id)
+    with pytest.raises(milepost.Closed):
+        client.session(holder="a")
+
+
+def test_it_may_be_closed_from_its_own_keeper(service: Service) -> None:
+    closed = threading.Event()
+
+    def on_lost(session: milepost.Session, _: str) -> None:
+        session.close()
+        closed.set()
+
+    with milepost.Client(service.url) as client:
+        session = client.session(holder="a", ttl=1, on_lost=on_lost)
+        client.session(holder="thief", session_id=session.id).close()
+        assert closed.wait(DEADLINE_SECONDS)
+
+
+PROGRAM = """
+import os, sys, milepost
+client = milepost.Client(sys.argv[1])
+session = client.session(holder="child", ttl=2)
+print(session.id, flush=True)
+sys.stdin.readline()
+{then}
+"""
+
+
+def program(service: Service, then: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM.format(then=then), service.url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_process_that_was_paused_knows_at_once(service: Service) -> None:
+    """The very first look after the pause, before any thread of the keeper had its turn, must be right."""
+    with program(service, "print(session.lost, flush=True); os._exit(0)") as process:
+        said(process)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(2.5)
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.send_signal(signal.SIGCONT)
+        assert said(process) == "True"
+        assert process.wait(DEADLINE_SECONDS) == 0
+
+
+FORK = """
+if os.fork() == 0:
+    import time
+    store = session.store("forked")
+    first = session.lost
+    store.exists("nothing")
+    time.sleep(2.5)
+    print(first, session.lost, flush=True)
+    session.close()
+    client.close()
+    os._exit(0)
+os.wait()
+print(session.lost, client.session_info(session.id).session == session.id, flush=True)
+session.close()
+client.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_turns_out_lost_and_leaves_the_parents_session_alone(service: Service) -> None:
+    with program(service, FORK) as process:
+        said(process)
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert said(process) == "False True"
+        assert said(process) == "False True"
+        assert process.wait(DEADLINE_SECONDS) == 0
+
+
+@pytest.mark.anyio
+async def test_an_error_in_the_block_comes_out_as_itself(service: Service) -> None:
+    async with milepost.aio.AsyncClient(service.url) as client:
+        with pytest.raises(ZeroDivisionError):
+            async with client.session(holder="a") as session:
+                raise ZeroDivisionError
+        with pytest.raises(milepost.SessionExpired):
+            await client.session_info(session.id)
+
+
+@pytest.mark.anyio
+async def test_a_block_that_is_cancelled_ends_its_session(service: Service) -> None:
+    async with milepost.aio.AsyncClient(service.url) as client:
+        with anyio.move_on_after(0.2) as scope:
+            async with client.session(holder="a") as session:
+                await anyio.sleep(DEADLINE_SECONDS)
+        assert scope.cancelled_caught
+        with pytest.raises(milepost.SessionExpired):
+            await client.session_info(session.id)
+
+
+@pytest.mark.anyio
+async def test_a_call_that_is_cancelled_leaves_the_client_usable(service: Service, name: str) -> None:
+    async with (
+        milepost.aio.AsyncClient(service.url) as client,
+        client.session(holder="a") as session,
+        client.session(holder="b") as leader,
+    ):
+        await leader.store(name).campaign()
+        with anyio.move_on_after(0.3) as scope:
+            await session.store(name).campaign(wait=20.0)
+        assert scope.cancelled_caught
+        assert await session.store(name).exists("latest") is None
+
+
+@pytest.mark.anyio
+async def test_a_session_begins_with_its_block(service: Service) -> None:
+    async with milepost.aio.AsyncClient(service.url) as client:
+        session = client.session(holder="a")
+        with pytest.raises(milepost.Closed):
+            session.store("s")
