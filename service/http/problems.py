@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from milepost.errors import Problem
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
@@ -19,6 +20,7 @@ from service.problems import problem
 
 log = logging.getLogger("milepost.http")
 
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _OF_STATUS = {
     404: Code.NO_ROUTE,
     405: Code.METHOD_NOT_ALLOWED,
@@ -66,7 +68,18 @@ async def _on_http(request: Request, error: Exception) -> Response:
         return problem_response(problem(Code.INVALID_NAME, "a name must not be empty"))
     code = _OF_STATUS.get(error.status_code, Code.INVALID_REQUEST if error.status_code < 500 else Code.INTERNAL)
     detail = f"{request.method} {path}" if error.status_code in (404, 405) else str(error.detail)
-    return problem_response(problem(code, detail), dict(error.headers or {}))
+    headers = {"Allow": _allowed(request)} if error.status_code == 405 else dict(error.headers or {})
+    return problem_response(problem(code, detail), headers)
+
+
+def _allowed(request: Request) -> str:
+    """Every method that the path takes; the router's own answer names those of one route only."""
+
+    def taken(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+
+    return ", ".join(filter(taken, _METHODS))
 
 
 async def _on_validation(_: Request, error: Exception) -> Response:
