@@ -99,7 +99,8 @@ def described(
         status: {"description": text, "headers": _answer_headers(told), **_content(example)}
         for status, (text, example) in success.items()
     }
-    responses[307] = {"description": "To the leader.", "headers": _answer_headers([Header.LOCATION, Header.TERM])}
+    to_leader = _answer_headers([Header.LOCATION, Header.TERM, Header.REQUEST_ID])
+    responses[307] = {"description": "To the leader.", "headers": to_leader}
     for status, group in sorted(_by_status({*codes, *EVERYWHERE, *([Code.INVALID_NAME] if store else [])}).items()):
         responses[status] = _problem_response(status, group, told)
     needed = {Header.SESSION, *([Header.IF_MATCH] if Code.PRECONDITION_REQUIRED in codes else [])}

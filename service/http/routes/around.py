@@ -16,6 +16,14 @@ from service.probes import probe
 
 router = APIRouter(tags=["around"])
 
+_VERBOSE = {
+    "name": "verbose",
+    "in": "query",
+    "description": "Given, with or without a value: a line per part.",
+    "allowEmptyValue": True,
+    "schema": {"type": "string"},
+}
+
 
 @router.get("/livez", summary="Is the process alive", response_class=Response)
 async def livez() -> Response:
@@ -23,18 +31,29 @@ async def livez() -> Response:
     return Response("ok\n", media_type="text/plain")
 
 
-@router.get("/readyz", summary="Can this replica serve or redirect", response_class=Response)
-async def readyz(request: Request, verbose: str | None = None) -> Response:
+@router.get(
+    "/readyz",
+    summary="Can this replica serve or redirect",
+    response_class=Response,
+    responses={503: {"description": "It can neither serve nor redirect, or a part does not answer."}},
+    openapi_extra={"parameters": [_VERBOSE]},
+)
+async def readyz(request: Request) -> Response:
     """200 or 503; with `verbose` a line per part."""
     context = context_of(request)
     lines = await probe(context.replica, context.whereabouts)
     ready = all(line.ok for line in lines)
     text = "".join(f"[{'+' if line.ok else '-'}] {line.part}: {line.text}\n" for line in lines)
-    body = text if verbose is not None else ("ok\n" if ready else "not ready\n")
+    body = text if "verbose" in request.query_params else ("ok\n" if ready else "not ready\n")
     return Response(body, 200 if ready else 503, media_type="text/plain")
 
 
-@router.get("/leader", summary="Does this replica lead", response_class=Response)
+@router.get(
+    "/leader",
+    summary="Does this replica lead",
+    response_class=Response,
+    responses={503: {"description": "It does not."}},
+)
 async def leader(request: Request) -> Response:
     """200 on the leader, 503 elsewhere."""
     leads = context_of(request).replica.leads
@@ -59,7 +78,7 @@ async def metrics(request: Request) -> Response:
                     "role": "leader",
                     "leader": "http://127.0.0.1:7070",
                     "term": 3,
-                    "lease_remaining": None,
+                    "lease_remaining": 7.5,
                     "version": "0.1.0",
                     "pointers": "embedded:./milepost-data",
                     "blobs": "file:./milepost-data/blobs",

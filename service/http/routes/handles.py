@@ -96,7 +96,7 @@ async def remove(request: Request, store: str, name: str) -> Response:
     "/handles",
     summary="getAllHandles",
     **described(
-        success={200: ("A page, by name.", {"handles": [HANDLE_EXAMPLE], "next": None, "corrupt": []})},
+        success={200: ("A page, by name.", {"handles": [HANDLE_EXAMPLE], "next": "bGF0ZXN0", "corrupt": []})},
         codes=[Code.INVALID_REQUEST],
     ),
 )

@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from milepost.wire import Code
+from milepost.wire import Code, Header
 from service.http.context import replica_of
-from service.http.documents import CHANGING, described, json_body
+from service.http.documents import ACTING, CHANGING, described, json_body
 from service.http.headers import accepts, checked_name
 from service.http.replies import about, json_response
 from service.http.routes.handles import from_token, limit_of, only_known, to_token
@@ -25,7 +25,7 @@ router = APIRouter(prefix="/v1/stores", tags=["stores"])
         success={
             200: (
                 "A page, by name.",
-                {"stores": [{"store": "flights", "handles": 4, "revision": 42, "epoch": 3}], "next": None},
+                {"stores": [{"store": "flights", "handles": 4, "revision": 42, "epoch": 3}], "next": "ZmxpZ2h0cw"},
             )
         },
         codes=[Code.INVALID_REQUEST],
@@ -51,8 +51,9 @@ async def list_stores(request: Request, limit: str | None = None, token: str | N
                 {"upload": "u-1", "method": "PUT", "url": "https://…", "headers": {}, "expires_in": 900},
             )
         },
-        codes=[Code.NOT_SUPPORTED],
+        codes=[Code.NOT_SUPPORTED, *ACTING],
         headers=CHANGING,
+        answers=[Header.REPLAYED],
         body=json_body(
             {"size": 5, "sha256": "2cf2…"},
             {"size": {"type": "integer"}, "sha256": {"type": "string"}},
@@ -74,6 +75,7 @@ async def announce_upload(store: str) -> Response:
         success={200: ("Server-sent events.", "id: 42\nevent: added\ndata: {}\n\n")},
         codes=[Code.NOT_SUPPORTED, Code.COMPACTED],
         headers=["Last-Event-ID"],
+        query={"after": "Resume behind this revision."},
     ),
 )
 async def watch(store: str) -> Response:
