@@ -11,7 +11,7 @@ from service.rules.state import View
 
 def holders(view: View, store: Store, handle: Handle) -> tuple[str, ...]:
     """The sessions that hold the handle, sorted."""
-    if handle.removing or handle.gone:
+    if handle.removing or handle.gone or handle.born <= store.cleared:
         return ()
     held = {
         lock.session
