@@ -37,3 +37,16 @@ def problem(
 def refusal(refused: Refused) -> Problem:
     """The typed error for a refusal of the rules."""
     return problem(refused.code, refused.detail, outcome=refused.outcome, extras=refused.extras)
+
+
+def noted(error: Problem, note: str) -> Problem:
+    """The same problem, told with a note. (One error may be the end of many requests, so it is not changed itself.)"""
+    return ERROR_OF[error.code](
+        error.code,
+        f"{error.detail} ({note})",
+        status=error.status,
+        retryable=error.retryable,
+        outcome=error.outcome,
+        extras=error.extras,
+        retry_after=error.retry_after,
+    )

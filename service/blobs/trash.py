@@ -40,13 +40,15 @@ class Trash:
         await asyncio.shield(task)
         self._due.pop(key, None)
 
-    async def try_now(self, key: str) -> None:
-        """Discard ``key`` if that works at once, else later."""
+    async def try_now(self, key: str) -> BackendError | None:
+        """Discard ``key`` if that works at once, else later; then the error that stood in the way is returned."""
         try:
             await self.now(key)
         except BackendError as error:
             log.warning("cannot discard blob %s yet: %s", key, error)
             self.later(key, RETRY_SECONDS)
+            return error
+        return None
 
     async def run(self, interval: float = 1.0) -> None:
         """Discard what is due until cancelled."""

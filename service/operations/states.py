@@ -9,10 +9,11 @@ from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.blobs.delivery import deliver, is_missing
 from service.blobs.intake import Incoming, blob_key, take_in
+from service.journal import Served
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, decided, reply_of
 from service.operations.handles import existing
-from service.problems import problem
+from service.problems import noted, problem
 from service.rules.decisions import Accepted, Decision
 from service.rules.records import Handle
 from service.rules.requests import Add, BlobRef, Replace, Request
@@ -72,21 +73,23 @@ async def _with_blob(replica: Replica, store: str, incoming: Incoming, request: 
     generation = replica.journal.generation
     key = blob_key(store, replica.journal.term)
     blob = await take_in(replica.blobs, key, incoming, replica.settings.max_state_bytes)
+    served: Served | None = None
     try:
         served = await decided(replica, request(blob), generation)
+        reply = reply_of(served)
     except Problem as error:
-        if error.outcome is Outcome.NOT_APPLIED:
-            await replica.trash.try_now(blob.key)
+        if served is not None or error.outcome is Outcome.NOT_APPLIED:
+            failure = await replica.trash.try_now(blob.key)
+            if failure is not None:
+                raise noted(error, f"and the bytes could not be discarded yet: {failure}") from error
         raise
     if not _took(served.decision, blob):
         await replica.trash.try_now(blob.key)
-    return reply_of(served)
+    return reply
 
 
 def _took(decision: Decision, blob: BlobRef) -> bool:
-    """Whether the pointer was moved to this very blob: a refusal leaves it unused, and so does a replay of an
-    earlier attempt.
-    """
+    """Whether the pointer was moved to this very blob: the replay of an earlier attempt leaves it unused."""
     return isinstance(decision, Accepted) and any(
         isinstance(record, Handle) and record.blob == blob.key for record in decision.changes.values()
     )
