@@ -1,0 +1,74 @@
+"""The service under each scenario: over every pair of backends, by use cases and by REST."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.places import Services
+from tests.contracts.state_handle_store.deployments import DEPLOYMENTS, Deployment, Site
+from tests.contracts.state_handle_store.rest_door import RestDoor
+from tests.contracts.state_handle_store.services import FragileService, Service, fragile_service
+from tests.support.server import ServerProcess
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(params=DEPLOYMENTS, ids=lambda deployment: deployment.name)
+def deployment(request: pytest.FixtureRequest) -> Deployment:
+    """A pair of backends."""
+    deployment: Deployment = request.param
+    return deployment
+
+
+@pytest.fixture
+def site(deployment: Deployment, tmp_path: Path, services: Services) -> Site:
+    """A fresh place for that pair."""
+    return deployment.fresh(tmp_path, services)
+
+
+@pytest.fixture(params=[False, True], ids=["use-cases", "rest"])
+def by_rest(request: pytest.FixtureRequest) -> bool:
+    """The way in."""
+    way: bool = request.param
+    return way
+
+
+@pytest.fixture
+async def service(deployment: Deployment, by_rest: bool, tmp_path: Path, services: Services) -> AsyncIterator[Service]:
+    """A service without faults; by REST it is a process of its own, which the scenarios of a session share."""
+    if not by_rest:
+        async with fragile_service(deployment.fresh(tmp_path, services), rest=False) as fragile:
+            yield fragile
+        return
+    start = partial(_running_server, deployment, services)
+    server, site = services.get(f"server-on-{deployment.name}", start)
+    blob_store, door = site.blob_store(), RestDoor(server.url)
+    await blob_store.open()
+    try:
+        yield Service(door, f"store-{next(_numbers)}", blob_store)
+    finally:
+        await door.close()
+        await blob_store.close()
+
+
+@pytest.fixture
+async def fragile(site: Site, by_rest: bool) -> AsyncIterator[FragileService]:
+    """A service with faults to be had; by REST it is served from this process."""
+    async with fragile_service(site, rest=by_rest) as service:
+        yield service
+
+
+@contextmanager
+def _running_server(
+    deployment: Deployment, services: Services, directory: Path
+) -> Generator[tuple[ServerProcess, Site], None, None]:
+    site = deployment.fresh(directory, services)
+    pointers, blobs = site.urls
+    with ServerProcess(directory, "--linger", "0", pointers=pointers, blobs=blobs) as server:
+        yield server.start(), site

@@ -1,0 +1,96 @@
+"""The pairs of backends that the suite runs over. A new pair is added to `DEPLOYMENTS`, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from backends.contract import BlobStore, Election, PointerStore
+from backends.pointers.embedded import FILE_NAME
+from tests.contracts.factories import BLOBS, ELECTIONS, POINTERS
+from tests.contracts.places import Backend, Services
+from tests.support.replicas import Backends
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One pair of backends.
+
+    ``pointers_url`` and ``blobs_url`` make of an address what the server's flags take. ``vanished`` takes the journal
+    away from under a running replica, by the means of the real store, and puts it back at the end.
+    """
+
+    pointers: Backend[PointerStore]
+    election: Backend[Election]
+    blobs: Backend[BlobStore]
+    pointers_url: Callable[[str], str]
+    blobs_url: Callable[[str], str]
+    vanished: Callable[[str], AbstractContextManager[None]]
+
+    @property
+    def name(self) -> str:
+        """For test ids and directories."""
+        return f"{self.pointers.name}-{self.blobs.name}"
+
+    def fresh(self, directory: Path, services: Services) -> Site:
+        """A new, empty site; what it keeps on the local disk lies under ``directory``."""
+        places = [directory / "for-pointers", directory / "for-blobs"]
+        for place in places:
+            place.mkdir(parents=True)
+        return Site(self, self.pointers.fresh(places[0], services), self.blobs.fresh(places[1], services))
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where one pair of backends keeps its things; any number of replicas may share it."""
+
+    deployment: Deployment
+    pointers: str
+    blobs: str
+
+    def backends(self, advertise: str) -> Backends:
+        """The unopened backends of one more replica."""
+        made = self.deployment
+        return Backends(self.pointer_store(), made.election.build(self.pointers, advertise), self.blob_store())
+
+    def pointer_store(self) -> PointerStore:
+        """An unopened pointer store."""
+        return self.deployment.pointers.build(self.pointers)
+
+    def blob_store(self) -> BlobStore:
+        """An unopened blob store."""
+        return self.deployment.blobs.build(self.blobs)
+
+    def vanished(self) -> AbstractContextManager[None]:
+        """The journal is gone within the block."""
+        return self.deployment.vanished(self.pointers)
+
+    @property
+    def urls(self) -> tuple[str, str]:
+        """What ``--pointers`` and ``--blobs`` take."""
+        return self.deployment.pointers_url(self.pointers), self.deployment.blobs_url(self.blobs)
+
+
+@contextmanager
+def _file_moved_away(directory: str) -> Generator[None, None, None]:
+    path = Path(directory) / FILE_NAME
+    away = path.with_suffix(".away")
+    path.rename(away)
+    try:
+        yield
+    finally:
+        away.rename(path)
+
+
+DEPLOYMENTS: tuple[Deployment, ...] = (
+    Deployment(
+        pointers={backend.name: backend for backend in POINTERS}["embedded"],
+        election={backend.name: backend for backend in ELECTIONS}["embedded"],
+        blobs={backend.name: backend for backend in BLOBS}["local"],
+        pointers_url=lambda address: f"embedded:{address}",
+        blobs_url=lambda address: f"file:{address}",
+        vanished=_file_moved_away,
+    ),
+)
