@@ -1,0 +1,162 @@
+"""Bodies that end before their end, and requests that are none: an answer where somebody listens, nothing changed."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+
+import pytest
+
+from tests.support.server import DEADLINE_SECONDS, ServerProcess
+from tests.wire import raw
+from tests.wire.api import PROBLEM, Api, Json, problem
+from tests.wire.damage import blob_files
+
+SIZES = {"nothing": (0, 10), "a part": (4, 10), "most": (3_000_000, 3_000_001)}
+
+
+@pytest.fixture
+def there(api: Api, server: ServerProcess) -> tuple[Json, set[str]]:
+    """What is there before: a handle ``there`` and its blob."""
+    api.added("there", b"old")
+    return api.everything(), blob_files(server)
+
+
+def unchanged(api: Api, server: ServerProcess, there: tuple[Json, set[str]]) -> None:
+    """Nothing has changed, and no blob or draft is left behind once the server has tidied up."""
+    before, blobs = there
+    assert api.everything() == before
+    assert api.state("there").content == b"old"
+    server.wait_until(lambda: blob_files(server) == blobs, "something lies among the blobs")
+
+
+def put(api: Api, name: str, headers: dict[str, str]) -> bytes:
+    version = api.get("there").json()["version"]
+    method, match = ("PUT", {"If-Match": f'"{version}"'}) if name == "there" else ("POST", {})
+    target = f"/v1/stores/{api.store}/handles/{name}"
+    return raw.head(method, target, {"Milepost-Session": str(api.session), **match, **headers})
+
+
+@pytest.mark.parametrize("name", ["new", "there"])
+@pytest.mark.parametrize(("sent", "announced"), SIZES.values(), ids=SIZES)
+def test_half_closed_inside_the_body(
+    api: Api, server: ServerProcess, there: tuple[Json, set[str]], name: str, sent: int, announced: int
+) -> None:
+    request = put(api, name, {"Content-Length": str(announced)}) + b"x" * sent
+    document = problem(raw.ask(server.url, request, half_close=True), 400, "incomplete-body")
+    assert document["retryable"] is True
+    unchanged(api, server, there)
+
+
+@pytest.mark.parametrize("body", [b"", b"5\r\nhello\r\n", b"5\r\nhel", b"5\r\nhello\r\n0\r\n"])
+def test_half_closed_inside_chunks(api: Api, server: ServerProcess, there: tuple[Json, set[str]], body: bytes) -> None:
+    request = put(api, "new", {"Transfer-Encoding": "chunked"}) + body
+    problem(raw.ask(server.url, request, half_close=True), 400, "incomplete-body")
+    unchanged(api, server, there)
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize("name", ["new", "there"])
+def test_gone_inside_the_body(
+    api: Api, server: ServerProcess, there: tuple[Json, set[str]], name: str, reset: bool
+) -> None:
+    mark = f"gone-{api.store}"
+    with raw.connected(server.url) as connection:
+        connection.sendall(put(api, name, {"Content-Length": "3000000", "X-Request-Id": mark}) + b"x" * 2_500_000)
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    server.wait_for_log(mark)
+    unchanged(api, server, there)
+
+
+def test_json_cut_short(api: Api, server: ServerProcess, there: tuple[Json, set[str]]) -> None:
+    headers = {"Milepost-Session": str(api.session), "Content-Type": "application/json", "Content-Length": "100"}
+    for target in ("/v1/sessions", f"/v1/stores/{api.store}/epoch"):
+        request = raw.head("POST", target, headers) + b'{"ttl": 15}'
+        problem(raw.ask(server.url, request, half_close=True), 400, "incomplete-body")
+    unchanged(api, server, there)
+
+
+def test_half_closed_after_a_whole_request_is_answered(api: Api, server: ServerProcess) -> None:
+    request = put(api, "there", {"Content-Length": "5"}) if api.added("there") else b""
+    response = raw.ask(server.url, request + b"whole", half_close=True)
+    assert response.status_code == 200, response.text
+    assert api.state("there").content == b"whole"
+    ready = raw.ask(server.url, raw.head("GET", "/readyz?verbose"), half_close=True)
+    assert ready.status_code == 200
+
+
+def test_a_refusal_that_needs_no_body_does_not_wait_for_it(api: Api, server: ServerProcess) -> None:
+    headers = {"Content-Length": "1000000000", "Expect": "100-continue"}
+    with raw.connected(server.url) as connection:
+        connection.sendall(raw.head("POST", f"/v1/stores/{api.store}/handles/a", headers))
+        problem(raw.answer(connection), 400, "session-required")
+
+
+def test_continue_is_said_where_the_body_is_wanted(api: Api, server: ServerProcess) -> None:
+    with raw.connected(server.url) as connection:
+        api.added("there")
+        connection.sendall(put(api, "there", {"Content-Length": "5", "Expect": "100-continue"}))
+        assert connection.recv(1024).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(b"whole")
+        assert raw.answer(connection, "PUT").status_code == 200
+
+
+NO_REQUESTS = {
+    "no HTTP": b"nonsense\r\n\r\n",
+    "blank in the path": raw.head("GET", "/v1/stores/a b/handles"),
+    "NUL in the path": raw.head("GET", b"/v1/stores/a\x00b/handles"),
+    "emoji in the path": raw.head("GET", "/v1/stores/\N{GRINNING FACE}/handles".encode()),
+    "length no number": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "ten"}),
+    "length negative": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "-1"}),
+    "length beyond all": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "9" * 30}),
+    "two ends": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "1", "Transfer-Encoding": "chunked"}),
+    "control character": raw.head("GET", "/v1/stores", {"X-Request-Id": "a\x01b"}),
+    "path beyond all": raw.head("GET", "/v1/stores/" + "a" * 100_000),
+}
+
+
+@pytest.mark.parametrize("request_bytes", NO_REQUESTS.values(), ids=NO_REQUESTS)
+def test_what_is_no_request_gets_a_problem_all_the_same(
+    api: Api, server: ServerProcess, there: tuple[Json, set[str]], request_bytes: bytes
+) -> None:
+    response = raw.ask(server.url, request_bytes)
+    assert response.status_code == 422
+    assert response.headers["content-type"] == PROBLEM
+    assert response.headers["connection"] == "close"
+    assert response.headers["x-request-id"]
+    assert response.json()["type"] == "urn:milepost:invalid-request"
+    assert (response.json()["retryable"], response.json()["outcome"]) == (False, "not_applied")
+    unchanged(api, server, there)
+
+
+def test_a_chunk_that_is_none(api: Api, server: ServerProcess, there: tuple[Json, set[str]]) -> None:
+    request = put(api, "new", {"Transfer-Encoding": "chunked"}) + b"5\r\nhello\r\nzz\r\n"
+    response = raw.ask(server.url, request)
+    assert (response.status_code, response.json()["type"]) == (422, "urn:milepost:invalid-request")
+    unchanged(api, server, there)
+
+
+def test_a_connection_is_used_again_after_refusals(api: Api, server: ServerProcess) -> None:
+    """The rest of a body that nobody read must not be taken for the next request."""
+    api.added("there")
+    with raw.connected(server.url) as connection:
+        for _ in range(2):
+            connection.sendall(put(api, "new", {"Content-Length": "100000", "If-Match": "", "Milepost-Epoch": "-"}))
+            connection.sendall(b"GET /v1/status HTTP/1.1\r\n\r\n".ljust(100_000, b"x"))
+            problem(raw.answer(connection), 422, "invalid-request")
+        connection.sendall(raw.head("GET", f"/v1/stores/{api.store}/handles"))
+        assert [record["name"] for record in raw.answer(connection).json()["handles"]] == ["there"]
+
+
+def test_slow_bodies_are_waited_for(api: Api, server: ServerProcess) -> None:
+    api.added("there")
+    with raw.connected(server.url) as connection:
+        connection.sendall(put(api, "there", {"Content-Length": "5"}))
+        for byte in b"slow!":
+            time.sleep(0.05)
+            connection.sendall(bytes([byte]))
+        connection.settimeout(DEADLINE_SECONDS)
+        assert raw.answer(connection, "PUT").status_code == 200
+    assert api.state("there").content == b"slow!"
