@@ -125,10 +125,19 @@ class Problem(MilepostError):
         self.extras: dict[str, Any] = dict(extras or {})
         self.retry_after = retry_after
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {name: getattr(self, name) for name in ("status", "retryable", "outcome", "extras", "retry_after")}
+        return _again, (type(self), self.code, self.detail, fields)
+
     @property
     def current(self) -> Any:
         """The version (`VersionMismatch`) or epoch (`Fenced`) that is current, if the answer named it."""
         return self.extras.get("current")
+
+
+def _again(kind: type[Problem], code: Code, detail: str, fields: dict[str, Any]) -> Problem:
+    """Unpickle a problem: executors hand errors to drivers that way."""
+    return kind(code, detail, **fields)
 
 
 class BadRequest(Problem):

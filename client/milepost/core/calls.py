@@ -14,8 +14,8 @@ from milepost.core.history import History
 from milepost.core.judgement import Again, Done, Redirected, Refused, Verdict, judge
 from milepost.core.replicas import Replicas, Round
 from milepost.core.request import Request
-from milepost.errors import ConnectionFailed, DeadlineExceeded, NotExist, Problem, Unavailable
-from milepost.wire import Header, digest_header
+from milepost.errors import AccessDenied, ConnectionFailed, DeadlineExceeded, NotExist, Problem, Unavailable
+from milepost.wire import Code, Header, digest_header
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
@@ -50,7 +50,7 @@ class Caller:
         self.timeout = timeout
         self.clock = clock
         self.new_id = new_id
-        self._token = token
+        self._token = _checked(token) if isinstance(token, str) else token
         self._random = random or Random()
 
     def call(
@@ -80,10 +80,13 @@ class Caller:
                 raise history.exhausted("the deadline passed")
             if history.in_doubt and began >= started + KEY_LIFETIME:
                 raise history.exhausted("the service may have forgotten the key by now")
+            headers = {**request.headers, **self._credentials(history), **_length_and_digest(request)}
+            if key is not None:
+                headers |= {Header.IDEMPOTENCY_KEY: key, Header.ATTEMPT: str(history.arrived + 1)}
             result = yield Send(
                 method=request.method,
                 url=round_.target + request.path,
-                headers=self._headers(request, key, history.arrived + 1),
+                headers=headers,
                 body=request.body,
                 timeout=min(deadline - began, _longest(request, patience)),
                 stream=stream,
@@ -140,20 +143,26 @@ class Caller:
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(pauses, 16))
         return at_least + self._random.uniform(0.5, 1.0) * longest
 
-    def _headers(self, request: Request, key: str | None, attempt: int) -> dict[str, str]:
-        headers = {**request.headers}
-        if self._token is not None:
-            token = self._token if isinstance(self._token, str) else self._token()
-            headers["Authorization"] = f"Bearer {_checked(token)}"
-        if key is not None:
-            headers[Header.IDEMPOTENCY_KEY] = key
-            headers[Header.ATTEMPT] = str(attempt)
-        body = request.body
-        if body is not None and body.size is not None:
-            headers["Content-Length"] = str(body.size)
-        if body is not None and body.sha256 is not None:
-            headers[Header.CONTENT_DIGEST] = digest_header(body.sha256)
-        return headers
+    def _credentials(self, history: History) -> dict[str, str]:
+        if self._token is None:
+            return {}
+        if isinstance(self._token, str):
+            return {"Authorization": f"Bearer {self._token}"}
+        try:
+            return {"Authorization": f"Bearer {_checked(self._token())}"}
+        except Exception as error:
+            denied = AccessDenied(Code.UNAUTHENTICATED, f"no token could be had: {type(error).__name__}")
+            raise history.refusal(denied) from error
+
+
+def _length_and_digest(request: Request) -> dict[str, str]:
+    body = request.body
+    headers = {}
+    if body is not None and body.size is not None:
+        headers["Content-Length"] = str(body.size)
+    if body is not None and body.sha256 is not None:
+        headers[Header.CONTENT_DIGEST] = digest_header(body.sha256)
+    return headers
 
 
 def _longest(request: Request, patience: float) -> float:

@@ -108,6 +108,7 @@ class BlockingDriver:
         if self._closed:
             raise Closed("the client was closed")
         if self._process != os.getpid():
+            self._inherited = self._http  # kept as it is: its sockets are the parent's
             self._http = httpx.Client(**self._connections.settings())
             self._process = os.getpid()
         return self._http

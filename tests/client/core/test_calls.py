@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -414,12 +415,32 @@ def test_the_token_goes_with_every_attempt_and_may_change() -> None:
     assert world.header("Authorization") == ["Bearer first", "Bearer second"]
 
 
-def test_a_token_that_cannot_stand_in_a_header_is_refused_without_being_quoted() -> None:
+@pytest.mark.parametrize("token", ["secret\r\nX: y", "  ", "sécret"])
+def test_a_token_that_cannot_stand_in_a_header_is_refused_without_being_quoted(token: str) -> None:
     world = World()
-    world.caller = world.make_caller(token="secret\r\nX: y")
     with pytest.raises(ValueError, match="printable") as raised:
-        call(world, CHANGE)
+        world.make_caller(token=token)
     assert "secret" not in str(raised.value)
+    world.caller = world.make_caller(token=lambda: token)
+    with pytest.raises(AccessDenied) as denied:
+        call(world, CHANGE)
+    assert "secret" not in str(denied.value)
+
+
+def test_a_token_that_is_not_to_be_had_ends_the_call_as_far_as_it_came() -> None:
+    def missing() -> str:
+        raise FileNotFoundError("/var/run/secrets/token")
+
+    world = World()
+    world.caller = world.make_caller(token=missing)
+    with pytest.raises(AccessDenied, match="FileNotFoundError") as denied:
+        call(world, CHANGE)
+    assert isinstance(denied.value.__cause__, FileNotFoundError)
+    world = World(CUT)
+    tokens: list[Callable[[], str]] = [lambda: "first", missing]
+    world.caller = world.make_caller(token=lambda: tokens.pop(0)())
+    with pytest.raises(OutcomeUnknown):
+        call(world, CHANGE)
 
 
 # Whatever happens
