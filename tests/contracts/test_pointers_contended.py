@@ -9,10 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from backends.contract import Change, Done, PointerStore, Refusal, Unknown
-from tests.contracts.journals import ROOT, done, put, refused, taken_over, writes
+from backends.contract import Change, Done, PointerStore, Unknown
+from tests.contracts.contending import Contender
+from tests.contracts.journals import ROOT, done, put, taken_over, writes
 from tests.contracts.places import Place
 from tests.support.children import child
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -88,27 +90,34 @@ async def test_a_commit_on_its_way_while_the_store_closes_ends_truthfully(pointe
         assert isinstance(end, Unknown) or (number in found) is isinstance(end, Done)
 
 
+class Counting(Contender):
+    """Counts how often each was refused."""
+
+    def __init__(self, store: PointerStore, name: str, refusals: dict[str, int]) -> None:
+        super().__init__(store, name)
+        self._own = name
+        self._refusals = refusals
+        refusals[name] = 0
+
+    def refused(self) -> None:
+        self._refusals[self._own] += 1
+
+
 async def test_two_stores_that_take_over_from_each_other_lose_nothing(pointers: Pointers) -> None:
-    acknowledged = [0, 0]
-    refusals = [0, 0]
-
-    async def lead(own: int, store: PointerStore) -> None:
-        while min(refusals) < REFUSALS:
-            head, found = await taken_over(store)
-            total = int(found.get("total", b"0"))
-            while min(refusals) < REFUSALS:
-                end = await store.commit(head, writes(total=b"%d" % (total + 1)), head.revision + 1)
-                if not isinstance(end, Done):
-                    assert refused(end) is Refusal.HEAD_MOVED
-                    refusals[own] += 1
-                    break
-                head, total = end.head, total + 1
-                acknowledged[own] += 1
-
+    refusals: dict[str, int] = {}
     async with pointers.opened() as one, pointers.opened() as other:
-        async with asyncio.timeout(120):
-            await asyncio.gather(lead(0, one), lead(1, other))
-        assert (await taken_over(one))[1] == {"total": b"%d" % sum(acknowledged)}
+        contenders = [Counting(one, "one", refusals), Counting(other, "other", refusals)]
+        running = [asyncio.create_task(contender.run()) for contender in contenders]
+
+        async def enough() -> bool:
+            return min(refusals.values()) >= REFUSALS
+
+        await until(enough, 120)
+        for contender in contenders:
+            contender.stopping = True
+        await asyncio.gather(*running)
+        added = sum(contender.added for contender in contenders)
+        assert int((await taken_over(one))[1]["total"]) == added > 0
 
 
 async def test_two_processes_that_take_over_from_each_other_lose_nothing(pointers: Pointers) -> None:
