@@ -69,7 +69,7 @@ test-spark-full: $(ready) ## Interrupt real Spark drivers 40 times over
 
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points
-	@$(with_java) MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -k kill tests/cluster $(ARGS)
+	@$(with_java) MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -s tests/crash $(ARGS)
 
 .PHONY: simulate
 simulate: $(ready) ## A million requests through the simulator, under faults and virtual time

@@ -1,0 +1,1 @@
+"""A server that is killed at random points, over and over, under clients that write."""

@@ -1,0 +1,48 @@
+"""What lies in the backends when all is over, looked at without the server."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from backends.blobs.local import LocalBlobs
+from service.rules.records import Handle
+from tests.support.replicas import PROMPT, embedded, rig
+from tests.support.waiting import until
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """How many handles and blobs there are, and how many blobs nothing named before the collector came."""
+
+    handles: int
+    blobs: int
+    orphans: int
+
+
+def inspect(directory: Path) -> Aftermath:
+    """No pointer dangles; and what no pointer names, the collector of the next leadership finds."""
+    return asyncio.run(_inspect(directory))
+
+
+async def _inspect(directory: Path) -> Aftermath:
+    at_once = replace(PROMPT, collect_after_seconds=0.0, collect_interval_seconds=0.1, tidy_interval_seconds=0.1)
+    blobs = LocalBlobs(directory / "blobs")
+    await blobs.open()
+    before = await _sizes(blobs)
+    async with rig(embedded(directory), at_once) as running:
+        records = running.replica.journal.read().view.state.records.values()
+        named = {record.blob: record.size for record in records if isinstance(record, Handle) and record.blob}
+        assert named.items() <= before.items(), "a pointer names a blob that is not there, or not whole"
+
+        async def collected() -> bool:
+            return (await _sizes(blobs)).keys() == named.keys()
+
+        await until(collected)
+    await blobs.close()
+    return Aftermath(len(named), len(before), len(before) - len(named))
+
+
+async def _sizes(blobs: LocalBlobs) -> dict[str, int]:
+    return {info.key: info.size async for info in blobs.list("", 0.0)}
