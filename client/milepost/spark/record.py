@@ -62,7 +62,8 @@ class JobRecord:
 
     ``job`` is the job's own identity, made once. ``published`` is the last published batch, -1 before the first, and
     ``manifest`` what its publication left to say (JSON). ``checkpoints`` are newest first. ``entered`` and ``entries``
-    count how often the newest batch was entered: more than once means that drivers ended inside it.
+    count how often the newest batch was entered without being published: more than once means that drivers ended inside
+    it.
     """
 
     job: str
@@ -81,7 +82,7 @@ class JobRecord:
 
     def publishing(self, batch: int, manifest: Any, epoch: int) -> JobRecord:
         """The record after ``batch`` was published."""
-        return replace(self, epoch=epoch, published=batch, manifest=manifest)
+        return replace(self, epoch=epoch, published=batch, manifest=manifest, entries=0)
 
     def ending(self, checkpoint: Checkpoint, retain: int) -> JobRecord:
         """The record after the tail of a run was registered."""

@@ -1,0 +1,97 @@
+"""Points at which a driver under test can stand still: between any two steps of a batch that leave a trace outside.
+
+They wrap the SDK's own functions, in the driver's process only; the SDK knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import milepost.core.lease
+import milepost.spark.batch
+import milepost.spark.ledger
+from milepost.spark.record import JOB, JobRecord, decode
+from milepost.spark.sink import FilesSink
+from milepost.spark.snapshotter import Snapshotter
+from milepost.store import StateHandleStore
+
+POINTS = (
+    "before snapshot",
+    "before layer",
+    "after layer",
+    "before entry",
+    "after entry",
+    "after evaluation",
+    "before writing",
+    "after writing",
+    "before publication",
+    "after publication",
+)
+"""In the order in which a batch passes them. Entry and publication are the two compare-and-sets."""
+
+Passing = Callable[[str, int], None]
+
+
+def install(passing: Passing) -> None:
+    """Call ``passing(point, batch)`` whenever the driver passes one of `POINTS`."""
+    batch = -1
+
+    def around(owner: Any, name: str, step: Callable[..., str]) -> None:
+        real = getattr(owner, name)
+
+        @functools.wraps(real)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            label = step(*args, **kwargs)
+            passing(f"before {label}", batch)
+            result = real(*args, **kwargs)
+            passing(f"after {label}", batch)
+            return result
+
+        setattr(owner, name, wrapper)
+
+    last: JobRecord | None = None
+
+    def replacing(_store: Any, name: str, _version: str, state: bytes, *_: Any) -> str:
+        nonlocal last
+        if name != JOB:
+            return "another"
+        record, before = decode(state), last
+        last = record
+        if record.checkpoints and record.checkpoints[0].committed:
+            return "tail"
+        return "publication" if before is not None and record.published > before.published else "entry"
+
+    def snapshotting(_snapshotter: Any, number: int, **_: Any) -> str:
+        nonlocal batch
+        batch = number
+        return "snapshot"
+
+    around(Snapshotter, "take", snapshotting)
+    around(StateHandleStore, "add_and_lock", lambda _, name, *_rest: "layer" if name != JOB else "another")
+    around(StateHandleStore, "replace", replacing)
+    around(FilesSink, "__call__", lambda *_: "writing")
+    around(milepost.spark.batch, "_evaluate", lambda *_: "evaluation")
+
+
+def blind() -> None:
+    """Let no lease of this process run out by the clock: a driver that does not know for how long it stood still."""
+    setattr(milepost.core.lease.Lease, "lost", property(lambda lease: lease._reason is not None))  # noqa: B010
+
+
+def limits(inline_bytes: int, max_layers: int) -> None:
+    """Other limits for what travels inside the record, and for the number of layers."""
+    milepost.spark.ledger.INLINE_BYTES = inline_bytes
+    milepost.spark.ledger.MAX_LAYERS = max_layers
+
+
+def wait_for(path: str, seconds: float) -> None:
+    """Stand still until ``path`` is there; TimeoutError after ``seconds``, so that no driver is left behind."""
+    until = time.monotonic() + seconds
+    while not Path(path).exists():
+        if time.monotonic() > until:
+            raise TimeoutError(f"nobody made {path}")
+        time.sleep(0.02)

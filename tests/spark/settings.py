@@ -1,0 +1,43 @@
+"""What a driver of these tests is told on its command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A driver under test.
+
+    ``pause`` is a point of `tests.spark.hooks` at whose ``pause_at``-th passing it stands still until the file ``go``
+    is there. ``throttle`` is slept in each batch. ``blind`` takes away its view of the clock, so that nothing but the
+    service's refusal tells it that its session is over. ``inline_bytes`` and ``max_layers`` replace the SDK's limits:
+    small ones bring layers and merges about with little state. Times in seconds.
+    """
+
+    url: str
+    store: str
+    kind: str
+    provider: str
+    input: str
+    output: str
+    workdir: str
+    events: str
+    java_options: str
+    go: str = ""
+    pause: str = ""
+    pause_at: int = 1
+    throttle: float = 0.0
+    blind: bool = False
+    inline_bytes: int = 8192
+    max_layers: int = 64
+    ttl: float = 4.0
+    available_now: bool = True
+
+    def encode(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def decode(cls, text: str) -> Setup:
+        return cls(**json.loads(text))

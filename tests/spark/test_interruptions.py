@@ -1,0 +1,185 @@
+"""Drivers are killed and frozen between any two steps, and at any moment; what is published stays what it must be.
+
+Each chain is one job: its drivers lead one after the other over one input, all of them but the last are interrupted. In
+the end each batch is there once and has the rows that the query must give for it. MILEPOST_SPARK_ROUNDS says how many
+interruptions there are in all; with more than the usual few a table of them is printed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import milepost
+from milepost.spark.manifest import PublishedBatch, pages
+from milepost.spark.record import JOB, decode
+from milepost.spark.sink import published_page
+from tests.spark.process import Driver
+from tests.spark.queries import KINDS, contents, write_input
+from tests.spark.rounds import ANY_MOMENT, CUT, Chain, Round, chains, wanted
+from tests.spark.settings import Setup
+from tests.support.server import ServerProcess
+
+pytestmark = pytest.mark.spark
+
+_FILES_A_ROUND = 2
+_THROTTLE = 0.2
+_START = "before snapshot"
+"""Where a driver waits that will be interrupted at any moment after it."""
+_FENCED = {"Fenced", "SessionExpired", "SessionUnknown"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one round went, for the table."""
+
+    round: Round
+    batch: str
+    victim: str
+    epoch: int
+    resumed_at: int
+    seconds: float
+
+
+class Relay:
+    """The drivers of one chain: there is always one that leads, and from each interruption on one that stands by."""
+
+    def __init__(
+        self, chain: Chain, service: ServerProcess, java_options: str, directory: Path, stack: ExitStack
+    ) -> None:
+        self.chain = chain
+        self.directory = directory
+        self.store = f"interrupted-{chain}"
+        self.files = 2 + sum(_FILES_A_ROUND + int(r.after / _THROTTLE) for r in chain.rounds)
+        self.outcomes: list[Outcome] = []
+        self._service = service
+        self._java_options = java_options
+        self._stack = stack
+        self._count = 0
+        write_input(directory / "in", self.files)
+
+    def run(self) -> None:
+        """All rounds, and the last driver to the end of the input."""
+        leader = self._driver(self.chain.rounds[0])
+        leader.wait_for("leading")
+        for index, this in enumerate(self.chain.rounds):
+            following = self.chain.rounds[index + 1] if index + 1 < len(self.chain.rounds) else None
+            successor = self._driver(following)
+            began = time.monotonic()
+            leader.wait_for("paused")
+            successor.wait_for("standing by")
+            batch = self._moment(leader, this)
+            victim = self._interrupt(leader, successor, this)
+            leading = successor.wait_for("leading")
+            assert leading["resumes_at"] in (leading["published"], leading["published"] + 1)
+            seconds = time.monotonic() - began
+            self.outcomes.append(Outcome(this, batch, victim, leading["epoch"], leading["resumes_at"], seconds))
+            leader = successor
+        assert leader.wait_for("finished", "ended")["event"] == "finished", leader.failed("did not finish")
+        assert leader.wait() == 0
+
+    def published(self) -> dict[int, list[tuple[int, int]]]:
+        """The rows of each published batch, as a reader without Spark finds them."""
+        with milepost.Client(self._service.url) as client:
+            record = decode(client.store(self.store).read(JOB))
+        output = self.directory / "out"
+        link = published_page(record.manifest)
+        named = [batch for page in pages(link, lambda file: (output / file).read_bytes()) for batch in page.batches]
+        assert len({batch.batch for batch in named}) == len(named), "a batch is named twice"
+        return {batch.batch: contents(_paths(output, batch)) for batch in named}
+
+    def _driver(self, this: Round | None) -> Driver:
+        """A driver that will be interrupted by ``this`` round, or by none."""
+        self._count += 1
+        mark = self.directory / f"driver-{self._count}"
+        pause = "" if this is None else _START if this.point == ANY_MOMENT else this.point
+        setup = Setup(
+            url=self._service.url,
+            store=self.store,
+            kind=self.chain.kind,
+            provider=self.chain.provider,
+            input=str(self.directory / "in"),
+            output=str(self.directory / "out"),
+            workdir=str(self.directory / "work"),
+            events=str(mark.with_suffix(".events")),
+            java_options=self._java_options,
+            go=str(mark.with_suffix(".go")),
+            pause=pause,
+            pause_at=this.nth if this is not None else 1,
+            throttle=_THROTTLE if pause == _START else 0.0,
+            blind=this is not None and this.blind,
+            inline_bytes=self.chain.inline_bytes,
+            max_layers=self.chain.max_layers,
+        )
+        return self._stack.enter_context(Driver(setup))
+
+    def _moment(self, leader: Driver, this: Round) -> str:
+        """Let the moment of the interruption come; the batch that is being run, as far as one can tell."""
+        paused = leader.wait_for("paused")
+        if this.point != ANY_MOMENT:
+            return str(paused["batch"])
+        leader.let_go()
+        time.sleep(this.after)
+        last = [told["batch"] for told in leader.events() if told["event"] == "published"]
+        return f"after {last[-1]}" if last else "first"
+
+    def _interrupt(self, victim: Driver, successor: Driver, this: Round) -> str:
+        """Interrupt ``victim``; how it ended."""
+        if this.how == "kill":
+            victim.kill()
+            return "killed"
+        if this.how == "kill python":
+            victim.kill_python()
+            return "killed"
+        victim.freeze()
+        successor.wait_for("published", "finished", "paused")
+        victim.thaw()
+        end = victim.wait_for("ended", "finished")
+        if end["event"] == "finished":
+            assert this.point == ANY_MOMENT, victim.failed("went on after it was frozen")
+            return "was done"
+        assert end["error"] in _FENCED, victim.failed("was kept out, but did not say so as itself")
+        victim.wait()
+        return str(end["error"])
+
+
+def _paths(output: Path, batch: PublishedBatch) -> Iterator[Path]:
+    for name, size in batch.files:
+        path = output / batch.directory / name
+        assert path.stat().st_size == size
+        yield path
+
+
+@pytest.mark.parametrize("chain", chains(wanted()), ids=str)
+def test_every_batch_is_published_once_and_whole(
+    chain: Chain,
+    service: ServerProcess,
+    java_options: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with ExitStack() as stack:
+        relay = Relay(chain, service, java_options, tmp_path, stack)
+        relay.run()
+        expected = KINDS[chain.kind].expected(relay.files)
+        assert relay.published() == dict(enumerate(expected))
+    if wanted() > CUT:
+        with capsys.disabled():
+            print(f"\n{chain}: {relay.files} files, {len(expected)} batches, all as expected")
+            for number, outcome in enumerate(relay.outcomes, 1):
+                print(_line(number, outcome))
+
+
+def _line(number: int, outcome: Outcome) -> str:
+    this = outcome.round
+    point = f"{this.after:.1f} s in" if this.point == ANY_MOMENT else f"{this.point} #{this.nth}"
+    blind = " (blind)" if this.blind else ""
+    return (
+        f"{number:3}  {this.how + blind:16} {point:24} batch {outcome.batch:9} victim: {outcome.victim:15} "
+        f"epoch {outcome.epoch} went on at {outcome.resumed_at}, after {outcome.seconds:.1f} s"
+    )
