@@ -5,8 +5,10 @@ from __future__ import annotations
 from milepost.errors import EpochHeld
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, perform
+from service.problems import refusal
 from service.rules.answers import epoch_body
 from service.rules.decisions import Answer
+from service.rules.guards import store_readable
 from service.rules.records import Store
 from service.rules.requests import Campaign, Resign
 
@@ -30,8 +32,10 @@ async def resign(replica: Replica, caller: Caller, store: str) -> Reply:
 
 
 def current(replica: Replica, store: str) -> Reply:
-    """The epoch as it stands; 0 where there never was one."""
+    """The epoch as it stands; 0 where there never was one. Raises a ``corrupt`` problem where it cannot be told."""
     reading = replica.journal.read()
+    if damaged := store_readable(reading.view, store):
+        raise refusal(damaged)
     record = reading.view.store(store)
     body = epoch_body(reading.view, record if isinstance(record, Store) else Store(store))
     return Reply(Answer(body), reading.revision, reading.term)
