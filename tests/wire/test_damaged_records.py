@@ -1,0 +1,112 @@
+"""Records that cannot be read are reported, and neither hide nor block the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.support.server import ServerProcess
+from tests.wire.api import Api, connect, problem
+from tests.wire.damage import damage_record
+
+DAMAGE = {
+    "no-json": b"\x00\xff not JSON",
+    "empty": b"",
+    "of-another": b'{"name": "other"}',
+    "newer-schema": b'{"name":"newer-schema","version":"v","blob":"b","size":1,"sha256":"","created":"","updated":"",'
+    b'"born":1,"changed":1,"schema":999}',
+}
+NAMES = sorted(DAMAGE)
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """What is left on a server after damage: in ``handles`` the records of some handles cannot be read, in ``store``
+    that of the store itself, in ``session`` that of the session that acts.
+    """
+
+    handles: Api
+    store: Api
+    session: Api
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    with ServerProcess(tmp_path_factory.mktemp("damaged")) as server:
+        with connect(server.start().url) as http:
+            apis = Damaged(Api.on(http, "handles"), Api.on(http, "store"), Api.on(http, "session"))
+            for name in ("a", *DAMAGE, "z"):
+                apis.handles.added(name)
+            apis.store.under(apis.store.granted()).added("a")
+            apis.session.added("a")
+        server.stop()
+        for name, value in DAMAGE.items():
+            damage_record(server, f"stores/handles/handles/{name}", value)
+        damage_record(server, "stores/store", b"{")
+        damage_record(server, f"sessions/{apis.session.session}", b"[]")
+        with connect(server.start().url) as http:
+            again = (replace(api, http=http) for api in (apis.handles, apis.store, apis.session))
+            yield Damaged(*again)
+
+
+def test_lock_all_reports_them_beside_the_others(damaged: Damaged) -> None:
+    response = damaged.handles.lock_all()
+    assert response.status_code == 200
+    assert [record["name"] for record in response.json()["handles"]] == ["a", "z"]
+    assert [entry["name"] for entry in response.json()["corrupt"]] == NAMES
+    assert all(entry.keys() == {"name", "reason"} and entry["reason"] for entry in response.json()["corrupt"])
+
+
+def test_listings_name_them_on_their_page(damaged: Damaged) -> None:
+    listed = damaged.handles.handles().json()
+    assert [record["name"] for record in listed["handles"]] == ["a", "z"]
+    assert [entry["name"] for entry in listed["corrupt"]] == NAMES
+    found, page = [], damaged.handles.handles(limit=1).json()
+    while True:
+        assert len(page["handles"]) + len(page["corrupt"]) == 1
+        found += [entry["name"] for entry in (*page["handles"], *page["corrupt"])]
+        if page["next"] is None:
+            break
+        page = damaged.handles.handles(limit=1, token=page["next"]).json()
+    assert found == ["a", *NAMES, "z"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_is_corrupt_to_whoever_asks_for_it_and_no_lock_is_left(damaged: Damaged, name: str) -> None:
+    api = damaged.handles
+    before = api.everything()
+    for response in (api.lock(name), api.get(name), api.state(name), api.replace(name, "v")):
+        problem(response, 500, "corrupt")
+    problem(api.add(name), 409, "already-exists")
+    assert api.exists(name).status_code == 500
+    assert api.everything() == before
+    assert [lock["name"] for lock in before["session"]["locks"]] == ["a", "z"]
+    assert api.state("a").content == b"state"
+
+
+def test_they_can_be_removed_and_cleared(damaged: Damaged) -> None:
+    api = damaged.handles
+    assert api.remove(NAMES[0]).json() == {"removed": True}
+    assert api.added(NAMES[0])["name"] == NAMES[0]
+    assert api.clear().json() == {"cleared": len(NAMES) + 2}
+    assert api.handles().json() == {"handles": [], "corrupt": [], "next": None}
+
+
+def test_nothing_is_written_in_a_store_whose_epoch_is_lost(damaged: Damaged) -> None:
+    api = damaged.store
+    for response in (api.add("b"), api.under(1).add("b"), api.under(1).remove("a"), api.under(1).clear()):
+        problem(response, 500, "corrupt")
+    for response in (api.campaign(), api.resign(), api.current(), api.lock_all()):
+        problem(response, 500, "corrupt")
+    assert api.state("a").content == b"state"
+    assert api.store in [row["store"] for row in api.http.get("/v1/stores").json()["stores"]]
+
+
+def test_a_session_that_cannot_be_read_neither_acts_nor_holds(damaged: Damaged) -> None:
+    api = damaged.session
+    problem(api.http.get(f"/v1/sessions/{api.session}"), 500, "corrupt")
+    problem(api.http.post(f"/v1/sessions/{api.session}/keepalive"), 500, "corrupt")
+    problem(api.add("b"), 500, "corrupt")
+    assert api.other().remove("a").json() == {"removed": True}
