@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,14 @@ class Service:
     process: subprocess.Popen[bytes]
 
 
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until ``condition`` holds; fails the test after a minute."""
+    deadline = time.monotonic() + 60.0
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)
+
+
 def free_port() -> int:
     """A port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -41,8 +49,8 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(data: Path, *flags: str, port: int | None = None) -> Iterator[Service]:
-    """A server, on a free port if none is given, ended with the block.
+def serving(data: Path, *flags: str, port: int | None = None, ready: str = "/leader") -> Iterator[Service]:
+    """A server, on a free port if none is given, ended with the block; begun once it answers at ``ready``.
 
     The SDK's oldest Python cannot run it, hence the variable that names another.
     """
@@ -54,7 +62,7 @@ def serving(data: Path, *flags: str, port: int | None = None) -> Iterator[Servic
     with (data / "log").open("ab") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
     try:
-        _wait_until_leading(url, process, data / "log")
+        _wait_until(url + ready, process, data / "log")
         yield Service(url, data, process)
     finally:
         process.terminate()
@@ -65,13 +73,13 @@ def serving(data: Path, *flags: str, port: int | None = None) -> Iterator[Servic
             process.wait(20)
 
 
-def _wait_until_leading(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_until(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             break
         try:
-            with urllib.request.urlopen(f"{url}/leader", timeout=5):
+            with urllib.request.urlopen(url, timeout=5):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)

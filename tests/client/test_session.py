@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,10 @@ import pytest
 
 import milepost
 import milepost.aio
-from tests.client.conftest import Service, free_port, serving
+from tests.client.conftest import Service, eventually, free_port, serving
 from tests.client.flavours import connected
 
 DEADLINE_SECONDS = 30.0
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.02)
 
 
 def test_a_session_outlives_its_ttl_while_it_is_kept(client: Any) -> None:
