@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -39,6 +40,7 @@ class Replica:
         settings: Settings,
         clock: Callable[[], float],
         wall: Callable[[], str],
+        jitter: random.Random | None = None,
     ) -> None:
         self.pointers = pointers
         self.election = election
@@ -46,7 +48,9 @@ class Replica:
         self.settings = settings
         self.clock = clock
         self.changes = Changes()
-        self.journal = Journal("root", pointers, clock=clock, wall=wall, landed=self._landed, settings=settings.journal)
+        self.journal = Journal(
+            "root", pointers, clock=clock, wall=wall, landed=self._landed, settings=settings.journal, jitter=jitter
+        )
         self.journal.on_commit = self.changes.announce
         self.journal.on_given_up = self._given_up
         self.leases = Leases(clock)
