@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from backends.contract import BackendError, BlobStore, Election, Leadership, PointerStore
+from milepost.errors import Problem
 from service.blobs.collector import collect
 from service.blobs.trash import Trash
 from service.changes import Changes
@@ -26,6 +27,8 @@ from service.upkeep import expire_sessions, tidy
 log = logging.getLogger("milepost.leader")
 
 _BACKOFF_SECONDS = 0.5
+_PAUSE_SECONDS = 0.05
+"""Before it stands again after a loss, so that an election which is won and lost in one breath does not spin."""
 
 
 class Replica:
@@ -117,6 +120,7 @@ class Replica:
                 self.trash.clear()
                 self.changes.announce()
                 await leadership.resign()
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _lead(self, leadership: Leadership) -> None:
         while True:
@@ -124,11 +128,13 @@ class Replica:
                 raise LeadershipLost("the lease ran out before the journal could be taken over")
             try:
                 await self.journal.lead(leadership)
+                self.leases.start(self.journal.read().view.state.sessions.values())
                 break
             except (BackendError, TimeoutError) as error:
                 log.warning("cannot take the journal over yet: %s", repr(error))
                 await asyncio.sleep(_BACKOFF_SECONDS)
-        self.leases.start(self.journal.read().view.state.sessions.values())
+            except Problem as error:
+                raise LeadershipLost("the lease ran out while the journal was taken over") from error
         self.leadership = leadership
         await _first_of(
             self.journal.run(),
@@ -155,7 +161,7 @@ class Replica:
                     older_than=self.settings.collect_after_seconds,
                     may_go_on=self.journal.lease_holds,
                 )
-            except BackendError as error:
+            except (Problem, BackendError) as error:
                 log.warning("collecting was put off: %s", error)
 
     def _landed(self, request: Request, accepted: Accepted) -> None:

@@ -51,7 +51,7 @@ async def test_a_refusal_that_depends_on_a_group_in_flight_waits_for_its_end(tmp
         gate = asyncio.Event()
         running.pointers.disturb(before(gate.wait), refuse(Refusal.DENIED))
         other = asyncio.create_task(a.add("other", b"0"))
-        await commits(running, running.pointers.committed + 1)
+        await running.commits(running.pointers.committed + 1)
         first = asyncio.create_task(a.add("pointer", b"1"))
         await puts(running, 2)
         second = asyncio.create_task(b.add("pointer", b"2"))
@@ -61,15 +61,6 @@ async def test_a_refusal_that_depends_on_a_group_in_flight_waits_for_its_end(tmp
         assert await end_of(first) == (Code.STORAGE_UNAVAILABLE, Outcome.NOT_APPLIED)
         assert (await second).locks == (b.session,)
         assert await a.read("pointer") == b"2"
-
-
-async def commits(running: Rig, count: int) -> None:
-    """Wait until so many commits have begun."""
-
-    async def begun() -> bool:
-        return running.pointers.committed == count
-
-    await until(begun)
 
 
 async def puts(running: Rig, count: int) -> None:

@@ -115,14 +115,16 @@ def before(act_first: Callable[[], Awaitable[object]]) -> Disturbance:
 
 
 class FaultyPointers:
-    """A real `PointerStore`. ``take_overs`` fail take-over, load and confirm alike."""
+    """A real `PointerStore`. ``take_overs`` fail take-over, load and confirm alike; ``after_take_over`` is called when
+    one has succeeded; ``committed`` counts the commits that were begun.
+    """
 
     def __init__(self, real: PointerStore) -> None:
         self.real = real
         self.limits = real.limits
         self.take_overs = Faults()
         self.committed = 0
-        self.taken_over = 0
+        self.after_take_over: Callable[[], None] = lambda: None
         self._disturbances: deque[Disturbance] = deque()
 
     def disturb(self, *disturbances: Disturbance) -> None:
@@ -140,8 +142,9 @@ class FaultyPointers:
 
     async def take_over(self, journal: str) -> Head:
         self.take_overs.check()
-        self.taken_over += 1
-        return await self.real.take_over(journal)
+        head = await self.real.take_over(journal)
+        self.after_take_over()
+        return head
 
     async def load(self, head: Head) -> AsyncIterator[Change]:
         self.take_overs.check()

@@ -103,6 +103,14 @@ class Rig:
 
         await until(leading)
 
+    async def commits(self, count: int) -> None:
+        """Wait until so many commits were begun since the start."""
+
+        async def begun() -> bool:
+            return self.pointers.committed >= count
+
+        await until(begun)
+
     async def emptied_trash(self) -> None:
         """Wait until the trash has been through all that was due when this was called."""
         trash, mark = self.replica.trash, "mark/000000000000/none"

@@ -1,0 +1,137 @@
+"""A replica's way into leadership and out of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backends.contract import Commit
+from milepost.errors import OutcomeUnknown, Unavailable
+from milepost.wire import Code
+from tests.service.acting import actor
+from tests.support.faults import RealCommit, before
+from tests.support.replicas import PROMPT, embedded, rig
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_replica_that_stops_lets_another_lead_at_once(tmp_path: Path) -> None:
+    place = embedded(tmp_path)
+    async with rig(place) as first, rig(place, leading=False) as second:
+        a = await actor(first, "a")
+        added = await a.add("pointer", b"state")
+        assert not second.replica.leads
+        with pytest.raises(Unavailable) as caught:
+            await actor(second, "b")
+        assert caught.value.code is Code.NO_LEADER
+        term = first.replica.journal.term
+        await first.stop()
+        await second.leads()
+        assert second.replica.journal.term == term + 1
+        heir = await actor(second, "a")
+        assert await heir.listing() == [added]
+        assert await heir.read("pointer") == b"state"
+
+
+async def test_a_replica_that_stops_ends_what_is_on_its_way_and_admits_nothing_more(tmp_path: Path) -> None:
+    place = embedded(tmp_path)
+    async with rig(place) as first, rig(place, leading=False) as second:
+        a = await actor(first, "a")
+        gate = asyncio.Event()
+        first.pointers.disturb(before(gate.wait))
+        on_its_way = asyncio.create_task(a.add("on-its-way", b"1"))
+        await first.commits(2)
+        stopping = asyncio.create_task(first.replica.step_down())
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable) as caught:
+            await a.add("too-late", b"2")
+        assert caught.value.code is Code.SHUTTING_DOWN
+        assert not second.replica.leads
+        gate.set()
+        added = await on_its_way
+        await stopping
+        await second.leads()
+        assert await (await actor(second, "a")).listing() == [added]
+        assert first.blobs.discarded == first.blobs.put_keys[1:]
+
+
+async def test_a_commit_that_never_ends_does_not_keep_a_replica_from_stopping(tmp_path: Path) -> None:
+    """Its caller is told that the outcome is unknown; the next leader's take-over makes certain that it cannot land."""
+    place = embedded(tmp_path)
+    async with rig(place, replace(PROMPT, resign_seconds=0.1)) as first, rig(place, leading=False) as second:
+        a = await actor(first, "a")
+        gate = asyncio.Event()
+        first.pointers.disturb(before(gate.wait))
+        on_its_way = asyncio.create_task(a.add("pointer", b"1"))
+        await first.commits(2)
+        await first.replica.step_down()
+        with pytest.raises(OutcomeUnknown):
+            await on_its_way
+        await second.leads()
+        assert await (await actor(second, "a")).names() == []
+        assert first.blobs.discarded == []
+
+
+async def test_a_lease_that_runs_out_while_the_journal_is_taken_over_is_no_fault(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path), leading=False) as running:
+        faults: list[str] = []
+        running.replica.on_fault = lambda: faults.append("fault")
+        lost: list[int] = []
+
+        def run_out() -> None:
+            if not lost:
+                lost.append(1)
+                running.election.in_doubt = True
+
+        running.pointers.after_take_over = run_out
+
+        async def happened() -> bool:
+            return bool(lost)
+
+        await until(happened)
+        for _ in range(5):
+            await asyncio.sleep(0.02)
+            assert not running.replica.leads
+        running.election.in_doubt = False
+        await running.leads()
+        assert faults == []
+
+
+async def test_a_lost_election_ends_leadership_until_it_is_won_again(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        added = await a.add("pointer", b"state")
+        term = running.replica.journal.term
+        running.election.in_doubt = True
+        with pytest.raises(Unavailable) as caught:
+            await a.read("pointer")
+        assert caught.value.code is Code.NO_LEADER
+        running.election.lose()
+        running.election.in_doubt = False
+        await running.leads()
+        assert running.replica.journal.term == term + 1
+        assert await a.listing() == [added]
+
+
+async def test_a_fault_of_our_own_is_told_and_ends_leadership(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A replica that can never lead again must not look alive. The fault is a backend that breaks its contract."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        told = asyncio.Event()
+        running.replica.on_fault = told.set
+
+        async def broken(_: RealCommit) -> Commit:
+            raise ZeroDivisionError("by the test")
+
+        running.pointers.disturb(broken)
+        with pytest.raises(OutcomeUnknown):
+            await a.add("pointer", b"state")
+        async with asyncio.timeout(60):
+            await told.wait()
+        assert not running.replica.leads
+        assert [record.levelno for record in caplog.records if record.exc_info] == [logging.CRITICAL]
