@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 
 class Horizon:
-    """Remembers, once a ``step``, which revision was current when.
+    """Remembers, once a ``step``, which revision was current when, and the latest always: nothing may follow it.
 
     A new leader knows nothing about the time before it, so nothing counts as old until it has led that long itself:
     ages are only ever overestimated towards keeping.
@@ -20,8 +20,9 @@ class Horizon:
 
     def note(self, now: float, revision: int) -> None:
         """``revision`` is committed at ``now`` (monotonic seconds)."""
-        if self._times and now - self._times[-1] < self._step:
-            return
+        if len(self._times) > 1 and now - self._times[-2] < self._step:
+            self._times.pop()
+            self._revisions.pop()
         self._times.append(now)
         self._revisions.append(revision)
         stale = bisect_right(self._times, now - self._keep - self._step) - 1
