@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator
 
-from backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnavailable
+from backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnavailable, UnsafeKey
 from milepost.errors import BlobMissing as BlobMissingProblem
 from milepost.wire import Code
 from service.problems import problem
@@ -42,6 +42,8 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
         raise problem(Code.BLOB_MISSING, "the bytes of this state are gone") from error
     except BlobTruncated as error:
         raise problem(Code.CORRUPT, f"the stored bytes end early: {error}") from error
+    except UnsafeKey as error:
+        raise problem(Code.CORRUPT, f"the record names bytes where none can be: {error}") from error
     except StorageUnavailable as error:
         raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
 

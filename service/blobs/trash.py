@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from backends.contract import BackendError, BlobStore
+from backends.contract import BackendError, BlobStore, UnsafeKey
 
 log = logging.getLogger("milepost.blobs")
 
@@ -37,7 +37,10 @@ class Trash:
         if task is None:
             task = self._running[key] = asyncio.ensure_future(self._blobs.delete(key))
             task.add_done_callback(lambda _: self._running.pop(key))
-        await asyncio.shield(task)
+        try:
+            await asyncio.shield(task)
+        except UnsafeKey as error:  # from a damaged record, whose handle must not be stuck for it
+            log.warning("no blob can have been there: %s", error)
         self._due.pop(key, None)
 
     async def try_now(self, key: str) -> BackendError | None:
