@@ -43,10 +43,17 @@ def damage_record(server: ServerProcess, key: str, value: bytes) -> None:
     assert changed == 1
 
 
+def name_blob(server: ServerProcess, key: str, blob: str) -> None:
+    """Let the record of a handle name another blob; the server must be down."""
+    with closing(sqlite3.connect(database(server))) as connection:
+        (value,) = connection.execute("SELECT value FROM record WHERE key = ?", (key,)).fetchone()
+    damage_record(server, key, json.dumps({**json.loads(value), "blob": blob}).encode())
+
+
 @contextmanager
-def no_commits(server: ServerProcess) -> Iterator[None]:
-    """Another process holds the database's write lock: each commit waits (5 s at most) until the block ends."""
-    with closing(sqlite3.connect(database(server), isolation_level=None)) as connection:
+def no_commits(path: Path) -> Iterator[None]:
+    """Another connection holds the database's write lock: each commit waits (5 s at most) until the block ends."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
         connection.execute("ROLLBACK")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.server import ServerProcess
 from tests.wire.api import Api, connect, problem
-from tests.wire.damage import damage_record
+from tests.wire.damage import damage_record, name_blob
 
 DAMAGE = {
     "no-json": b"\x00\xff not JSON",
@@ -23,20 +23,28 @@ NAMES = sorted(DAMAGE)
 
 @dataclass(frozen=True)
 class Damaged:
-    """What is left on a server after damage: in ``handles`` the records of some handles cannot be read, in ``store``
-    that of the store itself, in ``session`` that of the session that acts.
+    """What is left on a server after damage: in ``handles`` the records of some handles cannot be read, in ``climbing``
+    they name bytes outside of the blobs, in ``store`` that of the store itself cannot be read, in ``session`` that of
+    the session that acts.
     """
 
     handles: Api
+    climbing: Api
     store: Api
     session: Api
+
+
+CLIMBING = ["../../../../etc/hostname", "/etc/hostname", "a/../../b", ""]
+"""Where no blob can be, though a record says so."""
 
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
     with ServerProcess(tmp_path_factory.mktemp("damaged")) as server:
         with connect(server.start().url) as http:
-            apis = Damaged(Api.on(http, "handles"), Api.on(http, "store"), Api.on(http, "session"))
+            apis = Damaged(*(Api.on(http, store) for store in ("handles", "climbing", "store", "session")))
+            for number in range(len(CLIMBING)):
+                apis.climbing.added(f"a{number}")
             for name in ("a", *DAMAGE, "z"):
                 apis.handles.added(name)
             apis.store.under(apis.store.granted()).added("a")
@@ -44,11 +52,13 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
         server.stop()
         for name, value in DAMAGE.items():
             damage_record(server, f"stores/handles/handles/{name}", value)
+        for number, blob in enumerate(CLIMBING):
+            name_blob(server, f"stores/climbing/handles/a{number}", blob)
         damage_record(server, "stores/store", b"{")
         damage_record(server, f"sessions/{apis.session.session}", b"[]")
         with connect(server.start().url) as http:
-            again = (replace(api, http=http) for api in (apis.handles, apis.store, apis.session))
-            yield Damaged(*again)
+            again = (apis.handles, apis.climbing, apis.store, apis.session)
+            yield Damaged(*(replace(api, http=http) for api in again))
 
 
 def test_lock_all_reports_them_beside_the_others(damaged: Damaged) -> None:
@@ -92,6 +102,16 @@ def test_they_can_be_removed_and_cleared(damaged: Damaged) -> None:
     assert api.added(NAMES[0])["name"] == NAMES[0]
     assert api.clear().json() == {"cleared": len(NAMES) + 2}
     assert api.handles().json() == {"handles": [], "corrupt": [], "next": None}
+
+
+@pytest.mark.parametrize("number", range(len(CLIMBING)), ids=CLIMBING)
+def test_a_record_that_names_bytes_elsewhere_is_corrupt_and_can_be_removed(damaged: Damaged, number: int) -> None:
+    api, name = damaged.climbing, f"a{number}"
+    problem(api.state(name), 500, "corrupt")
+    problem(api.state(name, Range="bytes=0-1"), 500, "corrupt")
+    assert api.remove(name).json() == {"removed": True}
+    assert api.added(name)["name"] == name
+    assert api.state(name).content == b"state"
 
 
 def test_nothing_is_written_in_a_store_whose_epoch_is_lost(damaged: Damaged) -> None:

@@ -1,0 +1,149 @@
+"""The codes that tell of a storage in trouble, of too much at once, and of time gone by."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backends.contract import Refusal, StorageUnavailable
+from service.journal import JournalSettings
+from tests.support.faults import refuse
+from tests.support.replicas import PROMPT
+from tests.support.server import DEADLINE_SECONDS, ServerProcess
+from tests.wire.api import Api, problem
+from tests.wire.damage import no_commits, pointers_away
+from tests.wire.in_process import in_process
+
+# -- the running server ------------------------------------------------------------------------------------------------
+
+
+def test_a_database_that_is_gone_is_unavailable_to_writes_until_it_is_back(api: Api, server: ServerProcess) -> None:
+    api.added("a", b"old")
+    before = api.everything()
+    with pointers_away(server):
+        assert problem(api.add("b"), 503, "storage-unavailable")["retryable"] is True
+        assert api.state("a").content == b"old"
+        assert api.http.get("/readyz").status_code == 503
+        assert "[-] pointers" in api.http.get("/readyz?verbose").text
+    server.wait_for("/readyz")
+    assert api.everything()["handles"] == before["handles"]
+    assert api.add("b").status_code == 201
+
+
+# -- the same application in this process, with other settings ---------------------------------------------------------
+
+HASTY = replace(PROMPT, request_seconds=0.3)
+
+
+def test_a_write_that_is_not_confirmed_in_time_is_of_unknown_outcome(tmp_path: Path) -> None:
+    """Another process holds the database's lock for real; only the patience is shorter than usual (20 s)."""
+    with in_process(tmp_path, HASTY) as here:
+        api = Api.on(here.http, "s").keyed("k")
+        with no_commits(here.database), ThreadPoolExecutor(1) as threads:
+            sent = threads.submit(api.add, "a")
+            document = problem(sent.result(DEADLINE_SECONDS), 503, "outcome-unknown", outcome="unknown")
+            assert document["retryable"] is True
+            late = problem(api.with_headers({"Idempotency-Key": "k2"}).add("b"), 503, "storage-unavailable")
+            assert late["retryable"] is True
+        again = api.with_headers({"Milepost-Attempt": "2"}).add("a")
+        assert (again.status_code, again.headers["milepost-replayed"]) == (201, "true")
+        assert api.exists("b").status_code == 404
+
+
+def test_more_than_may_wait_is_too_many(tmp_path: Path) -> None:
+    few = replace(PROMPT, journal=JournalSettings(most_waiting=2))
+    with in_process(tmp_path, few) as here:
+        api = Api.on(here.http, "s")
+        with ThreadPoolExecutor(8) as threads:
+            with no_commits(here.database):
+                sent = [threads.submit(api.add, f"a{number}") for number in range(8)]
+                refused = wait(sent, timeout=1.0).done
+                assert len(refused) == 8 - 1 - 2
+                for each in refused:
+                    assert problem(each.result(), 429, "too-many-requests")["retryable"] is True
+            statuses = sorted(each.result(DEADLINE_SECONDS).status_code for each in sent)
+        assert statuses == [201] * 3 + [429] * 5
+        assert len(api.handles().json()["handles"]) == 3
+
+
+def test_an_ended_session_is_gone_for_an_hour_and_unknown_thereafter(tmp_path: Path) -> None:
+    """The clock is moved on instead of waiting."""
+    with in_process(tmp_path) as here:
+        body = {"ttl": 15, "holder": "h", "session": "reused"}
+        assert here.http.post("/v1/sessions", json=body).status_code == 201
+        api = Api(here.http, "s", "reused")
+        api.added("a")
+        assert here.http.delete("/v1/sessions/reused").status_code == 204
+        here.rig.clock.advance(3590)
+        problem(here.http.get("/v1/sessions/reused"), 410, "session-expired")
+        problem(here.http.post("/v1/sessions", json=body), 410, "session-expired")
+        here.rig.clock.advance(20)
+        problem(here.http.get("/v1/sessions/reused"), 404, "session-unknown")
+        problem(api.add("b"), 404, "session-unknown")
+        assert here.http.post("/v1/sessions", json=body).status_code == 201
+        assert api.get("a").json()["locks"] == []
+
+
+def test_answers_to_keys_are_kept_ten_minutes(tmp_path: Path) -> None:
+    """The clock is moved on instead of waiting."""
+    with in_process(tmp_path) as here:
+        api = Api.on(here.http, "s").keyed("k")
+        first = api.add("a")
+        here.rig.clock.advance(590)
+        again = api.add("a")
+        assert (again.json(), again.headers["milepost-replayed"]) == (first.json(), "true")
+
+
+# -- faults that the real parts cannot be made to have; a wrapper around them has them ---------------------------------
+
+
+def test_a_refusal_for_want_of_room(tmp_path: Path) -> None:
+    with in_process(tmp_path) as here:
+        api = Api.on(here.http, "s")
+        here.rig.pointers.disturb(refuse(Refusal.FULL))
+        problem(api.add("a"), 507, "storage-full")
+        assert api.handles().json()["handles"] == []
+        assert api.add("a").status_code == 201
+
+
+def test_a_refusal_of_another_kind(tmp_path: Path) -> None:
+    with in_process(tmp_path) as here:
+        api = Api.on(here.http, "s")
+        here.rig.pointers.disturb(refuse(Refusal.DENIED))
+        problem(api.add("a"), 503, "storage-unavailable")
+        here.rig.pointers.disturb(refuse(Refusal.TOO_LARGE))
+        problem(api.add("a"), 413, "too-large")
+        assert api.add("a").status_code == 201
+
+
+def test_blobs_that_cannot_be_discarded_after_a_refusal_leave_the_refusal_as_it_is(tmp_path: Path) -> None:
+    with in_process(tmp_path) as here:
+        api = Api.on(here.http, "s")
+        api.added("a")
+        here.rig.blobs.deletes.from_now_on(StorageUnavailable("away"))
+        problem(api.add("a"), 409, "already-exists")
+        here.rig.blobs.deletes.heal()
+
+
+def test_an_error_that_nobody_expects_is_internal_and_tells_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug is put in: there is none that a test could call upon."""
+
+    async def buggy(key: str) -> int:
+        raise ZeroDivisionError(f"secret of {key}")
+
+    with in_process(tmp_path) as here:
+        api = Api.on(here.http, "s")
+        api.added("a")
+        monkeypatch.setattr(here.rig.blobs, "size", buggy)
+        response = api.with_headers({"X-Request-Id": "asked"}).state("a")
+        problem(response, 500, "internal", outcome="unknown")
+        assert "secret" not in response.text
+        assert "ZeroDivisionError" not in response.text
+        assert response.headers["x-request-id"] == "asked"
+        monkeypatch.undo()
+        assert api.state("a").status_code == 200
