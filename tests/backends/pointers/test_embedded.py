@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
@@ -29,39 +28,11 @@ from tests.contracts.journals import ROOT, done, put, records, refused, taken_ov
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[EmbeddedPointers]:
-    store = EmbeddedPointers(tmp_path, busy_timeout=0.2)
-    await store.open()
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-def file(store: EmbeddedPointers, tmp_path: Path) -> Path:
-    del store
-    return tmp_path / FILE_NAME
-
-
 def move_database(source: Path, target: Path) -> None:
     """All of its files; one without the others is not the database."""
     target.mkdir(exist_ok=True)
     for path in list(source.glob(f"{FILE_NAME}*")):
         path.rename(target / path.name)
-
-
-def overwrite_middle(file: Path) -> None:
-    """Three pages in the middle of the file."""
-    content = bytearray(file.read_bytes())
-    middle = len(content) // 2 // 4096 * 4096
-    content[middle : middle + 3 * 4096] = b"\xff" * (3 * 4096)
-    file.write_bytes(content)
-
-
-def edit(file: Path, statement: str) -> None:
-    """Change the file behind the store's back."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        connection.execute(statement)
 
 
 async def test_a_lineage_is_twelve_hexadecimal_digits(store: EmbeddedPointers) -> None:
@@ -180,59 +151,6 @@ async def test_a_database_at_its_size_limit_is_full_and_takes_deletions(
     with pytest.raises(StorageFull):
         await store.take_over("n" * 200_000)
     await store.close()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "UPDATE head SET term = 'one'",
-        "UPDATE head SET term = 0",
-        "UPDATE head SET revision = -1",
-        "UPDATE head SET revision = 1.5",
-        "UPDATE head SET lineage = ''",
-        "UPDATE head SET lineage = x'00'",
-    ],
-)
-async def test_a_damaged_head_is_told(store: EmbeddedPointers, file: Path, damage: str) -> None:
-    head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-    edit(file, damage)
-    with pytest.raises(JournalDamaged, match="root"):
-        await store.take_over(ROOT)
-    with pytest.raises(JournalDamaged, match="root"):
-        await records(store, head)
-    with pytest.raises(JournalDamaged, match="root"):
-        await store.confirm(head)
-    assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.FAILED
-    assert (await store.take_over("other")).term == 1
-
-
-@pytest.mark.parametrize(
-    ("damage", "key", "value"),
-    [
-        ("UPDATE record SET value = 'text' WHERE key = 'b'", "b", b"text"),
-        ("UPDATE record SET value = 42 WHERE key = 'b'", "b", b"42"),
-        ("UPDATE record SET value = CAST(x'ff00fe' AS TEXT) WHERE key = 'b'", "b", b"\xff\x00\xfe"),
-        ("UPDATE record SET value = zeroblob(0) WHERE key = 'b'", "b", b""),
-        ("UPDATE record SET key = CAST(x'62ff' AS TEXT) WHERE key = 'b'", "b\\xff", b"2"),
-        ("UPDATE record SET key = x'62' WHERE key = 'b'", "b", b"2"),
-    ],
-)
-async def test_a_damaged_record_is_loaded_as_it_is_and_hides_no_other(
-    store: EmbeddedPointers, file: Path, damage: str, key: str, value: bytes
-) -> None:
-    await put(store, await store.take_over(ROOT), writes(a=b"1", b=b"2", c=b"3"))
-    edit(file, damage)
-    assert (await taken_over(store))[1] == {"a": b"1", key: value, "c": b"3"}
-
-
-async def test_a_damaged_page_is_told(store: EmbeddedPointers, file: Path) -> None:
-    await put(store, await store.take_over(ROOT), [Change(f"k{number}", b"x" * 1000) for number in range(500)])
-    await store.close()
-    overwrite_middle(file)
-    await store.open()
-    head = await store.take_over(ROOT)
-    with pytest.raises(JournalDamaged, match="cannot load 'root'"):
-        await records(store, head)
 
 
 async def test_nothing_is_committed_to_a_file_that_was_deleted(store: EmbeddedPointers, tmp_path: Path) -> None:
