@@ -17,7 +17,7 @@ With a service on ``http://127.0.0.1:7070`` this works when pasted::
 `milepost.errors` draws what may be raised.
 """
 
-from milepost import checkpoints, codecs
+from milepost import aio, checkpoints, codecs, errors
 from milepost.client import Client
 from milepost.errors import (
     AccessDenied,
@@ -70,8 +70,10 @@ __all__ = [
     "Client",
     "Session",
     "StateHandleStore",
+    "aio",
     "checkpoints",
     "codecs",
+    "errors",
     "AccessDenied",
     "AlreadyExists",
     "BadRequest",

@@ -73,7 +73,7 @@ class StateHandleStore:
         return self._driver.run(self._operations.replace(name, version, state, labels, timeout))
 
     def exists(self, name: str) -> str | None:
-        """The version of the handle, or None."""
+        """The version of the handle, or None. Raises `Corrupt`."""
         return self._driver.run(self._operations.exists(name))
 
     def get(self, name: str) -> Handle:
@@ -106,7 +106,10 @@ class StateHandleStore:
         return self._driver.run(self._operations.get_all_and_lock())
 
     def get_all_handles(self, page: int = MAX_PAGE) -> Iterator[Handle]:
-        """Every handle, by name, without locks; fetched by ``page`` (1 to 1000). May include handles being removed."""
+        """Every handle, by name, without locks; fetched by ``page`` (1 to 1000). May include handles being removed.
+
+        Those whose record is damaged are logged as a warning; `get_all_and_lock` returns them.
+        """
         return self._driver.stream(self._operations.get_all_handles(page))
 
     def release_and_try_remove(self, name: str, version: str | None = None, *, timeout: float | None = None) -> Removal:

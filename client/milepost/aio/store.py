@@ -68,7 +68,7 @@ class AsyncStateHandleStore:
         return await self._driver.run(self._operations.replace(name, version, state, labels, timeout))
 
     async def exists(self, name: str) -> str | None:
-        """The version of the handle, or None."""
+        """The version of the handle, or None. Raises `Corrupt`."""
         return await self._driver.run(self._operations.exists(name))
 
     async def get(self, name: str) -> Handle:
@@ -101,7 +101,10 @@ class AsyncStateHandleStore:
         return await self._driver.run(self._operations.get_all_and_lock())
 
     def get_all_handles(self, page: int = MAX_PAGE) -> AsyncIterator[Handle]:
-        """Every handle, by name, without locks; fetched by ``page`` (1 to 1000). May include handles being removed."""
+        """Every handle, by name, without locks; fetched by ``page`` (1 to 1000). May include handles being removed.
+
+        Those whose record is damaged are logged as a warning; `get_all_and_lock` returns them.
+        """
         return self._driver.stream(self._operations.get_all_handles(page))
 
     async def release_and_try_remove(

@@ -60,9 +60,10 @@ def handle(document: Mapping[str, Any]) -> Handle:
     )
 
 
-def page(document: Mapping[str, Any]) -> tuple[list[Handle], str | None]:
-    """One page of handles, and the token of the next."""
-    return [handle(entry) for entry in document["handles"]], document.get("next")
+def page(document: Mapping[str, Any]) -> tuple[list[Handle], list[CorruptHandle], str | None]:
+    """One page of handles, the damaged ones among them, and the token of the next."""
+    both = locked(document)
+    return both.handles, both.corrupt, document.get("next")
 
 
 def locked(document: Mapping[str, Any]) -> LockedHandles:

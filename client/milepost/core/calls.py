@@ -14,7 +14,7 @@ from milepost.core.history import History
 from milepost.core.judgement import Again, Done, Redirected, Refused, Verdict, judge
 from milepost.core.replicas import Replicas, Round
 from milepost.core.request import Request
-from milepost.errors import AccessDenied, ConnectionFailed, DeadlineExceeded, NotExist, Problem, Unavailable
+from milepost.errors import AccessDenied, ConnectionFailed, DeadlineExceeded, Problem, Unavailable
 from milepost.wire import Code, Header, digest_header
 
 FIRST_PAUSE = 0.05
@@ -129,14 +129,11 @@ class Caller:
     def _scout(self, request: Request, deadline: float, history: History) -> Operation[None]:
         try:
             yield from self.call(Request("HEAD", request.path), timeout=deadline - self.clock())
-        except NotExist:
-            return
         except (Unavailable, ConnectionFailed, DeadlineExceeded) as error:
             history.note(Again(error, elsewhere=True, arrived=False))
             raise history.exhausted("the leader could not be found") from error
-        except Problem as problem:
-            refusal = history.refusal(problem)
-            raise refusal from refusal.__cause__
+        except Problem:
+            return  # somebody who leads answered; what it says to the bytes themselves counts
 
     def _pause(self, pauses: int, at_least: float) -> float:
         """Exponential back-off with jitter, on top of what the service asked for."""

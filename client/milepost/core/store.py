@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from milepost.core import answers
@@ -11,9 +12,11 @@ from milepost.core.calls import Caller, Reply
 from milepost.core.download import download
 from milepost.core.effects import Emit, Operation, Work
 from milepost.core.request import JSON_MEDIA_TYPE, Request, checked_name, if_match, json_body, label_headers, path
-from milepost.errors import NotExist
+from milepost.errors import NotExist, ServerFault
 from milepost.types import Epoch, Handle, LockedHandles, Removal
 from milepost.wire import STATE_MEDIA_TYPE, Header
+
+log = logging.getLogger("milepost")
 
 
 class StoreOperations:
@@ -42,11 +45,13 @@ class StoreOperations:
         return (yield from self._write("PUT", name, state, labels, if_match(version), timeout))
 
     def exists(self, name: str) -> Operation[str | None]:
-        """exists: the version, or None."""
+        """exists: the version, or None. Raises `Corrupt`."""
         try:
             reply = yield from self.caller.call(Request("HEAD", self._handle(name)))
         except NotExist:
             return None
+        except ServerFault:
+            return (yield from self.get(name)).version  # an answer to HEAD has no body to say what is wrong
         return answers.version(reply.answer)
 
     def get(self, name: str) -> Operation[Handle]:
@@ -74,7 +79,9 @@ class StoreOperations:
         while True:
             target = self._path("handles", limit=page, token=token)
             reply = yield from self.caller.call(Request("GET", target))
-            found, token = answers.read(reply.answer, answers.page, changed=False)
+            found, corrupt, token = answers.read(reply.answer, answers.page, changed=False)
+            for damaged in corrupt:
+                log.warning("handle %s of store %s is damaged: %s", damaged.name, self.store, damaged.reason)
             for handle in found:
                 yield Emit(handle)
             if token is None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ from milepost.checkpoints import CheckpointRegistry, CleanUpLags
 from milepost.checkpoints.records import name_of
 from milepost.store import StateHandleStore
 from milepost.wire import Code
-from tests.client.conftest import Service
+from tests.client.conftest import Service, serving
 
 
 @pytest.fixture
@@ -308,6 +311,28 @@ def test_an_unreadable_checkpoint_is_skipped_for_the_newest_intact_one(
     second.add(5, b"5")
     assert numbers(b) == ["checkpoint-3", "checkpoint-5"]
     assert b.read(name_of(3)) == b"3 once more"
+
+
+def test_a_damaged_record_is_skipped_reported_and_gone_with_the_next_checkpoint(tmp_path: Path) -> None:
+    with serving(tmp_path) as service, milepost.Client(service.url) as client, client.session(holder="a") as session:
+        registry = CheckpointRegistry(session.store("flights"), retain=3)
+        for number in (1, 2, 3):
+            registry.add(number, b"state %d" % number)
+        registry.shutdown(job_ended=False)
+    with closing(sqlite3.connect(tmp_path / "pointers" / "pointers.db")) as database:
+        key = f"stores/flights/handles/{name_of(3)}"
+        assert database.execute("UPDATE record SET value = ? WHERE key = ?", (b"no record", key)).rowcount == 1
+        database.commit()
+    with serving(tmp_path) as service, milepost.Client(service.url) as client, client.session(holder="b") as session:
+        store = session.store("flights")
+        registry = CheckpointRegistry(store, retain=3)
+        recovery = registry.recover()
+        assert recovery.latest is not None
+        assert (recovery.latest.number, recovery.state) == (2, b"state 2")
+        assert [skip.number for skip in recovery.skipped] == [3]
+        registry.add(3, b"state 3 once more")
+        assert store.read(name_of(3)) == b"state 3 once more"
+        assert CheckpointRegistry(store).recover().skipped == []
 
 
 def test_a_damaged_one_goes_with_the_job(service: Service, a: StateHandleStore, b: StateHandleStore) -> None:

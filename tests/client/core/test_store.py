@@ -12,6 +12,7 @@ from milepost.core.effects import Answer, Operation
 from milepost.core.lease import Lease
 from milepost.core.store import StoreOperations
 from milepost.errors import (
+    Corrupt,
     InvalidName,
     InvalidRequest,
     OutcomeUnknown,
@@ -185,6 +186,20 @@ def test_exists_says_absent_only_where_the_service_does() -> None:
     world = World(Answer(200, {}))
     with pytest.raises(ServerFault, match="ETag"):
         world.run(store(world).exists("h"))
+
+
+def test_a_damaged_handle_is_told_apart_from_an_absent_one() -> None:
+    world = World(Answer(500, {}), problem(Code.CORRUPT))
+    with pytest.raises(Corrupt):
+        world.run(store(world).exists("h"))
+    assert [send.method for send in world.sent] == ["HEAD", "GET"]
+
+
+def test_damaged_handles_in_a_listing_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(answer({"handles": [RECORD], "corrupt": [{"name": "bad", "reason": "no JSON"}], "next": None}))
+    world.run(store(world).get_all_handles(10))
+    assert [handle.name for handle in world.emitted] == ["latest"]
+    assert "bad of store s is damaged: no JSON" in caplog.text
 
 
 def test_handles_come_page_after_page() -> None:
