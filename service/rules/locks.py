@@ -29,10 +29,14 @@ def taken(view: View, handle: Handle, session: Session, revision: int) -> tuple[
 
 def given_back(view: View, store: Store, handle: Handle, session: Session, revision: int) -> Handle:
     """The handle without any lock of ``session``, own or through the store."""
-    freed = _living(view, handle.freed, without=session.id)
-    if any(lock.session == session.id for lock in _through_store(store, handle)):
-        freed = (*freed, Lock(session.id, session.born, revision))
-    return replace(handle, locks=_living(view, handle.locks, without=session.id), freed=freed)
+    bare = replace(
+        handle,
+        locks=_living(view, handle.locks, without=session.id),
+        freed=_living(view, handle.freed, without=session.id),
+    )
+    if any(lock.session == session.id for lock in _through_store(store, bare)):
+        return replace(bare, freed=(*bare.freed, Lock(session.id, session.born, revision)))
+    return bare
 
 
 def with_all_locked(view: View, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:

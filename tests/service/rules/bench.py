@@ -1,0 +1,113 @@
+"""The rules on a bench: requests are decided one after the other, and what they change lands at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from milepost.wire import Code
+from service.rules.decide import decide
+from service.rules.decisions import Accepted, Blocked, Decision, FinishNeeded, Moment, Refused
+from service.rules.records import Handle, Record, Session, Store, handle_key, session_key, store_key
+from service.rules.requests import Add, BlobRef, FinishRemoval, OpenSession, Replace, Request
+from service.rules.state import State, View
+
+STORE = "flights"
+
+
+class Bench:
+    """Committed state, and the moment that the next decision is made at."""
+
+    def __init__(self, *sessions: str) -> None:
+        self.state = State()
+        self.moment = Moment(revision=0, lineage="l", wall="then")
+        for session in sessions:
+            self.done(OpenSession(session, ttl=10.0, holder=f"the {session}"))
+
+    @property
+    def view(self) -> View:
+        """Committed state."""
+        return View(self.state)
+
+    def decide(self, request: Request) -> Decision:
+        """What is decided; what changes lands."""
+        self.moment = replace(self.moment, revision=self.moment.revision + 1, wall=f"at {self.moment.revision + 1}")
+        decision = decide(self.view, request, self.moment)
+        if isinstance(decision, Accepted):
+            self.state.apply(decision.changes.items())
+        return decision
+
+    def accepted(self, request: Request) -> Accepted:
+        """A request that must be granted."""
+        decision = self.decide(request)
+        assert isinstance(decision, Accepted), decision
+        return decision
+
+    def done(self, request: Request) -> dict[str, Any]:
+        """The answer to a request that must be granted."""
+        return dict(self.accepted(request).answer.body)
+
+    def refused(self, request: Request) -> Refused:
+        """A request that must be refused."""
+        decision = self.decide(request)
+        assert isinstance(decision, Refused), decision
+        return decision
+
+    def code(self, request: Request) -> Code:
+        """Why a request is refused."""
+        return self.refused(request).code
+
+    def blocked(self, request: Request) -> FinishNeeded:
+        """What has to be finished before a request can be decided."""
+        decision = self.decide(request)
+        assert isinstance(decision, Blocked), decision
+        return decision.finish
+
+    def finish(self, finish: FinishNeeded) -> Accepted:
+        """The bytes of a removed handle are gone."""
+        return self.accepted(FinishRemoval("", None, 1, finish.store, finish.name, finish.version))
+
+    def forget_keys(self) -> None:
+        """Ten minutes pass."""
+        self.moment = replace(self.moment, keys_horizon=self.moment.revision)
+
+    def forget_sessions(self) -> None:
+        """An hour passes."""
+        self.moment = replace(self.moment, keys_horizon=self.moment.revision, sessions_horizon=self.moment.revision)
+
+    def put(self, key: str, record: Record | None) -> None:
+        """Store a record as it is."""
+        self.state.apply([(key, record)])
+
+    def handle(self, name: str, store: str = STORE) -> Handle:
+        """A handle's record."""
+        record = self.state.get(handle_key(store, name))
+        assert isinstance(record, Handle), record
+        return record
+
+    def store(self, store: str = STORE) -> Store:
+        """A store's own record."""
+        record = self.state.get(store_key(store))
+        assert isinstance(record, Store), record
+        return record
+
+    def session(self, session: str) -> Session:
+        """A session's record."""
+        record = self.state.get(session_key(session))
+        assert isinstance(record, Session), record
+        return record
+
+
+def blob(content: str) -> BlobRef:
+    """Bytes that lie in the blob store."""
+    return BlobRef(f"blob-{content}", len(content), content.encode().hex().ljust(64, "0")[:64])
+
+
+def add(session: str, name: str, content: str = "x", **more: Any) -> Add:
+    """An add in the usual store."""
+    return Add(session, store_name=STORE, name=name, blob=blob(content), **more)
+
+
+def replacement(session: str, name: str, version: str, content: str = "y", **more: Any) -> Replace:
+    """A replace in the usual store."""
+    return Replace(session, store_name=STORE, name=name, version=version, blob=blob(content), **more)
