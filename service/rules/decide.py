@@ -32,7 +32,7 @@ def decide(view: View, request: Request, moment: Moment) -> Decision:
     """What happens if ``request`` is applied on top of ``view`` at ``moment``.
 
     Order of judgement: the leader's own requests, a replay of a known key, the session, the store's record, the
-    epoch, then the operation's own rules.
+    epoch, then the operation's own rules; at last, whether a retry whose first answer may be forgotten is safe.
     """
     match request:
         case ExpireSession():
@@ -47,6 +47,14 @@ def decide(view: View, request: Request, moment: Moment) -> Decision:
         return _resumed(view, request, known)
     if isinstance(request, OpenSession):
         return sessions.open_session(view, request, moment)
+    if not isinstance(request, StoreRequest):
+        return _by_the_living(view, request, moment)
+    store = _store(view, request.store_name)
+    decision = _by_the_living(view, request, moment)
+    return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), moment))
+
+
+def _by_the_living(view: View, request: Request, moment: Moment) -> Decision:
     if dead := guards.session_lives(view, request.session, moment):
         return dead
     session = view.session(request.session)
@@ -56,9 +64,7 @@ def decide(view: View, request: Request, moment: Moment) -> Decision:
     assert isinstance(request, StoreRequest)
     if damaged := guards.store_readable(view, request.store_name):
         return damaged
-    store = _store(view, request.store_name)
-    decision = _of_store(view, store, session, request, moment)
-    return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), moment))
+    return _of_store(view, _store(view, request.store_name), session, request, moment)
 
 
 def _of_store(view: View, store: Store, session: Session, request: StoreRequest, moment: Moment) -> Decision:

@@ -49,8 +49,6 @@ def add(view: View, store: Store, session: Session, request: Add, moment: Moment
         if old.removing:
             return Blocked(finish_of(store, old))
         return Refused(Code.ALREADY_EXISTS, f"{request.name!r} exists already", {"current": old.version})
-    if doubt := guards.retry_may_run(request, pushed_of(old), moment):
-        return doubt
     handle = Handle(
         name=request.name,
         version=moment.version,
@@ -142,8 +140,6 @@ def remove(view: View, store: Store, session: Session, request: Remove, moment: 
             return Accepted(answer)
         freed = replace(locks.given_back(view, store, old, session, moment.revision), changed=moment.revision)
         return _written(store, freed, request, moment, answer)
-    if doubt := guards.retry_may_run(request, old.pushed, moment):
-        return doubt
     marked = replace(old, removing=True, locks=(), freed=(), changed=moment.revision)
     return _written(store, marked, request, moment, Answer({"removed": True}), finish=finish)
 

@@ -10,14 +10,10 @@ from milepost.wire import Code, Outcome
 from service.rules import guards
 from service.rules.decisions import Accepted, Answer, Decision, Moment, Refused
 from service.rules.records import KEPT_KEYS, Answered, Handle, Session, Store
-from service.rules.requests import Request
+from service.rules.requests import Replace, Request
 from service.rules.state import View
 
 Keeper = TypeVar("Keeper", Handle, Store)
-
-_CONFLICTS = frozenset(
-    {Code.ALREADY_EXISTS, Code.NOT_EXIST, Code.VERSION_MISMATCH, Code.NOT_LOCKED, Code.FENCED, Code.HELD}
-)
 
 
 def first_answer(view: View, request: Request) -> Accepted | Refused | None:
@@ -63,9 +59,16 @@ def entry_for(request: Request, moment: Moment, answer: Answer) -> Answered:
 
 
 def doubtful(decision: Decision, request: Request, pushed: int, moment: Moment) -> Decision:
-    """A conflict answered to a retry whose first answer may have been pushed out says that the outcome is unknown."""
-    if not isinstance(decision, Refused) or decision.code not in _CONFLICTS:
+    """What a retry is told whose first answer may have been pushed out: it is not applied a second time, and a
+    refusal does not say that the first attempt was not applied.
+
+    A replacement may run: had the first attempt been applied, the version that it names would be gone.
+    """
+    doubt = guards.retry_may_run(request, pushed, moment)
+    if doubt is None:
         return decision
-    if guards.retry_may_run(request, pushed, moment) is None:
-        return decision
-    return Refused(decision.code, decision.detail, decision.extras, Outcome.UNKNOWN)
+    if isinstance(decision, Refused):
+        return Refused(decision.code, decision.detail, decision.extras, Outcome.UNKNOWN)
+    if isinstance(decision, Accepted) and decision.changes and not isinstance(request, Replace):
+        return doubt
+    return decision

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from service.rules import guards, locks, replays
+from service.rules import locks, replays
 from service.rules.answers import handle_body
 from service.rules.decisions import Accepted, Answer, Decision, Moment
 from service.rules.handles import absent, present
@@ -52,8 +52,6 @@ def clear(view: View, store: Store, request: Clear, moment: Moment) -> Decision:
     count = sum(1 for record in _records(view, store) if isinstance(record, Corrupt) or not absent(store, record))
     if not count:
         return Accepted(Answer({"cleared": 0}))
-    if doubt := guards.retry_may_run(request, store.pushed, moment):
-        return doubt
     damaged = {
         handle_key(store.name, record.name): None for record in _records(view, store) if isinstance(record, Corrupt)
     }

@@ -1,0 +1,219 @@
+"""Idempotency keys: one key is applied once, and gets the first answer again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from milepost.wire import Code, Outcome
+from service.rules import replays
+from service.rules.records import KEPT_KEYS
+from service.rules.requests import (
+    Add,
+    Campaign,
+    Clear,
+    EndSession,
+    LockAll,
+    LockHandle,
+    OpenSession,
+    ReleaseAll,
+    ReleaseHandle,
+    Remove,
+    Request,
+    Resign,
+    with_id,
+)
+from tests.service.rules.bench import STORE, Bench, add, blob, replacement
+
+HANDLE = "h"
+
+
+def changing(bench: Bench) -> dict[str, Request]:
+    """A request of each kind that would change something now: ``a`` and ``b`` hold the handle, ``a`` the epoch."""
+    version = bench.handle(HANDLE).version
+    return {
+        "add": add("a", "new", key="k", epoch=1),
+        "replace": replacement("a", HANDLE, version, key="k", epoch=1),
+        "remove": Remove("a", "k", 1, STORE, HANDLE, 1),
+        "lock": LockHandle("c", "k", 1, STORE, HANDLE),
+        "release": ReleaseHandle("b", "k", 1, STORE, HANDLE),
+        "lock all": LockAll("a", "k", 1, STORE),
+        "release all": ReleaseAll("a", "k", 1, STORE),
+        "clear": Clear("a", "k", 1, STORE, 1),
+        "resign": Resign("a", "k", 1, STORE),
+        "end": EndSession("a", "k"),
+    }
+
+
+KINDS = ["add", "replace", "remove", "lock", "release", "lock all", "release all", "clear", "resign", "end"]
+IN_HANDLE = ["replace", "remove", "lock", "release"]
+IN_STORE = ["lock all", "release all", "clear", "resign"]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    made = Bench("a", "b", "c", "pusher")
+    made.done(Campaign("a", store_name=STORE))
+    made.done(add("a", HANDLE, epoch=1))
+    made.done(LockHandle("b", store_name=STORE, name=HANDLE))
+    return made
+
+
+def push(bench: Bench, kind: str) -> None:
+    """Let the record that keeps answers of this kind forget all that it keeps now."""
+    for number in range(KEPT_KEYS + 1):
+        if kind in IN_STORE:
+            bench.done(ReleaseAll("pusher", f"push {number}", 1, STORE))
+        else:
+            lock = (LockHandle, ReleaseHandle)[number % 2]
+            bench.done(lock("pusher", f"push {number}", 1, STORE, HANDLE))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_is_applied_once_and_gets_its_first_answer_again(bench: Bench, kind: str) -> None:
+    request = changing(bench)[kind]
+    first = bench.accepted(request)
+    assert first.changes
+    assert not first.answer.replayed
+    again = bench.accepted(replace(request, attempt=2))
+    assert again.changes == {}
+    assert again.answer == replace(first.answer, replayed=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_of_another_request_is_refused(bench: Bench, kind: str) -> None:
+    request = changing(bench)[kind]
+    bench.done(request)
+    other: Request = EndSession("a", "k") if kind != "end" else OpenSession("a", "k", 1, 10.0)
+    if kind != "end":
+        other = LockHandle(request.session, "k", 1, STORE, "another")
+    assert bench.code(other) is Code.IDEMPOTENCY_MISMATCH
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Add("a", "k", 1, STORE, "other", 1, blob("x")),
+        Add("a", "k", 1, STORE, "new", 1, blob("other")),
+        Remove("a", "k", 1, STORE, "new", 1),
+    ],
+)
+def test_the_same_request_is_one_of_the_same_kind_name_and_bytes(bench: Bench, other: Request) -> None:
+    bench.done(add("a", "new", key="k", epoch=1))
+    assert bench.code(other) is Code.IDEMPOTENCY_MISMATCH
+
+
+def test_keys_of_other_sessions_and_stores_are_other_keys(bench: Bench) -> None:
+    bench.done(LockAll("a", "k", 1, STORE))
+    for request in (LockAll("b", "k", 1, STORE), LockAll("a", "k", 1, "other")):
+        assert bench.accepted(request).changes
+
+
+def test_keys_survive_removal_and_a_new_handle_of_the_name(bench: Bench) -> None:
+    bench.done(ReleaseHandle("b", store_name=STORE, name=HANDLE))
+    removal = Remove("a", "k", 1, STORE, HANDLE, 1)
+    finish = bench.accepted(removal).finish
+    assert finish is not None
+    assert bench.accepted(replace(removal, attempt=2)).finish == finish
+    bench.finish(finish)
+    assert bench.accepted(replace(removal, attempt=3)).finish is None
+    bench.done(add("a", HANDLE, "new", epoch=1))
+    assert bench.done(replace(removal, attempt=4)) == {"removed": True}
+    assert bench.handle(HANDLE).version.endswith(str(bench.moment.revision - 1))
+
+
+def test_keys_survive_clear(bench: Bench) -> None:
+    lock = LockHandle("c", "k", 1, STORE, HANDLE)
+    told = bench.done(lock)
+    bench.done(Clear("a", None, 1, STORE, 1))
+    assert bench.done(replace(lock, attempt=2)) == told
+
+
+def test_keys_are_replayed_for_a_session_that_has_ended(bench: Bench) -> None:
+    lock = LockHandle("c", "k", 1, STORE, HANDLE)
+    told = bench.done(lock)
+    bench.done(EndSession("c"))
+    assert bench.done(replace(lock, attempt=2)) == told
+
+
+@pytest.mark.parametrize("kind", [kind for kind in (*IN_HANDLE, *IN_STORE) if kind != "replace"])
+def test_a_retry_whose_answer_may_be_forgotten_is_not_applied_again(bench: Bench, kind: str) -> None:
+    push(bench, kind)
+    refused = bench.refused(replace(changing(bench)[kind], attempt=2))
+    assert refused.code is Code.OUTCOME_UNKNOWN
+
+
+@pytest.mark.parametrize("kind", [*IN_HANDLE, *IN_STORE])
+def test_a_first_attempt_is_applied_whatever_was_forgotten(bench: Bench, kind: str) -> None:
+    push(bench, kind)
+    assert bench.accepted(changing(bench)[kind]).changes
+
+
+def test_a_replacement_may_be_tried_again_for_its_version_tells(bench: Bench) -> None:
+    push(bench, "replace")
+    request = changing(bench)["replace"]
+    assert bench.accepted(replace(request, attempt=2)).changes
+    push(bench, "replace")
+    refused = bench.refused(replace(request, attempt=3))
+    assert (refused.code, refused.outcome) == (Code.VERSION_MISMATCH, Outcome.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (add("a", HANDLE, key="k", epoch=1, attempt=2), Code.ALREADY_EXISTS),
+        (replacement("a", HANDLE, "old", key="k", epoch=1, attempt=2), Code.VERSION_MISMATCH),
+        (Remove("a", "k", 2, STORE, HANDLE, 7), Code.FENCED),
+        (LockHandle("ended", "k", 2, STORE, HANDLE), Code.SESSION_EXPIRED),
+    ],
+)
+def test_a_refusal_of_such_a_retry_does_not_say_not_applied(bench: Bench, request_: Request, code: Code) -> None:
+    bench.done(OpenSession("ended", ttl=1.0))
+    bench.done(EndSession("ended"))
+    first = bench.refused(replace(request_, attempt=1))
+    assert (first.code, first.outcome) == (code, None)
+    push(bench, "lock")
+    again = bench.refused(request_)
+    assert (again.code, again.outcome, again.extras) == (code, Outcome.UNKNOWN, first.extras)
+
+
+def test_after_ten_minutes_nothing_is_in_doubt_and_answers_are_gone(bench: Bench) -> None:
+    lock = LockHandle("c", "k", 1, STORE, HANDLE)
+    bench.done(lock)
+    push(bench, "lock")
+    bench.forget_keys()
+    bench.done(ReleaseHandle("c", store_name=STORE, name=HANDLE))
+    assert bench.accepted(replace(lock, attempt=2)).changes
+    assert [entry.key for entry in bench.handle(HANDLE).answered] == ["k"]
+
+
+def test_a_record_keeps_so_many_answers_and_tells_that_it_forgot(bench: Bench) -> None:
+    assert bench.handle(HANDLE).pushed == 0
+    push(bench, "lock")
+    kept = bench.handle(HANDLE)
+    assert kept.answered[0].key == "push 1"
+    assert len(kept.answered) == KEPT_KEYS
+    assert kept.pushed > 0
+
+
+def test_requests_without_a_key_get_an_id_that_no_client_can_send(bench: Bench) -> None:
+    request = with_id(LockHandle("c", None, 1, STORE, HANDLE), "1.7")
+    assert request.key == " 1.7"
+    assert bench.accepted(request).changes
+    assert [entry.key for entry in bench.handle(HANDLE).answered] == [" 1.7"]
+
+
+def test_what_changes_nothing_is_not_remembered(bench: Bench) -> None:
+    bench.done(LockHandle("b", "k", 1, STORE, HANDLE))
+    assert replays.first_answer(bench.view, LockHandle("b", "k", 1, STORE, HANDLE)) is None
+
+
+def test_a_listing_is_told_anew_for_it_is_too_large_to_be_kept(bench: Bench) -> None:
+    request = LockAll("c", "k", 1, STORE)
+    bench.done(request)
+    bench.done(add("a", "younger", epoch=1))
+    again = bench.accepted(replace(request, attempt=2))
+    assert again.answer.replayed
+    assert [handle["name"] for handle in again.answer.body["handles"]] == [HANDLE, "younger"]
+    assert [entry.answer for entry in bench.store().answered] == [{"body": {}}]
