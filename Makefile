@@ -24,7 +24,7 @@ help: ## Say what the targets do
 setup: $(ready) ## Make the environment .venv from the lock, and get what it takes for that
 
 .PHONY: demo
-demo: $(ready) ## Run the demonstration from nothing: service, Spark driver, crash, recovery
+demo: $(ready) ## Show it: a streaming job loses its driver twice, with Milepost and without it
 	@$(with_java) $(python) -m demo $(ARGS)
 
 .PHONY: serve
@@ -65,11 +65,11 @@ test-slow: $(ready) ## The slow tests at their usual size
 
 .PHONY: test-spark-full
 test-spark-full: $(ready) ## Interrupt real Spark drivers 40 times over
-	@$(with_java) MILEPOST_SPARK_ROUNDS=40 $(pytest) --timeout 7200 tests/spark $(ARGS)
+	@$(with_java) MILEPOST_SPARK_ROUNDS=40 $(pytest) --timeout 7200 -rP tests/spark/test_interruptions.py $(ARGS)
 
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points
-	@$(with_java) MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -s tests/crash $(ARGS)
+	@MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -s tests/crash $(ARGS)
 
 .PHONY: simulate
 simulate: $(ready) ## A million requests through the simulator, under faults and virtual time
