@@ -35,9 +35,11 @@ async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], 
 
 
 async def _expire(journal: Journal, leases: Leases, session: Session, clock: Callable[[], float]) -> None:
+    """An expiry that may yet land is waited for, however long: until then no keepalive may be granted."""
     try:
         ticket = journal.submit(ExpireSession(session=session.id, born=session.born), clock() + _COMMIT_SECONDS)
-        await journal.wait(ticket)
+        await asyncio.wait((ticket.done,))
+        ticket.done.result()
         leases.forget(session.id)
     except Problem as error:
         log.warning("cannot expire session %s yet: %s", session.id, error)

@@ -18,13 +18,14 @@ from service.rules.state import View
 
 
 async def open_session(replica: Replica, caller: Caller, ttl: float, holder: str) -> Reply:
-    """Create a session, or renew the one that lives under this id."""
+    """Create a session, or renew the one that lives under this id.
+
+    As with `keepalive`, nothing is granted to a session whose expiry has begun, and 410 said of one that has ended.
+    """
     received = replica.clock()
     request = OpenSession(caller.session, caller.key, caller.attempt, ttl, holder)
     reply = await perform(replica, request)
-    session = replica.journal.read().view.session(caller.session)
-    if isinstance(session, Session) and not session.ended:
-        replica.leases.renew(session, received)
+    await keepalive(replica, caller.session, received)
     return reply
 
 
