@@ -1,0 +1,104 @@
+"""507 ``storage-full``: a disk that is really full, and writes that the operating system really cuts."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import repeat
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.server import ServerProcess
+from tests.support.small_disk import small_disk
+from tests.wire.api import Api, connect, problem
+from tests.wire.damage import blob_files
+
+
+@contextmanager
+def files_up_to(server: ServerProcess, size: int) -> Iterator[None]:
+    """No file of the server grows beyond ``size`` bytes (EFBIG) until the block ends."""
+    before = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, before)
+
+
+MIB = 1024 * 1024
+
+
+def test_no_room_for_the_bytes(api: Api, server: ServerProcess) -> None:
+    version = api.added("there", b"old")["version"]
+    before, blobs = api.everything(), blob_files(server)
+    large = b"x" * (21 * MIB)
+    with files_up_to(server, 20 * MIB):
+        assert problem(api.add("a", large), 507, "storage-full")["retryable"] is False
+        problem(api.add("a", iter([large])), 507, "storage-full")
+        problem(api.replace("there", version, large), 507, "storage-full")
+    assert api.everything() == before
+    assert blob_files(server) == blobs
+    assert api.state("there").content == b"old"
+    assert api.add("a", b"small").status_code == 201
+
+
+def test_a_disk_without_room(tmp_path: Path) -> None:
+    """Bytes, and then pointers, until nothing more fits; then room is made."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with (
+        ServerProcess(
+            tmp_path,
+            pointers=f"embedded:{disk}/pointers",
+            blobs=f"file:{disk}/blobs",
+            wrapper=small_disk(disk, 8192),
+        ) as server,
+        connect(server.start().url, timeout=120) as http,
+    ):
+        api = Api.on(http, "s")
+        kept = filled(api)
+        before = api.everything()
+        problem(api.add("one-more", b"x" * MIB), 507, "storage-full")
+        assert api.everything() == before
+
+        inside = Path(f"/proc/{server.pid}/root{disk}")
+        fill_up(inside / "filler")
+        opened = sessions_until_full(http)
+        assert api.everything()["handles"] == before["handles"]
+        assert [api.state(name).content for name in kept] == [b"x" * MIB] * len(kept)
+
+        (inside / "filler").unlink()
+        (inside / "ballast").unlink()
+        assert api.add("one-more", b"x" * MIB).status_code == 201
+        assert [http.get(f"/v1/sessions/{each}").status_code for each in opened] == [200] * len(opened)
+
+
+def filled(api: Api) -> list[str]:
+    """Add states of a mebibyte until there is no room for one more; the names of those that were added."""
+    for number in range(100):
+        response = api.add(f"a{number}", b"x" * MIB)
+        if response.status_code != 201:
+            problem(response, 507, "storage-full")
+            return [f"a{each}" for each in range(number)]
+    pytest.fail("the disk never fills up")
+
+
+def fill_up(path: Path) -> None:
+    """Take all the room that is left on the disk of ``path``."""
+    with path.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        file.writelines(repeat(bytes(4096)))
+
+
+def sessions_until_full(http: httpx.Client) -> list[str]:
+    """Open sessions, which takes pointers alone, until there is no room for one more; the ids of those opened."""
+    opened: list[str] = []
+    for _ in range(2000):
+        response = http.post("/v1/sessions", json={"ttl": 3600, "holder": "h" * 200})
+        if response.status_code != 201:
+            problem(response, 507, "storage-full")
+            return opened
+        opened.append(response.json()["session"])
+    pytest.fail("the database never runs out of room")
