@@ -13,6 +13,7 @@ from milepost.spark.context import BatchContext
 from milepost.spark.guard import QueryGuard
 from milepost.spark.pointer import JobPointer
 from milepost.spark.removals import Removals
+from milepost.spark.running import calling_run
 from milepost.spark.snapshotter import Snapshotter
 
 if TYPE_CHECKING:
@@ -39,14 +40,15 @@ class ExactlyOnce:
     failure: BaseException | None = field(default=None, init=False)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
+        caller = calling_run(frame.sparkSession)
         try:
-            self._run(frame, batch)
+            self._run(frame, batch, caller)
         except BaseException as error:
             self.failure = self.failure or error
             raise
 
-    def _run(self, frame: DataFrame, batch: int) -> None:
-        self.guard.check(frame)
+    def _run(self, frame: DataFrame, batch: int, caller: tuple[str, str]) -> None:
+        self.guard.check(frame, *caller)
         published = self.pointer.record.published
         if batch not in (published, published + 1):
             raise WrongCheckpoint(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from milepost.errors import UnsafeQuery, WrongCheckpoint
 from milepost.spark.preflight import RETAINED, check_clean_source, check_retained
-from milepost.spark.running import calling_run, running_query, runs_in
+from milepost.spark.running import running_query, runs_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,9 +27,8 @@ class QueryGuard:
         self._directory = directory
         self._run: str | None = None
 
-    def check(self, frame: DataFrame) -> None:
+    def check(self, frame: DataFrame, query_id: str, run_id: str) -> None:
         """Raises `UnsafeQuery` or `WrongCheckpoint` before anything of the batch is evaluated."""
-        query_id, run_id = calling_run(self._spark)
         if run_id == self._run:
             return
         if self._run is not None:

@@ -46,7 +46,7 @@ def unpack(chunks: Iterable[bytes], root: Path) -> list[str]:
     try:
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
-                content = archive.extractfile(member)
+                content = archive.extractfile(member) if member.isreg() else None
                 if content is None or not _inside(member.name):
                     raise StateTruncated(
                         f"a checkpoint's archive holds {member.name!r}, which is no plain file inside it"

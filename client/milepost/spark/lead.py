@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,12 +13,7 @@ from typing import TYPE_CHECKING
 
 from milepost.client import Client
 from milepost.errors import (
-    ConnectionFailed,
-    DeadlineExceeded,
     MilepostError,
-    OutcomeUnknown,
-    SessionLost,
-    Unavailable,
     UnsafeQuery,
 )
 from milepost.session import Session
@@ -31,6 +25,7 @@ from milepost.spark.recovery import recover
 from milepost.spark.removals import Removals
 from milepost.spark.sigterm import on_sigterm
 from milepost.spark.snapshotter import LAYER_PREFIX, Snapshotter
+from milepost.spark.standby import campaign
 from milepost.spark.store import CertainStore
 from milepost.spark.workdir import default_workdir, remove_older
 from milepost.store import StateHandleStore
@@ -39,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
-_PAUSE = 1.0
 
 _led: set[tuple[str, str]] = set()
 _led_lock = threading.Lock()
@@ -85,7 +79,7 @@ def lead(
         on_sigterm(stopper.stop, stopper.running),
         Client(url, token=token, timeout=timeout) as client,
     ):
-        session, handles = _campaign(client, who, store, ttl, wait, stopper)
+        session, handles = campaign(client, who, store, ttl, wait, stopper.lost)
         try:
             with closing(Removals(handles)) as removals:
                 certain = CertainStore(handles, patience=patience)
@@ -140,39 +134,6 @@ def _check_session(spark: SparkSession) -> None:
             "Spark Connect runs foreachBatch on the server, out of this driver's sight: lead() needs a classic session"
         )
     check_retained(spark.conf.get(RETAINED))
-
-
-def _campaign(
-    client: Client, holder: str, store: str, ttl: float, wait: float | None, stopper: _Stopper
-) -> tuple[Session, StateHandleStore]:
-    """A session that was granted the epoch. One that is lost while it stands by (an outage) is replaced."""
-    until = None if wait is None else time.monotonic() + wait
-    session = client.session(holder, ttl, on_lost=stopper.lost)
-    while True:
-        handles = session.store(store)
-        try:
-            handles.campaign(None if until is None else max(0.0, until - time.monotonic()))
-        except SessionLost as error:
-            if until is not None and time.monotonic() >= until:
-                raise
-            _log.warning("the session was lost while standing by: %s", error)
-            session.close()
-            session = _new_session(client, holder, ttl, until, stopper)
-        except BaseException:
-            session.close()
-            raise
-        else:
-            return session, handles
-
-
-def _new_session(client: Client, holder: str, ttl: float, until: float | None, stopper: _Stopper) -> Session:
-    while True:
-        try:
-            return client.session(holder, ttl, on_lost=stopper.lost)
-        except (Unavailable, ConnectionFailed, DeadlineExceeded, OutcomeUnknown):
-            if until is not None and time.monotonic() >= until:
-                raise
-            time.sleep(_PAUSE)
 
 
 def _take_over(

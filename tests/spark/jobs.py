@@ -1,0 +1,69 @@
+"""Jobs over small input, led in the test's own process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import milepost.spark
+from milepost.spark import Job
+from tests.spark.queries import KINDS, read_input
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+DEADLINE_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a job of a test runs."""
+
+    spark: SparkSession
+    url: str
+    name: str
+    directory: Path
+
+    @property
+    def input(self) -> Path:
+        return self.directory / "in"
+
+    @property
+    def output(self) -> str:
+        return str(self.directory / "out")
+
+    @contextmanager
+    def lead(self, **options: Any) -> Iterator[Job]:
+        """Lead the job; a driver that cannot within a minute fails."""
+        chosen: dict[str, Any] = {"workdir": self.directory / "work", "wait": 60.0, **options}
+        with milepost.spark.lead(self.spark, self.url, self.name, **chosen) as job:
+            yield job
+
+    def start(
+        self,
+        job: Job,
+        function: Callable[[DataFrame, int], None],
+        kind: str = "stateless",
+        *,
+        forever: bool = False,
+        **options: str,
+    ) -> StreamingQuery:
+        """Start the query over what input there is, or ``forever``. ``options`` are the writer's."""
+        frame = KINDS[kind].build(read_input(self.spark, str(self.input)))
+        writer = frame.writeStream.outputMode(KINDS[kind].mode).foreachBatch(function)
+        writer = writer.options(**({"checkpointLocation": job.checkpointLocation} | options))
+        return (writer if forever else writer.trigger(availableNow=True)).start()
+
+    def run(self, publish: Callable[[DataFrame, milepost.spark.BatchContext], Any], kind: str = "stateless") -> None:
+        """Lead the job to the end of its input."""
+        with self.lead() as job:
+            finish(job, self.start(job, job.exactlyOnce(publish), kind))
+
+
+def finish(job: Job, query: StreamingQuery) -> None:
+    """Wait for the end of the query."""
+    assert job.awaitTermination(query, DEADLINE_SECONDS), "the query did not end in time"

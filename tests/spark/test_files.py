@@ -1,0 +1,147 @@
+"""Parquet files published by manifest, and read by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import milepost
+from milepost.errors import NotExist, RecordUnreadable, UnsafeQuery
+from milepost.spark import manifest as manifest_module
+from milepost.spark import published_batches, read_published
+from milepost.spark import sink as sink_module
+from tests.spark.jobs import Place, finish
+from tests.spark.queries import KINDS, write_input
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pytestmark = pytest.mark.spark
+
+EXPECTED = KINDS["stateless"].expected
+
+
+def run(place: Place, kind: str = "stateless") -> None:
+    with place.lead() as job:
+        finish(job, place.start(job, job.files(place.output), kind))
+
+
+def rows(frame: DataFrame) -> dict[int, list[tuple[int, int]]]:
+    found: dict[int, list[tuple[int, int]]] = {}
+    for row in frame.collect():
+        found.setdefault(row.batch, []).append((row.k, row.w))
+    return {batch: sorted(of) for batch, of in found.items()}
+
+
+def more_input(place: Place, count: int) -> None:
+    write_input(place.directory / f"more-{count}", count)
+    for file in (place.directory / f"more-{count}").iterdir():
+        if not (place.input / file.name).exists():
+            file.rename(place.input / file.name)
+
+
+def test_published_rows_are_read_with_their_batch(place: Place) -> None:
+    run(place)
+    frame = read_published(place.spark, place.url, place.name)
+    assert rows(frame) == dict(enumerate(EXPECTED(2)))
+    assert [(field.name, field.dataType.simpleString()) for field in frame.schema] == [
+        ("k", "bigint"),
+        ("w", "bigint"),
+        ("batch", "bigint"),
+    ]
+
+
+def test_batches_are_chosen_before_files_are_touched(place: Place) -> None:
+    more_input(place, 4)
+    run(place)
+    chosen = read_published(place.spark, place.url, place.name, batches=range(1, 3))
+    assert rows(chosen) == dict(list(enumerate(EXPECTED(4)))[1:3])
+    assert {Path(file).parent.parent.name for file in chosen.inputFiles()} == {"batch=1", "batch=2"}
+    assert read_published(place.spark, place.url, place.name, batches=[77]).columns == ["k", "w", "batch"]
+    assert [batch.batch for batch in published_batches(place.spark, place.url, place.name, batches={0, 3})] == [0, 3]
+
+
+def test_nothing_published_is_an_empty_frame(place: Place) -> None:
+    with place.lead():
+        pass
+    assert read_published(place.spark, place.url, place.name).columns == ["batch"]
+    given = read_published(place.spark, place.url, place.name, schema=place.spark.range(0).schema)
+    assert given.columns == ["id", "batch"]
+    assert given.count() == 0
+    assert published_batches(place.spark, place.url, place.name) == []
+
+
+def test_a_job_that_there_never_was(place: Place) -> None:
+    with pytest.raises(NotExist):
+        read_published(place.spark, place.url, "nobody")
+
+
+def test_files_that_no_manifest_names_are_not_read(place: Place) -> None:
+    run(place)
+    (published,) = published_batches(place.spark, place.url, place.name, batches=[1])
+    stray = place.spark.createDataFrame([(1, 2)], "k long, w long").coalesce(1)
+    stray.write.parquet(f"{place.output}/batch=1/e9-0123abcd")
+    stray.write.mode("append").parquet(f"{place.output}/{published.directory}")
+    assert rows(read_published(place.spark, place.url, place.name)) == dict(enumerate(EXPECTED(2)))
+
+
+def test_batches_without_rows_are_published_as_well(place: Place) -> None:
+    run(place, "windows")
+    assert [batch.batch for batch in published_batches(place.spark, place.url, place.name)] == [0, 1, 2]
+
+
+def test_pages_go_on_across_drivers_and_old_heads_are_cleared(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_module, "PAGE_BATCHES", 3)
+    monkeypatch.setattr(sink_module, "KEPT_HEADS", 1)
+    for count in (2, 5, 8):
+        more_input(place, count)
+        run(place)
+    assert rows(read_published(place.spark, place.url, place.name)) == dict(enumerate(EXPECTED(8)))
+    assert len(list((Path(place.output) / "_milepost").glob("*.json"))) < 8
+
+
+def test_attempts_of_dead_drivers_are_cleared_and_newer_ones_left_alone(place: Place) -> None:
+    older, newer = (Path(place.output) / f"batch=0/e{epoch}-0123abcd" for epoch in (0, 9))
+    for attempt in (older, newer):
+        attempt.mkdir(parents=True)
+        (attempt / "part-0.parquet").touch()
+    run(place)
+    assert not older.exists()
+    assert newer.exists()
+    assert rows(read_published(place.spark, place.url, place.name)) == dict(enumerate(EXPECTED(2)))
+
+
+def test_a_job_stays_with_its_output(place: Place) -> None:
+    run(place)
+    more_input(place, 3)
+    with place.lead() as job, pytest.raises(UnsafeQuery, match="cannot go on"):
+        finish(job, place.start(job, job.files(str(place.directory / "elsewhere"))))
+
+
+def test_a_column_named_batch_is_refused(place: Place) -> None:
+    with place.lead() as job:
+        stream = place.spark.readStream.schema("Batch long").json(str(place.input))
+        writer = stream.writeStream.option("checkpointLocation", job.checkpointLocation)
+        query = writer.foreachBatch(job.files(place.output)).start()
+        with pytest.raises(UnsafeQuery, match="rename it"):
+            finish(job, query)
+
+
+def test_a_damaged_page_is_said_to_be_one(place: Place) -> None:
+    run(place)
+    with milepost.Client(place.url) as client:
+        page = client.store(place.name).read("job")
+    head = next(path for path in (Path(place.output) / "_milepost").glob("*.json") if path.name.encode() in page)
+    for checksum in head.parent.glob(".*.crc"):
+        checksum.unlink()
+    head.write_bytes(head.read_bytes().replace(b"part-", b"pert-"))
+    with pytest.raises(RecordUnreadable, match="digest"):
+        read_published(place.spark, place.url, place.name)
+    head.unlink()
+    with pytest.raises(RecordUnreadable, match="gone"):
+        read_published(place.spark, place.url, place.name)
+    more_input(place, 3)
+    with place.lead() as job, pytest.raises(RecordUnreadable, match="gone"):
+        finish(job, place.start(job, job.files(place.output)))

@@ -1,0 +1,214 @@
+"""Leading a job with a real Spark and the real service: what is published, and what the next driver finds."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.functions import udf
+
+import milepost
+import milepost.spark.job
+from milepost.errors import InputMissing
+from milepost.spark import BatchContext
+from tests.spark.jobs import Place, finish
+from tests.spark.queries import KINDS, read_input, write_input
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pytestmark = pytest.mark.spark
+
+
+class Publisher:
+    """Keeps the rows that it is asked to publish; fails at the batches it is told to."""
+
+    def __init__(self, *failing: int) -> None:
+        self.failing = failing
+        self.rows: dict[int, list[tuple[int, int]]] = {}
+        self.contexts: list[BatchContext] = []
+
+    def __call__(self, frame: DataFrame, context: BatchContext) -> dict[str, int]:
+        self.contexts.append(context)
+        if context.batchId in self.failing:
+            raise KeyError("no such place")
+        self.rows[context.batchId] = sorted((row.k, row.w) for row in frame.collect())
+        return {"rows": len(self.rows[context.batchId])}
+
+
+@pytest.mark.parametrize("kind", ["stateless", "aggregation"])
+def test_each_batch_is_published_and_the_next_driver_goes_on_behind_the_last(place: Place, kind: str) -> None:
+    publisher = Publisher()
+    place.run(publisher, kind)
+    write_input(place.directory / "more", 4)
+    for file in (place.directory / "more").iterdir():
+        if not (place.input / file.name).exists():
+            file.rename(place.input / file.name)
+    place.run(publisher, kind)
+    assert publisher.rows == dict(enumerate(KINDS[kind].expected(4)))
+    assert [context.batchId for context in publisher.contexts] == [0, 1, 2, 3]
+    assert [context.epoch for context in publisher.contexts] == [1, 1, 2, 2]
+    assert [context.attempt for context in publisher.contexts] == [1, 1, 1, 1]
+    assert len({context.txnAppId for context in publisher.contexts}) == 1
+    assert [context.txnVersion for context in publisher.contexts] == [0, 1, 2, 3]
+    manifests = [None, *({"rows": len(rows)} for rows in KINDS[kind].expected(3))]
+    assert [context.previousManifest for context in publisher.contexts] == manifests
+
+
+def test_nothing_new_calls_nothing_and_leaves_no_directory(place: Place) -> None:
+    publisher = Publisher()
+    place.run(publisher)
+    place.run(publisher)
+    assert len(publisher.contexts) == 2
+    assert [path for path in (place.directory / "work").rglob("*") if path.is_file()] == []
+
+
+def test_staging_directories_differ_and_say_whose_they_are() -> None:
+    context = BatchContext(7, 3, 1, "milepost-x")
+    first, second = context.staging("/out/"), context.staging("/out")
+    assert first.startswith("/out/batch=7/e3-")
+    assert first != second
+
+
+def test_a_job_says_how_far_it_is(place: Place) -> None:
+    with place.lead() as job:
+        assert (job.epoch, job.published, job.manifest) == (1, -1, None)
+        assert Path(job.checkpointLocation).name == "e1"
+        assert job.recovery.checkpoint is None
+        finish(job, place.start(job, job.exactlyOnce(Publisher())))
+        assert (job.published, job.manifest) == (1, {"rows": len(KINDS["stateless"].expected(2)[1])})
+    with place.lead() as job:
+        assert (job.epoch, job.published) == (2, 1)
+        assert job.recovery.checkpoint is not None
+        assert job.recovery.checkpoint.resumes_at == 2
+
+
+def test_the_frame_is_evaluated_once_however_it_is_used(place: Place) -> None:
+    evaluations = place.spark.sparkContext.accumulator(0)
+
+    def count(key: int) -> int:
+        evaluations.add(1)
+        return key
+
+    def publish(frame: DataFrame, context: BatchContext) -> None:
+        if context.batchId == 0:
+            assert frame.count() == len(frame.collect())
+            assert not frame.isEmpty()
+        else:
+            frame.take(1)
+
+    place.spark.udf.register("counted", udf(count, "long", useArrow=False))
+    kind = KINDS["stateless"]
+    with place.lead() as job:
+        frame = kind.build(read_input(place.spark, str(place.input))).selectExpr("counted(k) AS k", "w")
+        writer = frame.writeStream.option("checkpointLocation", job.checkpointLocation)
+        query = writer.foreachBatch(job.exactlyOnce(publish)).trigger(availableNow=True).start()
+        finish(job, query)
+    assert evaluations.value == sum(len(rows) for rows in kind.expected(2))
+
+
+def test_what_publishing_raises_is_the_cause_and_the_batch_is_run_again(place: Place) -> None:
+    failing, publisher = Publisher(1), Publisher()
+    with place.lead() as job, pytest.raises(StreamingQueryException) as raised:
+        finish(job, place.start(job, job.exactlyOnce(failing)))
+    assert isinstance(raised.value.__cause__, KeyError)
+    place.run(publisher)
+    assert list(publisher.rows) == [1]
+    assert failing.rows | publisher.rows == dict(enumerate(KINDS["stateless"].expected(2)))
+    assert publisher.contexts[0].attempt == 2
+
+
+def test_a_published_batch_without_sparks_commit_is_evaluated_and_not_published_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a run without its tail is what a kill between publication and Spark's commit leaves, too."""
+    publisher = Publisher()
+    with monkeypatch.context() as without_tail:
+        without_tail.setattr(milepost.spark.job, "register_tail", lambda *_: False)
+        place.run(publisher, "aggregation")
+    write_input(place.directory / "more", 3)
+    (place.directory / "more" / "00002.json").rename(place.input / "00002.json")
+    place.run(publisher, "aggregation")
+    assert [context.batchId for context in publisher.contexts] == [0, 1, 2]
+    assert publisher.rows == dict(enumerate(KINDS["aggregation"].expected(3)))
+
+
+def fail_in_batch_one(place: Place) -> None:
+    with place.lead() as job, pytest.raises(StreamingQueryException):
+        finish(job, place.start(job, job.exactlyOnce(Publisher(1))))
+
+
+def test_replays_without_progress_are_reported(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        fail_in_batch_one(place)
+    assert "without" not in caplog.text
+    fail_in_batch_one(place)
+    assert "replays without progress: batch 1 is entered for the 3th time" in caplog.text
+    with place.lead() as job:
+        assert job.recovery.entries == 3
+
+
+def test_input_that_was_deleted_is_refused_and_rewritten_input_reported(place: Place) -> None:
+    fail_in_batch_one(place)
+    file, away = place.input / "00001.json", place.directory / "away"
+    file.rename(away)
+    with pytest.raises(InputMissing, match=r"00001\.json"), place.lead():
+        pass
+    away.rename(file)
+    with place.lead() as job:
+        assert job.recovery.rewritten == ()
+    file.write_text(file.read_text())
+    with place.lead() as job:
+        assert [Path(uri).name for uri in job.recovery.rewritten] == ["00001.json"]
+
+
+def test_settings_that_the_querys_log_overrules_are_reported(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    place.run(Publisher(), "aggregation")
+    place.spark.conf.set("spark.sql.shuffle.partitions", "5")
+    try:
+        with caplog.at_level(logging.WARNING), place.lead() as job:
+            assert [(found.key, found.logged, found.session) for found in job.recovery.conf] == [
+                ("spark.sql.shuffle.partitions", "2", "5")
+            ]
+    finally:
+        place.spark.conf.set("spark.sql.shuffle.partitions", "2")
+    assert "wins over" in caplog.text
+
+
+def test_leaving_the_block_stops_the_query_and_registers_its_tail(place: Place) -> None:
+    publisher = Publisher()
+    with place.lead() as job:
+        query = place.start(job, job.exactlyOnce(publisher), forever=True)
+        query.processAllAvailable()
+    assert not query.isActive
+    with place.lead() as job:
+        assert job.recovery.checkpoint is not None
+        assert job.recovery.checkpoint.resumes_at == 2
+
+
+def test_an_error_in_the_block_stays_what_it_is(place: Place) -> None:
+    def body() -> None:
+        with place.lead() as job:
+            place.start(job, job.exactlyOnce(Publisher()), forever=True)
+            raise KeyError("the program's own")
+
+    with pytest.raises(KeyError, match="the program's own"):
+        body()
+    assert place.spark.streams.active == []
+
+
+def test_garbage_of_dead_drivers_is_swept(place: Place, client: milepost.Client) -> None:
+    place.run(Publisher(), "aggregation")
+    with client.session("dead") as session:
+        store = session.store(place.name)
+        store.campaign()
+        store.add_and_lock("layer-e2-0", b"uploaded, and then its driver died")
+        store.add_and_lock("mine", b"somebody else's handle")
+        store.resign()
+    place.run(Publisher(), "aggregation")
+    names = {handle.name for handle in client.store(place.name).get_all_handles()}
+    assert "layer-e2-0" not in names
+    assert {"job", "mine"} <= names

@@ -1,0 +1,141 @@
+"""What cannot be made safe is refused, by name, before anything is published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import IllegalArgumentException
+
+import milepost.spark
+from milepost.errors import EpochHeld, UnsafeQuery, WrongCheckpoint
+from milepost.spark import BatchContext
+from tests.spark.jobs import Place, finish
+from tests.spark.queries import read_input
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pytestmark = pytest.mark.spark
+
+
+def never(_frame: DataFrame, context: BatchContext) -> None:
+    raise AssertionError(f"batch {context.batchId} must not be published")
+
+
+def test_a_source_that_cleans_up(place: Place) -> None:
+    with place.lead() as job:
+        stream = place.spark.readStream.schema("k long, v long, t long").option("cleanSource", "delete")
+        writer = stream.json(str(place.input)).writeStream.option("checkpointLocation", job.checkpointLocation)
+        query = writer.foreachBatch(job.exactlyOnce(never)).start()
+        with pytest.raises(UnsafeQuery, match="cleanSource=delete"):
+            finish(job, query)
+
+
+@pytest.mark.parametrize("location", ["another directory", "the default"])
+def test_a_query_in_another_directory(place: Place, location: str) -> None:
+    with place.lead() as job:
+        writer = read_input(place.spark, str(place.input)).writeStream.foreachBatch(job.exactlyOnce(never))
+        if location == "another directory":
+            writer = writer.option("checkpointLocation", str(place.directory / "elsewhere"))
+        query = writer.start()
+        with pytest.raises(WrongCheckpoint, match=r"job\.checkpointLocation"):
+            finish(job, query)
+
+
+def test_too_few_retained_batches(place: Place) -> None:
+    key = "spark.sql.streaming.minBatchesToRetain"
+    place.spark.conf.set(key, "2")
+    try:
+        with pytest.raises(UnsafeQuery, match="minBatchesToRetain is 2"), place.lead():
+            pass
+    finally:
+        place.spark.conf.set(key, "3")
+
+
+def test_too_few_retained_batches_set_behind_our_back(place: Place) -> None:
+    key = "spark.sql.streaming.minBatchesToRetain"
+    with place.lead() as job:
+        place.spark.conf.set(key, "1")
+        try:
+            query = place.start(job, job.exactlyOnce(never))
+        finally:
+            place.spark.conf.set(key, "3")
+        with pytest.raises(UnsafeQuery, match="minBatchesToRetain is 1"):
+            finish(job, query)
+
+
+def test_asynchronous_progress_tracking_keeps_sparks_own_error(place: Place) -> None:
+    with place.lead() as job:
+        function = job.exactlyOnce(never)
+        with pytest.raises(IllegalArgumentException, match="does not support async progress tracking"):
+            place.start(job, function, forever=True, asyncProgressTrackingEnabled="true")
+
+
+def test_a_second_start_of_the_query(place: Place) -> None:
+    published: list[int] = []
+    with place.lead() as job:
+        function = job.exactlyOnce(lambda _, context: published.append(context.batchId))
+        finish(job, place.start(job, function))
+        with pytest.raises((UnsafeQuery, WrongCheckpoint)):
+            finish(job, place.start(job, function))
+    assert published == [0, 1]
+
+
+def test_a_second_query(place: Place) -> None:
+    with place.lead() as job:
+        job.exactlyOnce(never)
+        with pytest.raises(UnsafeQuery, match="one query"):
+            job.files(place.output)
+
+
+def test_a_second_lead_of_the_same_job_in_the_same_application(place: Place) -> None:
+    with place.lead(), pytest.raises(UnsafeQuery, match=r"leads .* already"), place.lead():
+        pass
+
+
+def test_a_standby_whose_wait_runs_out(place: Place, client: milepost.Client) -> None:
+    store = client.session("somebody").store(place.name)
+    store.campaign()
+    with pytest.raises(EpochHeld) as held, place.lead(wait=0.5):
+        pass
+    assert held.value.holder == "somebody"
+
+
+def test_a_function_that_no_query_calls(place: Place) -> None:
+    with place.lead() as job:
+        function = job.exactlyOnce(never)
+        with pytest.raises(UnsafeQuery, match="foreachBatch"):
+            function(place.spark.range(1), 0)
+
+
+def test_a_query_of_another_session(place: Place) -> None:
+    with place.lead() as job:
+        other = place.spark.newSession()
+        writer = read_input(other, str(place.input)).writeStream.option("checkpointLocation", job.checkpointLocation)
+        query = writer.foreachBatch(job.exactlyOnce(never)).start()
+        with pytest.raises(UnsafeQuery, match="another SparkSession"):
+            finish(job, query)
+
+
+def test_a_session_of_spark_connect() -> None:
+    """A real one needs a server and packages of its own; what tells it apart is that it has no JVM session."""
+    connect: Any = object()
+    with (
+        pytest.raises(UnsafeQuery, match="Spark Connect"),
+        milepost.spark.lead(connect, "http://127.0.0.1:9", "job"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("value", [object(), "x" * 100_000])
+def test_a_manifest_that_the_record_cannot_hold(place: Place, value: object) -> None:
+    with place.lead() as job, pytest.raises(UnsafeQuery, match="job record"):
+        finish(job, place.start(job, job.exactlyOnce(lambda *_: value)))
+    with place.lead() as job:
+        assert job.published == -1
+
+
+def test_retaining_nothing(place: Place) -> None:
+    with pytest.raises(ValueError, match="at least one"), place.lead(retain=0):
+        pass

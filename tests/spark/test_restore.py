@@ -1,0 +1,168 @@
+"""Checkpoints stored in the real service and built up again, whole or damaged."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from milepost.errors import NoSafeCheckpoint, WrongCheckpoint
+from milepost.spark import ledger as ledger_module
+from milepost.spark.record import Checkpoint, JobRecord
+from milepost.spark.restore import restore
+from milepost.spark.snapshotter import Snapshotter
+from milepost.spark.store import CertainStore
+from tests.spark.checkpoints import log, put, tree
+from tests.support.server import ServerProcess
+from tests.wire.damage import blob_file
+
+
+class Run:
+    """A query's run in a directory of its own, and its record."""
+
+    def __init__(self, certain: CertainStore, directory: Path) -> None:
+        self.directory = directory
+        self.snapshotter = Snapshotter(certain, directory)
+        self.record = JobRecord(uuid.uuid4().hex, certain.epoch)
+
+    def enter(self, batch: int) -> Checkpoint:
+        log(self.directory, batch, committed=False)
+        checkpoint = self.snapshotter.take(batch, committed=False)
+        self.record = self.record.entering(checkpoint, 2)
+        return checkpoint
+
+    def publish(self, batch: int) -> None:
+        """The batch ends: its state is there, then it is published, then committed."""
+        put(self.directory, f"state/0/0/{batch + 1}.delta", f"state {batch + 1}".encode() * 2000)
+        self.record = self.record.publishing(batch, None, 1)
+        log(self.directory, batch, committed=True)
+
+
+@pytest.fixture
+def run(certain: CertainStore, tmp_path: Path) -> Run:
+    return Run(certain, tmp_path / "e1")
+
+
+def damage(service: ServerProcess, job: str, checkpoint: Checkpoint) -> None:
+    """Flip the last byte of the newest layer."""
+    path = blob_file(service, job, checkpoint.layers[-1].name)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def test_a_job_that_never_ran_gets_an_empty_directory(certain: CertainStore, tmp_path: Path) -> None:
+    restored = restore(certain.plain, JobRecord("job", 1), tmp_path / "work", 1)
+    assert restored.directory == tmp_path / "work" / "e1"
+    assert tree(restored.directory) == {}
+    assert restored.checkpoint is None
+
+
+def test_the_newest_checkpoint_comes_back_byte_for_byte(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+    for batch in range(5):
+        run.enter(batch)
+        run.publish(batch)
+    newest = run.enter(5)
+    wanted = tree(run.directory)
+    restored = restore(certain.plain, run.record, tmp_path / "work", 2)
+    assert restored.checkpoint == newest
+    for old in ("offsets/0", "offsets/1", "offsets/2", "offsets/3", "commits/0", "commits/1", "commits/2", "commits/3"):
+        del wanted[old]
+    assert tree(restored.directory) == wanted
+    assert not (tmp_path / "work" / "e2.tmp").exists()
+
+
+def test_what_was_restored_is_not_uploaded_again(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+    run.enter(0)
+    run.publish(0)
+    run.enter(1)
+    restored = restore(certain.plain, run.record, tmp_path / "work", 2)
+    before = {handle.name for handle in certain.plain.get_all_handles()}
+    again = Snapshotter(certain, restored.directory, restored.ledger).take(1, committed=False)
+    assert {handle.name for handle in certain.plain.get_all_handles()} == before
+    assert again.layers == run.record.checkpoints[0].layers
+
+
+def test_a_tail_goes_on_behind_its_batch(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+    run.enter(0)
+    run.publish(0)
+    run.record = run.record.ending(run.snapshotter.take(0, committed=True), 2)
+    restored = restore(certain.plain, run.record, tmp_path / "work", 2)
+    assert restored.checkpoint is not None
+    assert restored.checkpoint.resumes_at == 1
+    assert "commits/0" in tree(restored.directory)
+    assert "state/0/0/1.delta" in tree(restored.directory)
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
+    run: Run, certain: CertainStore, tmp_path: Path, service: ServerProcess, name: str
+) -> None:
+    run.enter(0)
+    run.publish(0)
+    newest = run.enter(1)
+    damage(service, name, newest)
+    restored = restore(certain.plain, run.record, tmp_path / "work", 2)
+    assert restored.checkpoint is not None
+    assert restored.checkpoint.resumes_at == 0
+    assert [skipped.checkpoint for skipped in restored.skipped] == [newest]
+    assert "damaged" in restored.skipped[0].reason
+    assert set(tree(restored.directory)) == {"metadata", "offsets/0"}
+
+
+def test_a_missing_layer_is_damage_too(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+    run.enter(0)
+    run.publish(0)
+    newest = run.enter(1)
+    certain.plain.release_and_try_remove(newest.layers[-1].name)
+    restored = restore(certain.plain, run.record, tmp_path / "work", 2)
+    assert [skipped.checkpoint for skipped in restored.skipped] == [newest]
+
+
+def test_an_intact_checkpoint_that_is_too_old_is_refused(
+    run: Run, certain: CertainStore, tmp_path: Path, service: ServerProcess, name: str
+) -> None:
+    """Batch 1 is published: the entry to batch 0 does not know which input that was."""
+    run.enter(0)
+    run.publish(0)
+    newest = run.enter(1)
+    run.publish(1)
+    damage(service, name, newest)
+    with pytest.raises(NoSafeCheckpoint, match=r"batch 1 .* damaged.* older than the published batch 1"):
+        restore(certain.plain, run.record, tmp_path / "work", 2)
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_a_job_that_published_without_any_checkpoint_is_refused(certain: CertainStore, tmp_path: Path) -> None:
+    record = JobRecord("job", 1).publishing(3, None, 1)
+    with pytest.raises(NoSafeCheckpoint, match="names none"):
+        restore(certain.plain, record, tmp_path / "work", 2)
+
+
+def test_no_directory_is_used_twice(certain: CertainStore, tmp_path: Path) -> None:
+    (tmp_path / "work" / "e2").mkdir(parents=True)
+    with pytest.raises(WrongCheckpoint, match="e2"):
+        restore(certain.plain, JobRecord("job", 1), tmp_path / "work", 2)
+
+
+def test_what_a_dead_driver_left_half_built_is_built_anew(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+    put(tmp_path / "work" / "e2.tmp", "state/0/0/9.delta", b"left over")
+    run.enter(0)
+    restored = restore(certain.plain, run.record, tmp_path / "work", 2)
+    assert set(tree(restored.directory)) == {"metadata", "offsets/0"}
+
+
+def test_many_batches_with_maintenance_come_back_as_they_were(
+    run: Run, certain: CertainStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old versions are deleted underway, layers are dropped and merged; all that was there at the end comes back."""
+    monkeypatch.setattr(ledger_module, "MAX_LAYERS", 4)
+    for batch in range(12):
+        run.enter(batch)
+        run.publish(batch)
+        for old in (f"state/0/0/{batch - 3}.delta", f"offsets/{batch - 3}", f"commits/{batch - 3}"):
+            (run.directory / old).unlink(missing_ok=True)
+    newest = run.enter(12)
+    assert len(newest.layers) <= 4
+    restored = restore(certain.plain, run.record, tmp_path / "work", 2)
+    wanted = {path: content for path, content in tree(run.directory).items() if path.startswith("state/")}
+    assert wanted.items() <= tree(restored.directory).items()

@@ -1,0 +1,60 @@
+"""SIGTERM, delivered to this very process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from milepost.spark.sigterm import on_sigterm
+
+_DEADLINE_SECONDS = 30.0
+
+
+def test_a_running_query_is_stopped_from_a_thread_of_its_own() -> None:
+    stopped, threads = threading.Event(), list[threading.Thread]()
+
+    def stop() -> None:
+        threads.append(threading.current_thread())
+        stopped.set()
+
+    with on_sigterm(stop, lambda: True):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopped.wait(_DEADLINE_SECONDS)
+    assert threads != [threading.main_thread()]
+
+
+def test_without_a_query_the_program_ends() -> None:
+    def stop() -> None:
+        raise AssertionError("there is nothing to stop")
+
+    def receive() -> None:
+        with on_sigterm(stop, lambda: False):
+            os.kill(os.getpid(), signal.SIGTERM)
+            threading.Event().wait(_DEADLINE_SECONDS)
+
+    with pytest.raises(SystemExit) as ended:
+        receive()
+    assert ended.value.code == 128 + signal.SIGTERM
+
+
+def test_the_handler_from_before_comes_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with on_sigterm(lambda: None, lambda: True):
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_outside_of_the_main_thread_nothing_is_touched() -> None:
+    before, seen = signal.getsignal(signal.SIGTERM), []
+
+    def inside() -> None:
+        with on_sigterm(lambda: None, lambda: True):
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join(_DEADLINE_SECONDS)
+    assert seen == [before]
