@@ -26,17 +26,24 @@ def problem(
     code: Code,
     detail: str,
     *,
+    retryable: bool | None = None,
     outcome: Outcome | None = None,
     extras: Mapping[str, Any] | None = None,
 ) -> Problem:
-    """The typed error for a code."""
+    """The typed error for a code; None stands for what is usual for it."""
     retry_after = RETRY_AFTER_SECONDS if code in _SAY_WHEN else None
-    return ERROR_OF[code](code, detail, outcome=outcome, extras=extras, retry_after=retry_after)
+    return ERROR_OF[code](code, detail, retryable=retryable, outcome=outcome, extras=extras, retry_after=retry_after)
 
 
 def refusal(refused: Refused) -> Problem:
     """The typed error for a refusal of the rules."""
-    return problem(refused.code, refused.detail, outcome=refused.outcome, extras=refused.extras)
+    return problem(
+        refused.code,
+        refused.detail,
+        retryable=refused.retryable,
+        outcome=refused.outcome,
+        extras=refused.extras,
+    )
 
 
 def noted(error: Problem, note: str) -> Problem:

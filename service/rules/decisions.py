@@ -53,12 +53,13 @@ class FinishNeeded:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The request is refused; nothing changes."""
+    """The request is refused; nothing changes. None stands for what is usual for the code."""
 
     code: Code
     detail: str
     extras: Mapping[str, Any] = field(default_factory=dict)
     outcome: Outcome | None = None
+    retryable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ def retry_may_run(request: Request, pushed: int, moment: Moment) -> Refused | No
         return Refused(
             Code.OUTCOME_UNKNOWN,
             "an earlier attempt may have been applied; its answer is no longer kept",
+            retryable=False,
         )
     return None
 
