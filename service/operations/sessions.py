@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from milepost.wire import Code
+from milepost.errors import Problem
+from milepost.wire import Code, Outcome
 from service.leader import Replica
-from service.operations.calls import Caller, Reply, perform
+from service.operations.calls import Caller, Reply, decided, perform, reply_of
 from service.problems import problem, refusal
 from service.rules.answers import session_body
-from service.rules.decisions import Answer
+from service.rules.decisions import Accepted, Answer
 from service.rules.guards import session_lives
 from service.rules.locks import holders
 from service.rules.records import Handle, Session, Store, handle_of
@@ -20,12 +21,21 @@ from service.rules.state import View
 async def open_session(replica: Replica, caller: Caller, ttl: float, holder: str) -> Reply:
     """Create a session, or renew the one that lives under this id.
 
-    As with `keepalive`, nothing is granted to a session whose expiry has begun, and 410 said of one that has ended.
+    A lease that began with this call counts from its commit. Of any other the call is a renewal: as with `keepalive`,
+    nothing is granted to a session whose expiry has begun, and 410 said of one that has ended. What was changed
+    before that is not told as not applied.
     """
     received = replica.clock()
-    request = OpenSession(caller.session, caller.key, caller.attempt, ttl, holder)
-    reply = await perform(replica, request)
-    await keepalive(replica, caller.session, received)
+    served = await decided(replica, OpenSession(caller.session, caller.key, caller.attempt, ttl, holder))
+    reply = reply_of(served)
+    if reply.answer.created and not reply.answer.replayed:
+        return reply
+    try:
+        await keepalive(replica, caller.session, received)
+    except Problem as error:
+        if reply.answer.replayed or (isinstance(served.decision, Accepted) and served.decision.changes):
+            raise problem(error.code, error.detail, outcome=Outcome.APPLIED, extras=error.extras) from error
+        raise
     return reply
 
 
