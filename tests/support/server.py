@@ -47,6 +47,7 @@ class ServerProcess:
         self.pointers = pointers or f"embedded:{directory}/pointers"
         self.blobs = blobs or f"file:{directory}/blobs"
         self.log_path = directory / f"server-{self.port}.log"
+        self._log_begin = 0
         self._wrapper = tuple(wrapper)
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
@@ -64,6 +65,7 @@ class ServerProcess:
         command = [*self._wrapper, python, "-m", "service", *self._arguments()]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MILEPOST_")}
         with self.log_path.open("ab") as log:
+            self._log_begin = log.tell()
             self._process = subprocess.Popen(
                 command,
                 cwd=ROOT,
@@ -160,8 +162,10 @@ class ServerProcess:
             connection.close()
 
     def logged(self) -> str:
-        """What it has logged since the first start."""
-        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+        """What it has logged since its last start; the file at ``log_path`` holds what it logged before as well."""
+        if not self.log_path.exists():
+            return ""
+        return self.log_path.read_bytes()[self._log_begin :].decode(errors="replace")
 
     def memory(self, field: str = "VmRSS") -> int:
         """Its memory in bytes as /proc tells it: ``VmRSS`` now, ``VmHWM`` the highest since `forget_peak`."""
