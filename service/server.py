@@ -30,10 +30,14 @@ class Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A second signal ends the process without waiting."""
-        if self._loop is None or self._stepping_down is not None:
+        """A second signal ends the process at once, as a crash would; what is stored withstands that."""
+        if self._loop is None:
             super().handle_exit(sig, frame)
             return
+        if self._stepping_down is not None:
+            log.warning("ending at once on %s", signal.Signals(sig).name)
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
         log.info("stopping on %s", signal.Signals(sig).name)
         self._stepping_down = self._loop.create_task(self._step_down())
 
