@@ -35,6 +35,11 @@ def blob_files(server: ServerProcess) -> set[str]:
     return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
 
 
+def wait_for_blob(server: ServerProcess, store: str) -> None:
+    """Wait until a first blob of ``store`` is complete: the write that brought it is about to be committed."""
+    server.wait_until(lambda: any(key.startswith(f"{store}/") for key in blob_files(server)), "no blob comes")
+
+
 def damage_record(server: ServerProcess, key: str, value: bytes) -> None:
     """Write nonsense over a record; the server must be down, for it reads records at a take-over only."""
     assert not server.running

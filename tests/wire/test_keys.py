@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.server import DEADLINE_SECONDS, ServerProcess
 from tests.wire.api import Api, open_session, problem
-from tests.wire.damage import database, no_commits
+from tests.wire.damage import database, no_commits, wait_for_blob
 
 
 def replayed(response: httpx.Response) -> bool:
@@ -197,6 +197,7 @@ def test_a_retry_joins_the_attempt_that_still_runs(api: Api, server: ServerProce
 def test_another_request_under_the_key_of_one_that_still_runs_is_refused(api: Api, server: ServerProcess) -> None:
     with ThreadPoolExecutor(2) as threads, no_commits(database(server)):
         running = threads.submit(api.keyed("k").add, "a")
+        wait_for_blob(server, api.store)
         assert not wait([running], timeout=0.3).done
         problem(api.keyed("k").lock("a"), 422, "idempotency-mismatch")
     assert running.result(DEADLINE_SECONDS).status_code == 201
