@@ -62,15 +62,13 @@ def wanted() -> int:
 
 
 def chains(rounds: int) -> list[Chain]:
-    """``rounds`` rounds over all points and ways, the same for the same number.
-
-    Points and ways have coprime counts, so that enough rounds meet every pair of them.
-    """
+    """``rounds`` rounds over all points, ways and jobs, the same for the same number."""
     source = random.Random(_SEED)
     places = [*POINTS, ANY_MOMENT]
     order = list(range(rounds)) if rounds > len(places) else _spread(rounds, len(places))
-    made = [_round(places[i % len(places)], HOWS[n % len(HOWS)], source) for n, i in enumerate(order)]
     jobs = _FEW if rounds <= CUT else _MANY
+    hows = [HOWS[(n + n // len(jobs)) % len(HOWS)] for n in range(rounds)]  # so that each job meets each of them
+    made = [_round(places[i % len(places)], how, source) for i, how in zip(order, hows, strict=True)]
     return [
         Chain(kind, provider, tuple(_passed(r, inline_bytes) for r in made[n :: len(jobs)]), inline_bytes, max_layers)
         for n, (kind, provider, inline_bytes, max_layers) in enumerate(jobs)

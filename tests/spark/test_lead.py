@@ -146,7 +146,7 @@ def test_replays_without_progress_are_reported(place: Place, caplog: pytest.LogC
         fail_in_batch_one(place)
     assert "without" not in caplog.text
     fail_in_batch_one(place)
-    assert "replays without progress: batch 1 is entered for the 3th time" in caplog.text
+    assert "replays without progress: this is entry no. 3 to batch 1" in caplog.text
     with place.lead() as job:
         assert job.recovery.entries == 3
 

@@ -73,7 +73,7 @@ class ExactlyOnce:
         self.pointer.move(record)
         self.removals.remove(before.layer_names() - record.layer_names())
         if record.entries >= WORRYING_ENTRIES:
-            _log.warning("replays without progress: batch %d is entered for the %dth time", batch, record.entries)
+            _log.warning("replays without progress: this is entry no. %d to batch %d", record.entries, batch)
 
     def _publish(self, frame: DataFrame, batch: int) -> Any:
         record = self.pointer.record
@@ -95,7 +95,7 @@ def _evaluate(frame: DataFrame) -> None:
 
 def _manifest(value: Any) -> Any:
     try:
-        size = len(json.dumps(value))
+        size = len(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise UnsafeQuery(f"what the publishing function returns is kept as JSON in the job record: {error}") from error
     if size > MANIFEST_BYTES:

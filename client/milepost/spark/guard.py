@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from milepost.errors import UnsafeQuery, WrongCheckpoint
 from milepost.spark.preflight import RETAINED, check_clean_source, check_retained
-from milepost.spark.running import running_query, runs_in
+from milepost.spark.running import is_same, running_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +37,7 @@ class QueryGuard:
                 "start needs an epoch and a directory of its own"
             )
         query = running_query(self._spark, query_id)
-        if not runs_in(query, self._directory):
+        if not is_same(query.checkpoint_root, self._directory):
             raise WrongCheckpoint(
                 f"the query keeps its checkpoint in {query.checkpoint_root}, not in {self._directory}: "
                 'start it with .option("checkpointLocation", job.checkpointLocation)'

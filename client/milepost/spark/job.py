@@ -133,7 +133,7 @@ class Job:
         try:
             queries = self._queries()
             self.stop()
-            if len(queries) == 1 and self._failure() is None and not self._session.lost:
+            if len(queries) == 1:
                 self._end(queries[0])
         except (Py4JError, ConnectionError) as error:
             _log.warning("Spark does not answer any more, the query is left as it is: %s", error)
@@ -150,7 +150,7 @@ class Job:
         return self._function.failure if self._function is not None else None
 
     def _end(self, query: StreamingQuery) -> None:
-        if self._ended or query.exception() is not None:
+        if self._ended or self._session.lost or query.exception() is not None:
             return
         self._ended = True
         register_tail(self._pointer, self._snapshotter, self._retain)
@@ -162,7 +162,7 @@ class Job:
         self._told = True
         if isinstance(failure, MilepostError):
             raise failure from (failure.__cause__ or cause)
-        if self._session.lost:
+        if self._session.lost and (self._stopping or cause is not None):
             try:
                 self._session.raise_if_lost()
             except MilepostError as lost:

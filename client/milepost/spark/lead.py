@@ -61,9 +61,10 @@ def lead(
     are told.
 
     ``workdir`` holds the checkpoint directories; on a cluster it must be one path for driver and executors. ``ttl``
-    is the session's length in seconds: a driver that freezes is succeeded after it. ``timeout`` (seconds) bounds one
-    call to the service, ``patience`` how long a batch outlasts an outage of it. ``retain`` checkpoints are kept; more
-    than two serve nothing but a person's own repair, since older ones cannot be gone on from.
+    is the session's length in seconds: a driver that freezes is succeeded after it, and one that cannot reach the
+    service for so long ends. ``timeout`` (seconds) bounds one call to the service; within ``ttl``, ``patience`` bounds
+    how long a batch outlasts an outage of it. ``retain`` checkpoints are kept; more than two serve nothing but a
+    person's own repair, since older ones cannot be gone on from.
 
     Raises `EpochHeld` when the wait ran out, `UnsafeQuery`, `NoSafeCheckpoint`, `InputMissing`, `RecordUnreadable`,
     and what `milepost.Client` raises.

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from milepost.errors import Damaged, NoSafeCheckpoint, NotExist, StateTruncated, WrongCheckpoint
+from milepost.errors import Damaged, NoSafeCheckpoint, NotExist, StateTruncated, VersionMismatch, WrongCheckpoint
 from milepost.spark.layers import unpack
 from milepost.spark.ledger import Ledger
 from milepost.spark.record import Checkpoint, JobRecord, Layer
@@ -63,7 +63,7 @@ def restore(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) ->
         building.mkdir(parents=True)
         try:
             ledger = materialise(store, checkpoint, building)
-        except (Damaged, StateTruncated, NotExist) as damage:
+        except (Damaged, StateTruncated, NotExist, VersionMismatch) as damage:
             _log.error("%s is damaged: %s", checkpoint, damage)
             skipped.append(Skipped(checkpoint, f"damaged: {damage}"))
             continue

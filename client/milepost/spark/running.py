@@ -71,12 +71,16 @@ def running_query(spark: SparkSession, query_id: str) -> RunningQuery:
 
 def active_in(spark: SparkSession, directory: Path) -> list[StreamingQuery]:
     """The active queries of ``spark`` that run in ``directory``."""
-    return [query for query in spark.streams.active if runs_in(running_query(spark, str(query.id)), directory)]
+    found = []
+    for query in spark.streams.active:
+        execution = _execution(spark, str(query.id))  # None: it has ended meanwhile
+        if execution is not None and is_same(_local(str(execution.resolvedCheckpointRoot())), directory):
+            found.append(query)
+    return found
 
 
-def runs_in(query: RunningQuery, directory: Path) -> bool:
-    """Whether ``query`` has ``directory`` as its checkpoint location."""
-    root = query.checkpoint_root
+def is_same(root: Path | None, directory: Path) -> bool:
+    """Whether a checkpoint root, as a query has it, is ``directory``."""
     return root is not None and os.path.realpath(root) == os.path.realpath(directory)
 
 
