@@ -36,12 +36,17 @@ class Trash:
         task = self._running.get(key)
         if task is None:
             task = self._running[key] = asyncio.ensure_future(self._blobs.delete(key))
-            task.add_done_callback(lambda _: self._running.pop(key))
+            task.add_done_callback(lambda done: self._ended(key, done))
         try:
             await asyncio.shield(task)
         except UnsafeKey as error:  # from a damaged record, whose handle must not be stuck for it
             log.warning("no blob can have been there: %s", error)
         self._due.pop(key, None)
+
+    def _ended(self, key: str, discard: asyncio.Task[None]) -> None:
+        del self._running[key]
+        if not discard.cancelled():
+            discard.exception()  # whoever waits sees it; nobody waiting is no error
 
     async def try_now(self, key: str) -> BackendError | None:
         """Discard ``key`` if that works at once, else later; then the error that stood in the way is returned."""

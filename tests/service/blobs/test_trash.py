@@ -1,0 +1,113 @@
+"""The trash: what is due goes, what lingers stays, what fails is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.blobs.local import LocalBlobs
+from backends.contract import StorageUnavailable
+from service.blobs.trash import RETRY_SECONDS, Trash
+from tests.support.faults import FaultyBlobs
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+KEY, OTHER = "flights/000000000001/a", "flights/000000000001/b"
+AWAY = StorageUnavailable("by the test")
+
+
+class Bin:
+    """A trash over a real blob store, at a time that the test sets."""
+
+    def __init__(self, directory: Path) -> None:
+        self.now = 0.0
+        self.blobs = FaultyBlobs(LocalBlobs(directory))
+        self.trash = Trash(self.blobs, lambda: self.now)
+
+    async def emptied(self, *keys: str) -> None:
+        """Run the trash until these were discarded."""
+        running = asyncio.create_task(self.trash.run(0.001))
+
+        async def gone() -> bool:
+            return set(keys) <= set(self.blobs.discarded)
+
+        await until(gone)
+        running.cancel()
+        await asyncio.wait((running,))
+
+
+@pytest.fixture
+async def bin_(tmp_path: Path) -> Bin:
+    made = Bin(tmp_path)
+    await made.blobs.open()
+    return made
+
+
+async def test_a_blob_lingers_until_it_is_due(bin_: Bin) -> None:
+    bin_.trash.later(KEY, 60.0)
+    bin_.trash.later(OTHER, 0.0)
+    await bin_.emptied(OTHER)
+    assert bin_.blobs.discarded == [OTHER]
+    assert bin_.trash.holds(KEY)
+    bin_.now = 60.0
+    await bin_.emptied(KEY)
+    assert not bin_.trash.holds(KEY)
+
+
+async def test_a_discard_that_fails_is_tried_again_later(bin_: Bin) -> None:
+    bin_.blobs.deletes.once(AWAY)
+    assert await bin_.trash.try_now(KEY) is AWAY
+    assert bin_.trash.holds(KEY)
+    bin_.now = RETRY_SECONDS
+    await bin_.emptied(KEY)
+
+
+async def test_two_callers_share_one_discard(bin_: Bin) -> None:
+    bin_.blobs.deletes_pass.clear()
+    both = [asyncio.ensure_future(bin_.trash.now(KEY)) for _ in range(2)]
+    await asyncio.sleep(0)
+    bin_.blobs.deletes_pass.set()
+    await asyncio.gather(*both)
+    assert bin_.blobs.discarded == [KEY]
+
+
+async def test_a_caller_that_leaves_does_not_take_the_discard_along(bin_: Bin) -> None:
+    bin_.blobs.deletes_pass.clear()
+    leaving, staying = (asyncio.ensure_future(bin_.trash.now(KEY)) for _ in range(2))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    bin_.blobs.deletes_pass.set()
+    await staying
+    assert bin_.blobs.discarded == [KEY]
+
+
+async def test_a_discard_that_fails_when_nobody_waits_any_more_is_no_error(bin_: Bin) -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    bin_.blobs.deletes_pass.clear()
+    bin_.blobs.deletes.once(AWAY)
+    leaving = asyncio.ensure_future(bin_.trash.now(KEY))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait((leaving,))
+    bin_.blobs.deletes_pass.set()
+    await bin_.trash.now(OTHER)  # a later discard of the same store has gone through
+    del leaving  # its traceback knows the discard
+    gc.collect()
+    assert complaints == []
+
+
+async def test_what_lingers_is_forgotten_with_the_leadership(bin_: Bin) -> None:
+    bin_.trash.later(KEY, 0.0)
+    bin_.trash.clear()
+    assert not bin_.trash.holds(KEY)
+
+
+async def test_nothing_is_kept_of_a_record_without_bytes(bin_: Bin) -> None:
+    bin_.trash.later("", 0.0)
+    assert not bin_.trash.holds("")
