@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import time
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
+
+from tests.support.server import DEADLINE_SECONDS
 
 PROBLEM = "application/problem+json"
 LONG_TTL = 3600
@@ -50,6 +53,14 @@ def problem(response: httpx.Response, status: int, code: str, outcome: str = "no
     if status in (429, 503):
         assert int(response.headers["retry-after"]) >= 0
     return document
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    """Wait until ``holds()``."""
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not holds():
+        assert time.monotonic() < end, f"in vain: {what}"
+        time.sleep(0.05)
 
 
 @dataclass(frozen=True)
@@ -171,7 +182,6 @@ class Api:
             "epoch": self.current().json(),
             "revision": listing.headers["milepost-revision"],
             "session": {**session.json(), "expires_in": None},
-            "stores": [row for row in self.http.get("/v1/stores").json()["stores"] if row["store"] == self.store],
         }
 
     def _own_headers(self) -> dict[str, str]:

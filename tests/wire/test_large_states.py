@@ -9,10 +9,11 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+import httpx
 import pytest
 
 from tests.support.server import DEADLINE_SECONDS, ServerProcess
-from tests.wire.api import Api, connect
+from tests.wire.api import Api
 from tests.wire.damage import blob_file, blob_files
 
 MIB = 1024 * 1024
@@ -39,21 +40,26 @@ def digest_of(chunks: Iterator[bytes]) -> str:
     return f"sha-256=:{b64encode(digest.digest()).decode()}:"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One whose memory nobody else has grown."""
-    with ServerProcess(tmp_path_factory.mktemp("large")) as process:
-        yield process.start()
-
-
 @pytest.fixture
-def api(server: ServerProcess, store: str) -> Iterator[Api]:
+def api(http: httpx.Client, store: str) -> Iterator[Api]:
     """A session on a store; what the test adds is removed with it, to give the disk back."""
-    with connect(server.url) as client:
-        api = Api.on(client, store)
-        yield api
-        for record in api.handles().json()["handles"]:
-            api.remove(record["name"])
+    api = Api.on(http, store)
+    yield api
+    for record in api.handles().json()["handles"]:
+        api.remove(record["name"])
+
+
+class Memory:
+    """The most memory that a server has taken since this was made, beyond what it had then, in bytes."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        server.forget_peak()
+        self._server = server
+        self._before = server.memory("VmRSS")
+
+    @property
+    def extra(self) -> int:
+        return self._server.memory("VmHWM") - self._before
 
 
 @contextmanager
@@ -83,33 +89,33 @@ def store_state(server: ServerProcess, api: Api, name: str, size: int) -> None:
 def test_a_large_state_passes_in_both_directions_in_little_memory(server: ServerProcess, api: Api, size: int) -> None:
     store_state(server, api, "warm-up", 3 * MIB + 7)
     assert len(api.state("warm-up").content) == 3 * MIB + 7
-    before = server.memory("VmRSS")
+    memory = Memory(server)
     expected = digest_of(blocks(size))
 
     announced = {"Content_Length": str(size), "Content_Digest": expected}
     with exchange(server, "POST", api, "/handles/large", blocks(size), **announced) as response:
         assert response.status == 201, response.read()
-    assert server.memory("VmHWM") - before < EXTRA_MEMORY
+    assert memory.extra < EXTRA_MEMORY
 
     with exchange(server, "GET", api, "/handles/large/state") as response:
         assert response.status == 200
         assert response.getheader("content-length") == str(size)
         assert response.getheader("repr-digest") == expected
         assert digest_of(chunks_of(response)) == expected
-    assert server.memory("VmHWM") - before < EXTRA_MEMORY
+    assert memory.extra < EXTRA_MEMORY
 
 
 def test_a_slow_reader_fills_no_memory(server: ServerProcess, api: Api) -> None:
     size = 256 * MIB
     store_state(server, api, "large", size)
-    before = server.memory("VmRSS")
+    memory = Memory(server)
     with exchange(server, "GET", api, "/handles/large/state") as response:
         assert response.status == 200
         for _ in range(20):
             assert api.exists("large").status_code == 200
-        assert server.memory("VmHWM") - before < EXTRA_MEMORY
+        assert memory.extra < EXTRA_MEMORY
         assert sum(map(len, chunks_of(response))) == size
-    assert server.memory("VmHWM") - before < EXTRA_MEMORY
+    assert memory.extra < EXTRA_MEMORY
 
 
 def test_a_wrong_digest_at_the_end_of_a_large_body_leaves_nothing(server: ServerProcess, api: Api) -> None:

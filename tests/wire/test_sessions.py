@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import httpx
 import pytest
 
-from tests.support.server import DEADLINE_SECONDS
-from tests.wire.api import Api, open_session, problem, unique
-
-
-def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait until ``holds()``."""
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < end, f"in vain: {what}"
-        time.sleep(0.05)
+from tests.wire.api import Api, open_session, problem, unique, until
 
 
 def test_created(http: httpx.Client) -> None:
