@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Refusal, StorageUnavailable
+from backends.contract import Commit, Refusal, Refused, StorageUnavailable, TakeOverLost, Unknown
 from milepost.errors import OutcomeUnknown, Problem
 from milepost.wire import Code, Outcome
+from service.journal import JournalSettings
 from tests.service.acting import actor
-from tests.support.faults import Disturbance, before, lose_answer, lose_request, refuse
+from tests.support.faults import Disturbance, RealCommit, before, lose_answer, lose_request, refuse
 from tests.support.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until
 
@@ -116,6 +117,83 @@ async def test_a_group_cut_off_by_a_lost_lease_is_of_unknown_outcome(tmp_path: P
         again = await a.under(key="k", attempt=2).add("pointer", b"1")
         assert again.replayed
         assert await a.listing() == [replace(again, replayed=False)]
+
+
+async def test_a_journal_that_another_took_over_is_not_taken_back(tmp_path: Path) -> None:
+    """Who finds in settling that the head has moved on does not lead any more, and cannot tell what landed."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        running.pointers.take_overs.once(TakeOverLost("by the test"))
+        running.pointers.disturb(lose_answer())
+        generation = running.replica.journal.generation
+        assert await end_of(a.add("pointer", b"1")) == (Code.OUTCOME_UNKNOWN, Outcome.UNKNOWN)
+        await running.leads()
+        assert running.replica.journal.generation == generation + 1
+        assert await a.names() == ["pointer"]
+        assert running.blobs.discarded == []
+
+
+async def test_a_group_that_arrives_after_its_term_was_burnt_does_not_land(tmp_path: Path) -> None:
+    """It was given up for lost, and its requests were submitted again; then the network lets go of it."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        delayed: list[RealCommit] = []
+
+        async def hold_back(commit: RealCommit) -> Commit:
+            delayed.append(commit)
+            return Unknown("nothing was heard")
+
+        running.pointers.disturb(hold_back)
+        added = await a.add("pointer", b"1")
+        late = await delayed[0]()
+        assert isinstance(late, Refused)
+        assert late.reason is Refusal.HEAD_MOVED
+        replaced = await a.replace("pointer", added.version, b"2")
+        await running.restart()
+        assert await a.listing() == [replaced]
+
+
+async def test_a_commit_that_takes_too_long_is_settled_like_any_other_doubt(tmp_path: Path) -> None:
+    settings = replace(PROMPT, journal=JournalSettings(commit_seconds=0.1))
+    async with rig(embedded(tmp_path), settings) as running:
+        a = await actor(running, "a")
+        running.pointers.disturb(before(asyncio.Event().wait))
+        added = await a.add("pointer", b"1")
+        assert await a.listing() == [added]
+        assert running.replica.journal.terms_burnt == 1
+
+
+async def test_a_retry_joins_the_attempt_that_is_in_doubt(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        running.pointers.take_overs.from_now_on(AWAY)
+        running.pointers.disturb(lose_request())
+        first = asyncio.create_task(a.under(key="k").add("pointer", b"1"))
+        await running.commits(2)
+        second = asyncio.create_task(a.under(key="k", attempt=2).add("pointer", b"1"))
+        await puts(running, 2)
+        running.pointers.take_overs.heal()
+        assert await second == replace(await first, replayed=True)
+        await running.emptied_trash()
+        assert running.blobs.discarded == running.blobs.put_keys[1:]
+        assert await a.read("pointer") == b"1"
+
+
+async def test_while_the_store_is_away_the_impatient_are_told_and_the_patient_served_later(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        running.pointers.take_overs.from_now_on(AWAY)
+        running.pointers.disturb(refuse(Refusal.FAILED))
+        assert await end_of(a.add("refused", b"1")) == (Code.STORAGE_UNAVAILABLE, Outcome.NOT_APPLIED)
+        patient = asyncio.create_task(a.add("patient", b"2"))
+        await puts(running, 2)
+        running.replica.settings = replace(PROMPT, request_seconds=0.1)
+        assert await end_of(a.add("impatient", b"3")) == (Code.STORAGE_UNAVAILABLE, Outcome.NOT_APPLIED)
+        running.pointers.take_overs.heal()
+        added = await patient
+        assert await a.listing() == [added]
+        refused, _, impatient = running.blobs.put_keys
+        assert running.blobs.discarded == [refused, impatient]
 
 
 async def test_stepping_down_waits_no_longer_than_the_settling_lasts(tmp_path: Path) -> None:

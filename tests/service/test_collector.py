@@ -1,0 +1,164 @@
+"""The collector: what nothing names goes, if an older leadership put it, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backends.contract import BlobStore, StorageUnavailable
+from service.blobs.collector import collect
+from service.blobs.intake import blob_key
+from tests.service.acting import STORE, actor
+from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+
+async def put(blobs: BlobStore, key: str) -> str:
+    """A blob under ``key``."""
+
+    async def content() -> AsyncIterator[bytes]:
+        yield b"orphan"
+
+    await blobs.put(key, content())
+    return key
+
+
+async def orphan(running: Rig) -> str:
+    """A blob that this leadership put and that nothing names."""
+    return await put(running.blobs.real, blob_key(STORE, running.replica.journal.term))
+
+
+async def keys(running: Rig) -> set[str]:
+    """What lies in the blob store."""
+    return {info.key async for info in running.blobs.list("", 0.0)}
+
+
+async def collected(running: Rig, older_than: float = 0.0) -> int:
+    """How many blobs one round hands to the trash."""
+    replica = running.replica
+    return await collect(
+        replica.journal,
+        running.pointers,
+        running.blobs,
+        replica.trash,
+        older_than=older_than,
+        may_go_on=replica.journal.lease_holds,
+    )
+
+
+async def test_only_orphans_of_older_leaderships_go(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        await a.add("pointer", b"state")
+        named = set(running.blobs.put_keys)
+        orphans = {await orphan(running), await put(running.blobs.real, blob_key("another-store", 1))}
+        assert await collected(running) == 0
+        await running.restart()
+        of_this_leadership = await orphan(running)
+        foreign = await put(running.blobs.real, "somebody/elses/file")
+        assert await collected(running) == 2
+        assert set(running.blobs.discarded) == orphans
+        assert await keys(running) == {*named, of_this_leadership, foreign}
+        assert await a.read("pointer") == b"state"
+
+
+async def test_burning_a_term_does_not_make_a_leaderships_own_blobs_older(tmp_path: Path) -> None:
+    """A request whose bytes were put before the burnt term may yet name them."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        mine = await orphan(running)
+        term = running.replica.journal.term
+        await running.pointers.real.take_over("root")
+        await a.add("pointer", b"state")
+        assert running.replica.journal.term > term
+        assert await collected(running) == 0
+        assert mine in await keys(running)
+
+
+async def test_young_blobs_stay(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        young = await orphan(running)
+        await running.restart()
+        assert await collected(running, older_than=3600.0) == 0
+        assert await keys(running) == {young}
+
+
+async def test_what_lingers_for_readers_is_left_to_linger(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        old = await a.add("pointer", b"old")
+        await running.restart(replace(PROMPT, linger_seconds=3600.0))
+        await a.replace("pointer", old.version, b"new")
+        assert await collected(running) == 0
+        assert len(await keys(running)) == 2
+        await running.restart()
+        assert await collected(running) == 1
+        assert await a.read("pointer") == b"new"
+
+
+async def test_the_blobs_of_removals_begun_and_of_cleared_handles_are_named_still(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        await a.add("cleared", b"1")
+        await a.clear()
+        await a.add("removing", b"2")
+        running.blobs.deletes.once(StorageUnavailable("by the test"))
+        with pytest.raises(Exception, match="discard-failed"):
+            await a.remove("removing")
+        await running.restart()
+        assert await collected(running) == 0
+        assert len(await keys(running)) == 2
+
+
+async def test_a_deposed_leader_collects_nothing(tmp_path: Path) -> None:
+    """It may not know of the newest pointers: the head carries another's term."""
+    async with rig(embedded(tmp_path)) as running:
+        left = await orphan(running)
+        await running.restart()
+        await running.pointers.real.take_over("root")
+        assert await collected(running) == 0
+        assert await keys(running) == {left}
+
+
+async def test_nothing_is_collected_while_the_lease_is_in_doubt(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        left = await orphan(running)
+        await running.restart()
+        running.election.in_doubt = True
+        assert await collected(running) == 0
+        assert await keys(running) == {left}
+        running.election.in_doubt = False
+
+
+async def test_it_comes_round_by_itself_also_after_the_store_was_away(tmp_path: Path) -> None:
+    settings = replace(PROMPT, collect_after_seconds=0.0, collect_interval_seconds=0.02)
+    async with rig(embedded(tmp_path)) as running:
+        await orphan(running)
+        await running.restart(settings)
+
+        async def empty() -> bool:
+            return await keys(running) == set()
+
+        await until(empty)
+        await orphan(running)
+        await running.stop()
+        running.blobs.deletes.from_now_on(StorageUnavailable("by the test"))
+        await running.restart(settings)
+        await until(empty)
+
+
+async def test_a_blob_that_cannot_be_discarded_is_tried_again(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        left = await orphan(running)
+        await running.restart()
+        running.blobs.deletes.once(StorageUnavailable("by the test"))
+        assert await collected(running) == 1
+        assert await keys(running) == {left}
+        running.clock.advance(60.0)
+        await running.emptied_trash()
+        assert await keys(running) == set()

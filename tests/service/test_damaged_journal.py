@@ -1,0 +1,108 @@
+"""A journal that cannot be read: the log says so, nothing is served from it, and once repaired it is served again."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from backends.pointers.embedded import FILE_NAME
+from milepost.errors import Unavailable
+from tests.service.acting import actor
+from tests.support.replicas import Rig, embedded, rig
+from tests.support.server import ServerProcess
+from tests.support.waiting import until
+
+EXIT_MISCONFIGURED = 2
+PAGE = 4096
+
+
+async def add_one(directory: Path) -> Path:
+    """A place with one handle in it; the file of its journal."""
+    async with rig(embedded(directory)) as running:
+        await (await actor(running, "a")).add("pointer", b"state")
+    return directory / "pointers" / FILE_NAME
+
+
+async def serves(running: Rig) -> None:
+    """It leads, with the handle there, and takes another."""
+    await running.leads()
+    a = await actor(running, "a")
+    assert await a.read("pointer") == b"state"
+    await a.add("another", b"state")
+
+
+def test_a_file_that_is_no_database_ends_the_start_and_repaired_it_serves(tmp_path: Path) -> None:
+    file = asyncio.run(add_one(tmp_path))
+    whole = file.read_bytes()
+    file.write_bytes(b"not what it was " * 512)
+    with ServerProcess(tmp_path) as server:
+        server.start(until=None)
+        assert server.wait() == EXIT_MISCONFIGURED
+        assert f"cannot open {file}: file is not a database" in server.logged()
+        assert "Traceback" not in server.logged()
+        file.write_bytes(whole)
+        server.start()
+        assert server.status_of("/v1/stores/flights/handles/pointer/state") == 200
+
+
+@pytest.mark.anyio
+async def test_a_damaged_head_keeps_it_from_leading_until_it_is_repaired(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a restart: it goes on trying to take the journal over."""
+    file = await add_one(tmp_path)
+    [(term,)] = _sql(file, "SELECT term FROM head")
+    _sql(file, "UPDATE head SET term = 'nonsense'")
+    async with rig(embedded(tmp_path), leading=False) as running:
+
+        async def told() -> bool:
+            return "cannot take the journal over yet: JournalDamaged(\"the head of 'root' is not a head" in caplog.text
+
+        await until(told)
+        assert not running.replica.leads
+        with pytest.raises(Unavailable):
+            await actor(running, "a")
+        _sql(file, "UPDATE head SET term = ?", term)
+        await serves(running)
+
+
+@pytest.mark.anyio
+async def test_what_can_still_be_read_of_a_damaged_journal_is_not_served_without_the_rest(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A pointer might be missing from it: the page that is damaged here is one of the records."""
+    file = await add_one(tmp_path)
+    [(root,)] = _sql(file, "SELECT rootpage FROM sqlite_master WHERE name = 'record'")
+    assert isinstance(root, int)
+    page = _swap(file, (root - 1) * PAGE, b"\xff" * PAGE)
+    async with rig(embedded(tmp_path), leading=False) as running:
+
+        async def told() -> bool:
+            return "cannot take the journal over yet: JournalDamaged(\"cannot load 'root'" in caplog.text
+
+        await until(told)
+        assert not running.replica.leads
+        await running.stop()
+        _swap(file, (root - 1) * PAGE, page)
+        await running.restart()
+        await serves(running)
+
+
+def _swap(file: Path, at: int, new: bytes) -> bytes:
+    """Write ``new`` into the file at that place; what stood there."""
+    with file.open("r+b") as opened:
+        opened.seek(at)
+        old = opened.read(len(new))
+        opened.seek(at)
+        opened.write(new)
+    assert len(old) == len(new)
+    return old
+
+
+def _sql(file: Path, statement: str, *parameters: object) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        return connection.execute(statement, parameters).fetchall()

@@ -1,0 +1,70 @@
+"""A full store: writes are refused, reads go on, and so do writes when there is room, without a restart.
+
+The fault is put in, so that it comes at a chosen moment. A disk that is really full is a test of the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backends.contract import Refusal, StorageFull
+from milepost import errors
+from milepost.wire import Outcome
+from tests.service.acting import actor
+from tests.support.faults import refuse
+from tests.support.replicas import PROMPT, embedded, rig
+
+pytestmark = pytest.mark.anyio
+
+FULL = StorageFull("no space left")
+
+
+async def refused_as_full(call: Awaitable[object]) -> None:
+    """The call ends as it must on a full store."""
+    with pytest.raises(errors.StorageFull) as caught:
+        await call
+    assert caught.value.outcome is Outcome.NOT_APPLIED
+    assert not caught.value.retryable
+
+
+async def test_pointers_that_are_full_take_writes_again_when_there_is_room(tmp_path: Path) -> None:
+    """Also those that waited meanwhile, until their patience ended."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        old = await a.add("pointer", b"old")
+        running.pointers.disturb(refuse(Refusal.FULL, "no space left"))
+        running.pointers.take_overs.from_now_on(FULL)
+        await refused_as_full(a.replace("pointer", old.version, b"new"))
+        running.replica.settings = replace(PROMPT, request_seconds=0.2)
+        await refused_as_full(a.add("another", b"other"))
+        await refused_as_full(a.remove("pointer"))
+        assert running.blobs.discarded == running.blobs.put_keys[1:]
+        assert await a.listing() == [old]
+        assert await a.read("pointer") == b"old"
+        running.replica.settings = PROMPT
+        waiting = asyncio.create_task(a.add("patient", b"state"))
+        await asyncio.sleep(0)
+        running.pointers.take_overs.heal()
+        await waiting
+        await a.replace("pointer", old.version, b"new")
+        assert await a.names() == ["patient", "pointer"]
+        assert await a.read("pointer") == b"new"
+
+
+async def test_blobs_that_are_full_take_states_again_when_there_is_room(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        old = await a.add("pointer", b"old")
+        running.blobs.puts.from_now_on(FULL)
+        await refused_as_full(a.add("another", b"other"))
+        await refused_as_full(a.replace("pointer", old.version, b"new"))
+        assert (await a.listing(), await a.read("pointer")) == ([old], b"old")
+        assert (await a.remove("pointer")).removed
+        running.blobs.puts.heal()
+        await a.add("pointer", b"new")
+        assert await a.read("pointer") == b"new"
