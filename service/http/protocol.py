@@ -11,9 +11,12 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from milepost.errors import Problem
 from milepost.wire import Code, Header
 from service.http.problems import problem_response
 from service.problems import problem
+
+MOST_HEAD_BYTES = 64 * 1024
 
 _CUT = "milepost.body_cut"
 
@@ -24,6 +27,31 @@ class AnsweringProtocol(HttpToolsProtocol):
     The stock protocol lets the transport close itself at the end of file: a sender that shut down only its writing
     side would never learn that its body arrived incomplete, nor what became of a request that was whole.
     """
+
+    _head_is_open = False
+    _head_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Hold a request's head to about `MOST_HEAD_BYTES`; the parser itself would gather one without end.
+
+        Counted are reads that lie in one head altogether: the read in which it began may hold other requests.
+        """
+        was_open = self._head_is_open
+        super().data_received(data)
+        if was_open and self._head_is_open:
+            self._head_bytes += len(data)
+            if self._head_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
+                self._refuse(Code.TOO_LARGE, f"the head of a request may have at most {MOST_HEAD_BYTES} bytes")
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        self._head_is_open = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """The head has ended."""
+        self._head_is_open, self._head_bytes = False, 0
+        super().on_headers_complete()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Tell the application that no more will come, and keep the writing side while an answer is due."""
@@ -38,10 +66,14 @@ class AnsweringProtocol(HttpToolsProtocol):
         return True
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be parsed, unless an answer is on its way already, and close the connection."""
+        """Answer what cannot be parsed."""
+        self._refuse(Code.INVALID_REQUEST, msg)
+
+    def _refuse(self, code: Code, detail: str) -> None:
+        """Answer with a problem, unless another answer is on its way already, and close the connection."""
         cycle = _unanswered(self.cycle)
         if cycle is None or not cycle.response_started:
-            self.transport.write(_no_request(msg))
+            self.transport.write(_whole_answer(problem(code, detail)))
         self.transport.close()
 
 
@@ -55,10 +87,9 @@ def _unanswered(cycle: RequestResponseCycle | None) -> RequestResponseCycle | No
     return None if cycle is None or cycle.response_complete else cycle
 
 
-def _no_request(detail: str) -> bytes:
-    """A whole answer. Nobody knows who leads down here, so it carries no term."""
-    headers = {Header.REQUEST_ID: secrets.token_hex(8), "Connection": "close"}
-    response = problem_response(problem(Code.INVALID_REQUEST, detail), headers)
+def _whole_answer(error: Problem) -> bytes:
+    """The bytes of an answer. Nobody knows who leads down here, so it carries no term."""
+    response = problem_response(error, {Header.REQUEST_ID: secrets.token_hex(8), "Connection": "close"})
     lines = [b"HTTP/1.1 %d %s" % (response.status_code, HTTPStatus(response.status_code).phrase.encode())]
     lines += [name + b": " + value for name, value in response.raw_headers]
     return b"\r\n".join([*lines, b"", bytes(response.body)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import time
@@ -129,6 +130,30 @@ def test_what_is_no_request_gets_a_problem_all_the_same(
     assert response.json()["type"] == "urn:milepost:invalid-request"
     assert (response.json()["retryable"], response.json()["outcome"]) == (False, "not_applied")
     unchanged(api, server, there)
+
+
+HEADS = {
+    "path": b"GET /v1/stores/a",
+    "header": b"GET /v1/stores HTTP/1.1\r\nX-Long: ",
+    "headers": b"GET / HTTP/1.1\r\n",
+}
+
+
+@pytest.mark.parametrize("begin", HEADS.values(), ids=HEADS)
+def test_a_head_that_does_not_end_is_too_large(server: ServerProcess, begin: bytes) -> None:
+    filling = b"x" * 80_000 if b"\n" not in begin or begin.endswith(b" ") else b"X-More: x\r\n" * 8_000
+    with raw.connected(server.url) as connection:
+        connection.sendall(begin)
+        while not select.select([connection], [], [], 0.1)[0]:
+            connection.sendall(filling)
+        response = raw.answer(connection)
+    assert (response.status_code, response.json()["type"]) == (413, "urn:milepost:too-large")
+    assert "65536" in response.json()["detail"]
+
+
+def test_a_head_as_large_as_labels_can_make_it(api: Api) -> None:
+    labels = {f"Milepost-Label-{'k' * 60}{number:04}": "v" * 256 for number in range(32)}
+    assert len(api.with_headers(labels).added("a")["labels"]) == 32
 
 
 def test_a_chunk_that_is_none(api: Api, server: ServerProcess, there: tuple[Json, set[str]]) -> None:
