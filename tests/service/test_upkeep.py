@@ -75,7 +75,7 @@ async def test_while_an_expiry_is_in_doubt_no_keepalive_is_granted(
 ) -> None:
     """However long the doubt lasts: a session that is told to be alive must be. Then it is told that it has ended."""
     monkeypatch.setattr(upkeep, "_COMMIT_SECONDS", 0.1)
-    async with rig(embedded(tmp_path), replace(PROMPT, expire_interval_seconds=1.0, request_seconds=3.0)) as running:
+    async with rig(embedded(tmp_path), replace(PROMPT, expire_interval_seconds=0.6, request_seconds=1.5)) as running:
         await actor(running, "a", ttl=10.0)
         running.pointers.disturb(lost)
         running.pointers.take_overs.from_now_on(AWAY)

@@ -18,7 +18,9 @@ class RestDoor(Door):
     """Speaks to the replica at ``url``, and goes where that one sends it."""
 
     def __init__(self, url: str) -> None:
-        self._http = httpx.AsyncClient(base_url=url, timeout=_SECONDS, follow_redirects=True, trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=url, timeout=_SECONDS, follow_redirects=True, trust_env=False, verify=False
+        )
 
     async def close(self) -> None:
         await self._http.aclose()
