@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from backends.contract import BackendError
 from milepost.errors import Problem
 from service.journal import Journal
 from service.leases import Leases
@@ -52,24 +51,29 @@ async def tidy(journal: Journal, removals: Removals, clock: Callable[[], float],
     """
     while True:
         await asyncio.sleep(interval)
-        if not journal.lease_holds():
-            continue
         try:
+            for finish in _unfinished(journal.read().view):
+                await _finish(removals, finish, clock)
             reading = journal.read()
-            for finish in _unfinished(reading.view):
-                await removals.finish(finish, clock() + _COMMIT_SECONDS)
-            moment = journal.moment(reading.revision)
-            for store, keys in _droppable(reading.view, moment).items():
+            for store, keys in _droppable(reading.view, journal.moment(reading.revision)).items():
                 request = Scrub(session="", store_name=store, keys=keys)
                 await journal.wait(journal.submit(request, clock() + _COMMIT_SECONDS))
-        except (Problem, BackendError) as error:
+        except Problem as error:
             log.warning("upkeep was put off: %s", error)
+
+
+async def _finish(removals: Removals, finish: FinishNeeded, clock: Callable[[], float]) -> None:
+    """One removal whose blob cannot be discarded must not hold up the others."""
+    try:
+        await removals.finish(finish, clock() + _COMMIT_SECONDS)
+    except Problem as error:
+        log.warning("the removal of %s/%s was put off: %s", finish.store, finish.name, error)
 
 
 def _unfinished(view: View) -> list[FinishNeeded]:
     return [
         finish_of(store, record) for store, record in _handles(view) if record.removing and record.born > store.cleared
-    ][:_BATCH]
+    ]
 
 
 def _droppable(view: View, moment: Moment) -> dict[str, tuple[str, ...]]:

@@ -170,6 +170,33 @@ async def test_a_removal_goes_on_being_tried_while_blobs_cannot_be_discarded(tmp
         assert running.blobs.discarded == running.blobs.put_keys[:1]
 
 
+async def test_one_blob_that_cannot_be_discarded_holds_up_nothing_else(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path), TIDY) as running:
+        a = await actor(running, "a")
+        for name in ("1", "2", "3", "gone"):
+            await a.add(name, b"state")
+        await a.remove("gone")
+        running.blobs.stuck.add(running.blobs.put_keys[0])
+        running.blobs.deletes.from_now_on(AWAY)
+        for name in ("1", "2", "3"):
+            with pytest.raises(DiscardFailed):
+                await a.remove(name)
+        running.blobs.deletes.heal()
+
+        async def left(*names: str) -> None:
+            async def are_left() -> bool:
+                return await a.names() == list(names)
+
+            await until(are_left)
+
+        await left("1")
+        running.clock.advance(KEPT_KEYS_SECONDS + 10.0)
+        await recorded(running, handle_key(STORE, "gone"), there=False)
+        assert await a.names() == ["1"]
+        running.blobs.stuck.clear()
+        await left()
+
+
 async def test_what_is_gone_is_dropped_when_its_keys_are_too_old(tmp_path: Path) -> None:
     """Ten minutes in which a retry gets the first answer; also when nothing else is written meanwhile."""
     async with rig(embedded(tmp_path), TIDY) as running:

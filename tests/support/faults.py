@@ -24,6 +24,7 @@ from backends.contract import (
     PointerStore,
     Refusal,
     Refused,
+    StorageUnavailable,
     Unknown,
 )
 
@@ -165,7 +166,10 @@ class FaultyPointers:
 
 
 class FaultyBlobs:
-    """A real `BlobStore` that remembers the keys that were put and those that were discarded, in order."""
+    """A real `BlobStore` that remembers the keys that were put and those that were discarded, in order.
+
+    Deletes wait while ``deletes_pass`` is not set; those of the ``stuck`` keys always fail.
+    """
 
     def __init__(self, real: BlobStore) -> None:
         self.real = real
@@ -173,6 +177,7 @@ class FaultyBlobs:
         self.deletes = Faults()
         self.put_keys: list[str] = []
         self.discarded: list[str] = []
+        self.stuck: set[str] = set()
         self.deletes_pass = asyncio.Event()
         self.deletes_pass.set()
 
@@ -195,9 +200,10 @@ class FaultyBlobs:
         return await self.real.size(key)
 
     async def delete(self, key: str) -> None:
-        """Waits while ``deletes_pass`` is not set."""
         await self.deletes_pass.wait()
         self.deletes.check()
+        if key in self.stuck:
+            raise StorageUnavailable(f"{key} is stuck")
         await self.real.delete(key)
         self.discarded.append(key)
 
