@@ -109,21 +109,22 @@ def _windows(frame: DataFrame) -> DataFrame:
 def _windows_expected(files: int) -> list[list[Row]]:
     """Append mode: a window comes out once the watermark, known before the batch, has passed its end.
 
-    After the last file Spark runs one batch without data, for the watermark that this file has moved.
+    Rows that are late by the watermark of the batch before are dropped. After the last file Spark runs one batch
+    without data, for the watermark that this file has moved.
     """
     counts: dict[int, int] = {}
-    newest, watermark = 0, 0
+    newest, watermark, watermark_before = 0, 0, 0
     batches = []
     for index in range(files + 1):
         data = lines(index) if index < files else []
         for line in data:
             start = line.t // _WINDOW * _WINDOW
-            if start + _WINDOW > watermark:
+            if start + _WINDOW > watermark_before:
                 counts[start] = counts.get(start, 0) + 1
         done = sorted(start for start in counts if start + _WINDOW <= watermark)
         batches.append([(start, counts.pop(start)) for start in done])
         newest = max([newest, *(line.t for line in data)])
-        watermark = max(watermark, newest - _DELAY)
+        watermark_before, watermark = watermark, max(watermark, newest - _DELAY)
     return batches
 
 

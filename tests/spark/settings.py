@@ -32,7 +32,7 @@ class Setup:
     blind: bool = False
     inline_bytes: int = 8192
     max_layers: int = 64
-    ttl: float = 4.0
+    ttl: float = 5.0
     available_now: bool = True
 
     def encode(self) -> str:

@@ -13,9 +13,12 @@ from pyspark.sql.functions import udf
 import milepost
 import milepost.spark.job
 from milepost.errors import InputMissing
-from milepost.spark import BatchContext
+from milepost.spark import BatchContext, ledger
+from milepost.spark.record import JOB, decode
 from tests.spark.jobs import Place, finish
 from tests.spark.queries import KINDS, read_input, write_input
+from tests.support.server import ServerProcess
+from tests.wire.damage import blob_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -163,6 +166,26 @@ def test_input_that_was_deleted_is_refused_and_rewritten_input_reported(place: P
     file.write_text(file.read_text())
     with place.lead() as job:
         assert [Path(uri).name for uri in job.recovery.rewritten] == ["00001.json"]
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_one_that_is_still_safe(
+    place: Place, service: ServerProcess, client: milepost.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry to batch 1 is damaged: the job goes on at batch 0, which is published, and publishes it no second
+    time."""
+    monkeypatch.setattr(ledger, "INLINE_BYTES", 0)
+    first, second = Publisher(1), Publisher()
+    with place.lead() as job, pytest.raises(StreamingQueryException):
+        finish(job, place.start(job, job.exactlyOnce(first), "aggregation"))
+    newest = decode(client.store(place.name).read(JOB)).checkpoints[0]
+    assert newest.resumes_at == 1
+    blob = blob_file(service, place.name, newest.layers[-1].name)
+    blob.write_bytes(blob.read_bytes()[::-1])
+    with place.lead() as job:
+        assert [skipped.checkpoint for skipped in job.recovery.skipped] == [newest]
+        finish(job, place.start(job, job.exactlyOnce(second), "aggregation"))
+    assert [context.batchId for context in second.contexts] == [1]
+    assert first.rows | second.rows == dict(enumerate(KINDS["aggregation"].expected(2)))
 
 
 def test_settings_that_the_querys_log_overrules_are_reported(place: Place, caplog: pytest.LogCaptureFixture) -> None:

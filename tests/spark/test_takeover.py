@@ -90,7 +90,7 @@ def test_who_does_not_wait_for_the_query_is_told_at_the_end_of_the_block(place: 
 
 
 def test_a_lost_session_stops_a_query_that_has_nothing_to_do(place: Place, client: milepost.Client) -> None:
-    with place.lead(ttl=3.0) as job:
+    with place.lead(ttl=9.0) as job:
         query = place.start(job, job.exactlyOnce(lambda *_: None), forever=True)
         query.processAllAvailable()
         drivers_session(client, place.name).close()
