@@ -44,7 +44,8 @@ from service.rules.state import State, View
 STORE = "store"
 SESSIONS = st.sampled_from(["ann", "bob", "cid"])
 NAMES = st.sampled_from(["x", "y", "z"])
-EPOCHS = st.sampled_from(["current", "none", "older", "newer"])
+EPOCHS = st.sampled_from(["current"] * 6 + ["none", "never", "newer"])
+SELDOM = st.sampled_from([False] * 5 + [True])
 
 
 @dataclass
@@ -121,7 +122,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         return BlobRef(f"blob-{self.made}", 1, f"{self.made:064x}")
 
     def epoch_of(self, choice: str) -> int | None:
-        return {"current": self.model.epoch or None, "none": None, "older": 1000, "newer": self.model.epoch + 1}[choice]
+        return {"current": self.model.epoch or None, "none": None, "never": 1000, "newer": self.model.epoch + 1}[choice]
 
     def expected_refusal(self, session: str, epoch: int | None, *, fenced: bool) -> Code | None:
         if session not in self.model.alive:
@@ -151,6 +152,8 @@ class RulesAgainstModel(RuleBasedStateMachine):
         for session in ("ann", "bob"):
             self.open_session(session)
         self.land()
+        for name in ("x", "y"):
+            self.add("ann", name, "current", "")
 
     @rule()
     def next_group(self) -> None:
@@ -201,8 +204,10 @@ class RulesAgainstModel(RuleBasedStateMachine):
         assert accepted.answer.created is (session not in self.model.alive)
         self.model.alive[session] = True
 
-    @rule(session=SESSIONS)
-    def end_session(self, session: str) -> None:
+    @rule(session=SESSIONS, really=SELDOM)
+    def end_session(self, session: str, really: bool) -> None:
+        if self.model.live(session) and not really:
+            return
         request = EndSession(session, self.key())
         decision = self.do(request)
         if code := self.expected_refusal(session, None, fenced=False):
@@ -212,8 +217,9 @@ class RulesAgainstModel(RuleBasedStateMachine):
         self.model.end(session)
 
     @precondition(lambda self: self.model.alive)
-    @rule(session=SESSIONS, stale=st.booleans())
-    def expire_session(self, session: str, stale: bool) -> None:
+    @rule(session=SESSIONS, really=SELDOM)
+    def expire_session(self, session: str, really: bool) -> None:
+        stale = not really
         record = self.view.session(session)
         born = record.born if isinstance(record, Session) else 0
         decision = self.do(ExpireSession(session=session, born=born + (1 if stale else 0)))
@@ -235,8 +241,11 @@ class RulesAgainstModel(RuleBasedStateMachine):
         assert isinstance(decision, Accepted)
         self.revision += 1
         self.view.stage(decision.changes, self.group)
+        ended = [session for session, alive in self.model.alive.items() if not alive]
         self.model.alive = {session: alive for session, alive in self.model.alive.items() if alive}
         self.land()
+        for session in ended:
+            self.open_session(session)
 
     # -- handles ---------------------------------------------------------------------------------------------------
 
@@ -265,7 +274,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         self.model.versions.add(entry.version)
         self.model.handles[name] = entry
 
-    @rule(session=SESSIONS, name=NAMES, choice=EPOCHS, stale=st.booleans(), relabel=st.booleans())
+    @rule(session=SESSIONS, name=NAMES, choice=EPOCHS, stale=SELDOM, relabel=st.booleans())
     def replace(self, session: str, name: str, choice: str, stale: bool, relabel: bool) -> None:
         entry = self.model.there(name)
         version = "line.0" if stale or entry is None else entry.version
@@ -289,7 +298,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
             kept = entry.labels if labels is None else labels
             self.set_version(name, Entry(request.blob.sha256, accepted.answer.version or "", set(entry.locks), kept))
 
-    @rule(session=SESSIONS, name=NAMES, choice=EPOCHS, match=st.sampled_from(["none", "current", "stale"]))
+    @rule(session=SESSIONS, name=NAMES, choice=EPOCHS, match=st.sampled_from(["none", "none", "current", "stale"]))
     def remove(self, session: str, name: str, choice: str, match: str) -> None:
         entry = self.model.handles.get(name)
         version = {"none": None, "current": entry.version if entry else "line.0", "stale": "line.0"}[match]
@@ -378,8 +387,10 @@ class RulesAgainstModel(RuleBasedStateMachine):
         for entry in self.model.handles.values():
             entry.locks.discard(session)
 
-    @rule(session=SESSIONS, choice=EPOCHS)
-    def clear(self, session: str, choice: str) -> None:
+    @rule(session=SESSIONS, choice=EPOCHS, really=SELDOM)
+    def clear(self, session: str, choice: str, really: bool) -> None:
+        if not really:
+            return
         epoch = self.epoch_of(choice)
         request = Clear(session, self.key(), 1, STORE, epoch)
         decision = self.do(request)
@@ -458,4 +469,4 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
 
 TestRulesAgainstModel = RulesAgainstModel.TestCase
-TestRulesAgainstModel.settings = settings(max_examples=150, stateful_step_count=60, deadline=None, derandomize=True)
+TestRulesAgainstModel.settings = settings(max_examples=100, stateful_step_count=80, deadline=None, derandomize=True)
