@@ -20,11 +20,11 @@ _DEADLINE_SECONDS = 240.0
 
 
 def options(cache: Path) -> str:
-    """The options, with the archive made if it is not there yet."""
+    """The options, with the archive made if it is not there yet. A Java that cannot make one goes without."""
     archive = cache / f"spark-classes-{pyspark.__version__}-{_java_id()}.jsa"
     if not archive.exists():
         _make(archive)
-    return f"{QUICK} -XX:SharedArchiveFile={archive}"
+    return f"{QUICK} -XX:SharedArchiveFile={archive}" if archive.exists() else QUICK
 
 
 def _java_id() -> str:
@@ -47,4 +47,5 @@ def _make(archive: Path) -> None:
         check=True,
         capture_output=True,
     )
-    being_made.rename(archive)
+    if being_made.exists():
+        being_made.rename(archive)

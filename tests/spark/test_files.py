@@ -12,6 +12,7 @@ from milepost.errors import NotExist, RecordUnreadable, UnsafeQuery
 from milepost.spark import manifest as manifest_module
 from milepost.spark import published_batches, read_published
 from milepost.spark import sink as sink_module
+from milepost.spark.record import JOB, decode
 from tests.spark.jobs import Place, finish
 from tests.spark.queries import KINDS, write_input
 
@@ -59,6 +60,7 @@ def test_batches_are_chosen_before_files_are_touched(place: Place) -> None:
     chosen = read_published(place.spark, place.url, place.name, batches=range(1, 3))
     assert rows(chosen) == dict(list(enumerate(EXPECTED(4)))[1:3])
     assert {Path(file).parent.parent.name for file in chosen.inputFiles()} == {"batch=1", "batch=2"}
+    assert published_batches(place.spark, place.url, place.name, batches=[]) == []
     assert read_published(place.spark, place.url, place.name, batches=[77]).columns == ["k", "w", "batch"]
     assert [batch.batch for batch in published_batches(place.spark, place.url, place.name, batches={0, 3})] == [0, 3]
 
@@ -102,14 +104,20 @@ def test_pages_go_on_across_drivers_and_old_heads_are_cleared(place: Place, monk
     assert len(list((Path(place.output) / "_milepost").glob("*.json"))) < 8
 
 
-def test_attempts_of_dead_drivers_are_cleared_and_newer_ones_left_alone(place: Place) -> None:
-    older, newer = (Path(place.output) / f"batch=0/e{epoch}-0123abcd" for epoch in (0, 9))
-    for attempt in (older, newer):
-        attempt.mkdir(parents=True)
-        (attempt / "part-0.parquet").touch()
+def test_attempts_of_dead_drivers_are_cleared_and_all_others_left_alone(place: Place) -> None:
+    with place.lead():
+        pass
+    with milepost.Client(place.url) as client:
+        own = decode(client.store(place.name).read(JOB)).job
+    older, newer, other = f"e1-{own[:12]}ab", f"e9-{own[:12]}ab", "e1-0123456789abcdef"
+    for attempt in (older, newer, other):
+        directory = Path(place.output) / "batch=0" / attempt
+        directory.mkdir(parents=True)
+        (directory / "part-0.parquet").touch()
     run(place)
-    assert not older.exists()
-    assert newer.exists()
+    left = {path.name for path in (Path(place.output) / "batch=0").iterdir()}
+    assert older not in left
+    assert {newer, other} < left
     assert rows(read_published(place.spark, place.url, place.name)) == dict(enumerate(EXPECTED(2)))
 
 

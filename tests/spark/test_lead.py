@@ -70,9 +70,9 @@ def test_nothing_new_calls_nothing_and_leaves_no_directory(place: Place) -> None
 
 
 def test_staging_directories_differ_and_say_whose_they_are() -> None:
-    context = BatchContext(7, 3, 1, "milepost-x")
+    context = BatchContext(7, 3, 1, "0123456789abcdef")
     first, second = context.staging("/out/"), context.staging("/out")
-    assert first.startswith("/out/batch=7/e3-")
+    assert first.startswith("/out/batch=7/e3-0123456789ab")
     assert first != second
 
 

@@ -78,7 +78,7 @@ class ExactlyOnce:
     def _publish(self, frame: DataFrame, batch: int) -> Any:
         record = self.pointer.record
         epoch = self.snapshotter.store.epoch
-        context = BatchContext(batch, epoch, record.entries, f"milepost-{record.job}", record.manifest)
+        context = BatchContext(batch, epoch, record.entries, record.job, record.manifest)
         kept = frame.persist()
         try:
             # One evaluation, whole, before the function sees it: what it then does (take, limit, reading twice or not

@@ -18,17 +18,22 @@ class BatchContext:
     (mails, inserts, calls) is not protected**: it happens again when a driver dies between the function and the
     compare-and-set.
 
-    ``batchId`` is Spark's. ``epoch`` is the driver's and higher than that of every driver before it. ``attempt`` is
-    how often this batch was entered so far, by all drivers together. ``txnAppId`` belongs to the job: it is the same
-    for every driver and epoch; ``txnVersion`` rises with the batches. ``previousManifest`` is what the function
-    returned for the batch that was published last (None before the first).
+    ``batchId`` is Spark's. ``epoch`` is the driver's and higher than that of every driver before it. ``attempt`` is how
+    often this batch was entered so far, by all drivers together. ``job`` is the job's own identity, the same for every
+    driver. ``previousManifest`` is what the function returned for the batch that was published last (None before the
+    first).
     """
 
     batchId: int
     epoch: int
     attempt: int
-    txnAppId: str
+    job: str
     previousManifest: Any = None
+
+    @property
+    def txnAppId(self) -> str:
+        """An application id for sinks that are idempotent by one: it belongs to the job, not to a driver or epoch."""
+        return f"milepost-{self.job}"
 
     @property
     def txnVersion(self) -> int:
@@ -36,5 +41,14 @@ class BatchContext:
         return self.batchId
 
     def staging(self, output: str) -> str:
-        """A directory under ``output`` that no other attempt of any driver writes to; a new one at each call."""
-        return f"{output.rstrip('/')}/batch={self.batchId}/e{self.epoch}-{uuid.uuid4().hex}"
+        """A directory under ``output`` that no other attempt of any driver writes to; a new one at each call.
+
+        It is ``batch=<batch>/e<epoch>-<hex>``; the hex digits begin with the job's, which tell its attempts from those
+        of other jobs in the same output.
+        """
+        return f"{output.rstrip('/')}/batch={self.batchId}/e{self.epoch}-{attempts_of(self.job)}{uuid.uuid4().hex[:20]}"
+
+
+def attempts_of(job: str) -> str:
+    """What the names of a job's staging directories have in common, behind the epoch."""
+    return job[:12]

@@ -94,7 +94,7 @@ class _Published:
         if head is None:
             return
         self.output = str(manifest["output"])
-        since = 0 if wanted is None else min(*wanted, head.last)
+        since = 0 if wanted is None else min([*wanted, head.last])
         found: list[Page] = list(pages(head, lambda file: files.read(f"{self.output}/{file}"), since))
         self.frame = found[0].frame
         everything = (batch for page in reversed(found) for batch in page.batches)

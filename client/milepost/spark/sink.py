@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from milepost.errors import RecordUnreadable, UnsafeQuery
-from milepost.spark.context import BatchContext
+from milepost.spark.context import BatchContext, attempts_of
 from milepost.spark.hadoop import HadoopFiles
 from milepost.spark.manifest import DIRECTORY, Page, PageLink, PublishedBatch, extended, link_from, link_json, load
 
@@ -19,7 +19,7 @@ KIND = "files"
 KEPT_HEADS = 8
 """So many superseded versions of a page stay, for readers on the way."""
 
-_ATTEMPT = re.compile(r"e(\d+)-[0-9a-f]+\Z")
+_ATTEMPT = re.compile(r"e(\d+)-([0-9a-f]+)\Z")
 
 
 class FilesSink:
@@ -59,15 +59,17 @@ class FilesSink:
             except FileNotFoundError as error:
                 raise RecordUnreadable(f"{self._output}/{link.file}, which lists the output so far, is gone") from error
             last = self._head[1].batches[-1]
-            self._sweep(last.batch, context.epoch, keep=last.directory)
-        self._sweep(context.batchId, context.epoch)
+            self._sweep(last.batch, context, keep=last.directory)
+        self._sweep(context.batchId, context)
         self._began = True
 
-    def _sweep(self, batch: int, epoch: int, keep: str = "") -> None:
-        """Delete attempts of older epochs at ``batch``; a newer one's is never touched, this driver may be fenced."""
+    def _sweep(self, batch: int, context: BatchContext, keep: str = "") -> None:
+        """Delete this job's attempts of older epochs at ``batch``; a newer one's never, this driver may be fenced."""
         for name in self._files.names(f"{self._output}/batch={batch}"):
             match = _ATTEMPT.match(name)
-            if match and int(match.group(1)) < epoch and f"batch={batch}/{name}" != keep:
+            if match is None or not match[2].startswith(attempts_of(context.job)) or int(match[1]) >= context.epoch:
+                continue
+            if f"batch={batch}/{name}" != keep:
                 self._files.delete(f"{self._output}/batch={batch}/{name}")
 
     def _retire(self, page: Page) -> None:
