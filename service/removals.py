@@ -30,7 +30,7 @@ class Removals:
         since the removal itself stands.
         """
         try:
-            await self._trash.now(finish.blob)
+            await self._trash.now(finish.blob, deadline)
         except BackendError as error:
             raise problem(code, f"the bytes could not be discarded: {error}") from error
         request = FinishRemoval(session="", store_name=finish.store, name=finish.name, version=finish.version)

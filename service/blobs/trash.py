@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from backends.contract import BackendError, BlobStore, UnsafeKey
+from backends.contract import BackendError, BlobStore, StorageUnavailable, UnsafeKey
 
 log = logging.getLogger("milepost.blobs")
 
 RETRY_SECONDS = 5.0
+TRY_SECONDS = 5.0
 
 
 class Trash:
@@ -31,14 +32,20 @@ class Trash:
         if key:
             self._due[key] = self._clock() + seconds
 
-    async def now(self, key: str) -> None:
-        """Discard ``key``; two callers share one discard. Raises what `BlobStore.delete` raises."""
+    async def now(self, key: str, deadline: float | None = None) -> None:
+        """Discard ``key``; two callers share one discard, which goes on when the ``deadline`` (monotonic) ends a wait.
+
+        Raises what `BlobStore.delete` raises, and `StorageUnavailable` at the deadline.
+        """
         task = self._running.get(key)
         if task is None:
             task = self._running[key] = asyncio.ensure_future(self._blobs.delete(key))
             task.add_done_callback(lambda done: self._ended(key, done))
         try:
-            await asyncio.shield(task)
+            async with asyncio.timeout(None if deadline is None else max(0.0, deadline - self._clock())):
+                await asyncio.shield(task)
+        except TimeoutError as error:
+            raise StorageUnavailable(f"the discard of {key} has not ended in time") from error
         except UnsafeKey as error:  # from a damaged record, whose handle must not be stuck for it
             log.warning("no blob can have been there: %s", error)
         self._due.pop(key, None)
@@ -51,7 +58,7 @@ class Trash:
     async def try_now(self, key: str) -> BackendError | None:
         """Discard ``key`` if that works at once, else later; then the error that stood in the way is returned."""
         try:
-            await self.now(key)
+            await self.now(key, self._clock() + TRY_SECONDS)
         except BackendError as error:
             log.warning("cannot discard blob %s yet: %s", key, error)
             self.later(key, RETRY_SECONDS)

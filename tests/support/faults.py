@@ -105,6 +105,11 @@ def lose_request() -> Disturbance:
     return act
 
 
+async def undisturbed(commit: RealCommit) -> Commit:
+    """This one passes, so that the next can be disturbed."""
+    return await commit()
+
+
 def before(act_first: Callable[[], Awaitable[object]]) -> Disturbance:
     """Something happens just before the group reaches the store."""
 
