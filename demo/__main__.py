@@ -1,0 +1,139 @@
+"""``python -m demo``: the scenario with Milepost and without, a table, a plot. Exits with 1 if anything is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import uuid
+from pathlib import Path
+from types import FrameType
+
+from demo import java
+from demo.audit import Audit
+from demo.flights import all_flights, write_files
+from demo.plot import draw
+from demo.processes import ROOT, DemoFailed, Processes
+from demo.progress import Progress
+from demo.report import Run, complaints, table
+from demo.scenario import Scenario, Script
+from demo.service import EmbeddedService
+from demo.settings import DriverSettings
+
+_FILES = 10
+_PAUSE_IN, _KILL_IN = 2, 6
+_OUTPUT = ("input", "service", "with-milepost", "plain-spark", "audit", "logs", "timeline.png", "table.txt")
+
+
+def main() -> int:
+    """The entry point; the exit status."""
+    options = _arguments().parse_args()
+    signal.signal(signal.SIGTERM, _end)
+    progress = Progress()
+    try:
+        wrong = run(options.output.resolve(), options.service, options.ttl, progress)
+    except KeyboardInterrupt:
+        progress.say("interrupted")
+        return 128 + signal.SIGINT
+    except DemoFailed as failure:
+        progress.say(f"FAILED: {failure}")
+        return 1
+    for complaint in wrong:
+        progress.say(f"WRONG: {complaint}")
+    return 1 if wrong else 0
+
+
+def run(output: Path, services: list[str], ttl: float, progress: Progress) -> list[str]:
+    """The whole demo; what was wrong. Raises `DemoFailed` when it cannot be played to its end."""
+    _clear(output)
+    flights = all_flights()
+    progress.say(f"{flights.num_rows:,} flights as input, in {_FILES} files")
+    write_files(flights, output / "input", _FILES)
+    with Processes(output / "logs") as processes:
+        service = None if services else EmbeddedService(processes, output / "service")
+        archive = java.archive_path(ROOT / ".cache")
+        if not archive.exists():
+            progress.say("for the first time on this machine: an archive of Spark's classes, for quick starts")
+            java.make_archive(processes, archive)
+        if service is not None:
+            service.wait_until_it_leads()
+            services = [service.url]
+        runs = _play(processes, output, services, ttl, java.options(archive), progress)
+        if service is not None:
+            service.stop()
+    _report(runs, output, progress)
+    return complaints(*runs)
+
+
+def _play(
+    processes: Processes, output: Path, services: list[str], ttl: float, java_options: str, progress: Progress
+) -> tuple[Run, Run]:
+    """Both runs and their audit. What comes next is started while something is waited for."""
+    job = f"flights-{uuid.uuid4().hex[:8]}"
+    script = Script(_PAUSE_IN, _KILL_IN, ttl)
+
+    def settings(kind: str) -> DriverSettings:
+        directory = output / kind
+        directory.mkdir()
+        return DriverSettings(
+            name="",
+            input=str(output / "input"),
+            output=str(directory / "output"),
+            checkpoints=str(directory / "checkpoints"),
+            events=str(directory / "events.jsonl"),
+            begin="",
+            java_options=java_options,
+            services=services,
+            job=job,
+            ttl=ttl,
+        )
+
+    ours, theirs = settings("with-milepost"), settings("plain-spark")
+    with_milepost = Scenario(processes, "demo.driver", ours, script, progress, told=False)
+    plain = Scenario(processes, "demo.plain_driver", theirs, script, progress, told=True)
+    audit = Audit(processes, output / "audit", ours, theirs.output)
+
+    progress.begin("with Milepost")
+    events = with_milepost.play(meanwhile=plain.prepare)
+    progress.begin("plain Spark, the same drivers broken in the same places")
+    plain_events = plain.play(meanwhile=audit.prepare)
+    progress.begin("comparing what was published with the input")
+    compared, plain_compared = audit.result()
+    return Run(events, compared), Run(plain_events, plain_compared)
+
+
+def _report(runs: tuple[Run, Run], output: Path, progress: Progress) -> None:
+    text = table(*runs)
+    (output / "table.txt").write_text(f"{text}\n")
+    draw([("with Milepost", runs[0].events), ("plain Spark", runs[1].events)], output / "timeline.png")
+    progress.say(f"done; the plot is {output / 'timeline.png'}\n\n{text}\n")
+
+
+def _clear(output: Path) -> None:
+    """Remove what an earlier demo left, and nothing else."""
+    output.mkdir(parents=True, exist_ok=True)
+    for name in _OUTPUT:
+        path = output / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
+    parser.add_argument(
+        "--service", action="append", default=[], metavar="URL", help="a Milepost that runs already; may be repeated"
+    )
+    parser.add_argument("--output", type=Path, default=ROOT / "demo-output", metavar="DIR")
+    parser.add_argument("--ttl", type=float, default=5.0, metavar="SECONDS", help="length of the drivers' sessions")
+    return parser
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

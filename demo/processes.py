@@ -1,0 +1,101 @@
+"""The processes that a demo starts, each with its children in a group that is paused, woken and killed as one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+ROOT = Path(__file__).parents[1]
+
+
+class DemoFailed(Exception):
+    """Something did not go as the demo is meant to go; the message says what, and where the log lies."""
+
+
+class Process:
+    """``python -m module arguments…`` as the leader of a process group, its output in a log file."""
+
+    def __init__(self, name: str, module: str, arguments: Sequence[str], log: Path) -> None:
+        self.name = name
+        self._log = log
+        environment = {**_inherited(os.environ), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONUNBUFFERED": "1"}
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    @property
+    def exit_status(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def pause(self) -> None:
+        """SIGSTOP to the group."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """SIGCONT to the group."""
+        os.killpg(self._process.pid, signal.SIGCONT)
+
+    def terminate(self) -> None:
+        """SIGTERM to the process itself."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """SIGKILL to the group: a JVM outlives its Python otherwise. Also after its end, for what it left behind."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def wait(self, seconds: float) -> int:
+        """Wait for its end; the exit status. Raises `DemoFailed` when it still runs after that time."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise self.failed(f"still runs after {seconds:g} s") from error
+
+    def failed(self, complaint: str) -> DemoFailed:
+        """The error to raise about this process, with the end of its log."""
+        tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
+        return DemoFailed(f"{self.name} {complaint}\n--- the end of {self._log} ---\n{tail}")
+
+
+class Processes:
+    """All processes of a run. Leaving the block kills what still runs."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._started: list[Process] = []
+
+    def start(self, name: str, module: str, *arguments: str) -> Process:
+        """Start one; its log is named after it."""
+        process = Process(name, module, arguments, self._logs / f"{name.replace(' ', '-')}.log")
+        self._started.append(process)
+        return process
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._started:
+            process.kill()
+
+
+def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without the settings of a server that somebody may have set for their own."""
+    return {key: value for key, value in environment.items() if not key.startswith("MILEPOST_")}

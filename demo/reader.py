@@ -1,0 +1,51 @@
+"""A reader of what was published, in a process of its own with its own Spark: compares it with the input.
+
+Milepost's output is read as any reader reads it: what the job record says is published. Plain Spark's is what lies in
+its directory.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import milepost.spark
+from demo.comparison import compare
+from demo.probe import wait_for_file
+from demo.sessions import quick_session
+
+
+@dataclass(frozen=True)
+class ReaderSettings:
+    """Where everything lies. Reading begins once the file ``begin`` is there; ``result`` takes the two comparisons."""
+
+    input: str
+    services: Sequence[str]
+    job: str
+    plain_output: str
+    java_options: str
+    begin: str
+    result: str
+
+    def to_json(self) -> str:
+        """The argument for the command line."""
+        return json.dumps(asdict(self))
+
+
+def main(settings: ReaderSettings) -> None:
+    """Read, compare, write the result."""
+    spark = quick_session("reader", settings.java_options)
+    wait_for_file(Path(settings.begin))
+    columns = ("id", "carrier", "distance", "flights", "miles")
+    given = spark.read.parquet(settings.input).select(*columns[:3]).toArrow()
+    published = milepost.spark.read_published(spark, settings.services, settings.job).select(*columns).toArrow()
+    plain = spark.read.parquet(settings.plain_output).select(*columns).toArrow()
+    result = [asdict(compare(given, published)), asdict(compare(given, plain))]
+    Path(settings.result).write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(ReaderSettings(**json.loads(sys.argv[1])))
