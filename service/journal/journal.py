@@ -21,6 +21,7 @@ from backends.contract import (
 from milepost.wire import Code
 from service.journal import settling
 from service.journal.admission import Admission
+from service.journal.claims import Claims
 from service.journal.groups import Decide, Group, Unchanging, build
 from service.journal.horizon import Horizon
 from service.journal.tickets import Served, Ticket
@@ -100,6 +101,7 @@ class Journal:
         self._groups = 0
         self._closing = False
         self._fault: BaseException | None = None
+        self.claims = Claims()
         self.generation = 0
         self.groups_committed = 0
         self.terms_burnt = 0

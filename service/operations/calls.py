@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from milepost.wire import Code
@@ -34,17 +36,37 @@ class Reply:
     finish: FinishNeeded | None = None
 
 
-async def perform(replica: Replica, request: Request, generation: int | None = None) -> Reply:
+def _always() -> None:
+    """Nothing stands against submitting."""
+
+
+@contextmanager
+def attempt(replica: Replica, caller: Caller, store: str) -> Iterator[Callable[[], None]]:
+    """An attempt that does more than submit one request; what it is given is its ``may_submit`` (see `Claims`)."""
+    if caller.key is None:
+        yield _always
+        return
+    with replica.journal.claims.newest((store, caller.session, caller.key)) as may_submit:
+        yield may_submit
+
+
+async def perform(replica: Replica, request: Request, may_submit: Callable[[], None] = _always) -> Reply:
     """Submit a request and wait for its end; finish removals that stand in its way. Raises problems."""
-    return reply_of(await decided(replica, request, generation))
+    return reply_of(await decided(replica, request, None, may_submit))
 
 
-async def decided(replica: Replica, request: Request, generation: int | None = None) -> Served:
+async def decided(
+    replica: Replica,
+    request: Request,
+    generation: int | None = None,
+    may_submit: Callable[[], None] = _always,
+) -> Served:
     """The same, with a refusal of the rules told apart from a request that was never decided, which raises a
     problem.
     """
     deadline = replica.clock() + replica.settings.request_seconds
     for _ in range(_MOST_REMOVALS_IN_THE_WAY):
+        may_submit()
         served = await replica.journal.wait(replica.journal.submit(request, deadline, generation))
         if not isinstance(served.decision, Blocked):
             return served

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from milepost.errors import EpochHeld
 from service.leader import Replica
-from service.operations.calls import Caller, Reply, perform
+from service.operations.calls import Caller, Reply, attempt, perform
 from service.problems import refusal
 from service.rules.answers import epoch_body
 from service.rules.decisions import Answer
@@ -16,14 +16,16 @@ from service.rules.requests import Campaign, Resign
 async def campaign(replica: Replica, caller: Caller, store: str, wait: float) -> Reply:
     """Ask for the epoch, for ``wait`` seconds at most while another holds it."""
     end = replica.clock() + wait
-    while True:
-        try:
-            return await perform(replica, Campaign(caller.session, caller.key, caller.attempt, store))
-        except EpochHeld:
-            left = end - replica.clock()
-            if left <= 0:
-                raise
-            await replica.changes.wait(min(left, 1.0))
+    request = Campaign(caller.session, caller.key, caller.attempt, store)
+    with attempt(replica, caller, store) as may_submit:
+        while True:
+            try:
+                return await perform(replica, request, may_submit)
+            except EpochHeld:
+                left = end - replica.clock()
+                if left <= 0:
+                    raise
+                await replica.changes.wait(min(left, 1.0))
 
 
 async def resign(replica: Replica, caller: Caller, store: str) -> Reply:

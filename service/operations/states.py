@@ -11,7 +11,7 @@ from service.blobs.delivery import deliver, is_missing
 from service.blobs.intake import Incoming, blob_key, take_in
 from service.journal import Served
 from service.leader import Replica
-from service.operations.calls import Caller, Reply, decided, reply_of
+from service.operations.calls import Caller, Reply, attempt, decided, reply_of
 from service.operations.handles import existing
 from service.problems import noted, problem
 from service.rules.decisions import Accepted, Decision
@@ -46,7 +46,7 @@ async def add(
     def request(blob: BlobRef) -> Request:
         return Add(caller.session, caller.key, caller.attempt, store, name, caller.epoch, blob, labels)
 
-    return await _with_blob(replica, store, incoming, request)
+    return await _with_blob(replica, caller, store, incoming, request)
 
 
 async def replace(
@@ -63,19 +63,36 @@ async def replace(
     def request(blob: BlobRef) -> Request:
         return Replace(caller.session, caller.key, caller.attempt, store, name, caller.epoch, version, blob, labels)
 
-    return await _with_blob(replica, store, incoming, request)
+    return await _with_blob(replica, caller, store, incoming, request)
 
 
-async def _with_blob(replica: Replica, store: str, incoming: Incoming, request: Callable[[BlobRef], Request]) -> Reply:
+async def _with_blob(
+    replica: Replica, caller: Caller, store: str, incoming: Incoming, request: Callable[[BlobRef], Request]
+) -> Reply:
     """Put the bytes, then move the pointer; bytes that can never be named any more are discarded at once."""
     if not replica.leads:
         raise problem(Code.NO_LEADER, "this replica does not lead")
     generation = replica.journal.generation
     key = blob_key(store, replica.journal.term)
-    blob = await take_in(replica.blobs, key, incoming, replica.settings.max_state_bytes)
+    with attempt(replica, caller, store) as stands:
+        blob = await take_in(replica.blobs, key, incoming, replica.settings.max_state_bytes)
+
+        def may_submit() -> None:
+            try:
+                stands()
+            except Problem:
+                replica.trash.later(blob.key, 0.0)  # nothing that names it is on its way, or ever will be
+                raise
+
+        return await _moved(replica, request(blob), blob, generation, may_submit)
+
+
+async def _moved(
+    replica: Replica, request: Request, blob: BlobRef, generation: int, may_submit: Callable[[], None]
+) -> Reply:
     served: Served | None = None
     try:
-        served = await decided(replica, request(blob), generation)
+        served = await decided(replica, request, generation, may_submit)
         reply = reply_of(served)
     except Problem as error:
         if served is not None or error.outcome is Outcome.NOT_APPLIED:

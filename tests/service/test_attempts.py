@@ -1,0 +1,92 @@
+"""Attempts of one key side by side, the older one still busy with its bytes or its waiting when the newer one ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from milepost.errors import AlreadyExists, EpochHeld, OutcomeUnknown
+from service.blobs.intake import Incoming
+from service.operations import epochs, handles, sessions, states
+from service.operations.calls import Caller
+from tests.service.acting import STORE
+from tests.support.replicas import Rig, embedded, rig
+
+pytestmark = pytest.mark.anyio
+
+
+class SlowBody:
+    """Bytes that come in when the test lets them."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.passes = asyncio.Event()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        self.begun.set()
+        await self.passes.wait()
+        yield b"state"
+
+
+async def prompt() -> AsyncIterator[bytes]:
+    yield b"state"
+
+
+async def opened(running: Rig, *names: str) -> None:
+    for name in names:
+        await sessions.open_session(running.replica, Caller(name), 600.0, "")
+
+
+async def test_an_attempt_whose_bytes_come_in_after_a_retry_was_refused_is_not_applied(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        replica, body = running.replica, SlowBody()
+        await opened(running, "a", "b")
+        older = asyncio.create_task(
+            states.add(replica, Caller("a", key="k"), STORE, "pointer", Incoming(body.chunks()), {})
+        )
+        await body.begun.wait()
+        await states.add(replica, Caller("b"), STORE, "pointer", Incoming(prompt()), {})
+        with pytest.raises(AlreadyExists):
+            await states.add(replica, Caller("a", key="k", attempt=2), STORE, "pointer", Incoming(prompt()), {})
+        await handles.remove(replica, Caller("b"), STORE, "pointer", None)
+        body.passes.set()
+        with pytest.raises(OutcomeUnknown):
+            await older
+        assert handles.list_page(replica, STORE, "", 10).handles == []
+        await running.emptied_trash()
+        assert sorted(running.blobs.discarded) == sorted(running.blobs.put_keys)
+
+
+async def test_a_retry_is_applied_once_while_the_first_attempt_is_still_reading(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        replica, body = running.replica, SlowBody()
+        await opened(running, "a")
+        older = asyncio.create_task(
+            states.add(replica, Caller("a", key="k"), STORE, "pointer", Incoming(body.chunks()), {})
+        )
+        await body.begun.wait()
+        reply = await states.add(replica, Caller("a", key="k", attempt=2), STORE, "pointer", Incoming(prompt()), {})
+        body.passes.set()
+        with pytest.raises(OutcomeUnknown):
+            await older
+        assert handles.list_page(replica, STORE, "", 10).handles == [dict(reply.answer.body)]
+        await running.emptied_trash()
+        assert running.blobs.discarded == [running.blobs.put_keys[1]]
+
+
+async def test_a_campaign_that_waits_is_not_granted_after_a_retry_was_refused(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        replica = running.replica
+        await opened(running, "a", "b")
+        await epochs.campaign(replica, Caller("b"), STORE, 0.0)
+        older = asyncio.create_task(epochs.campaign(replica, Caller("a", key="k"), STORE, 60.0))
+        await asyncio.sleep(0.05)
+        with pytest.raises(EpochHeld):
+            await epochs.campaign(replica, Caller("a", key="k", attempt=2), STORE, 0.0)
+        await epochs.resign(replica, Caller("b"), STORE)
+        with pytest.raises(OutcomeUnknown):
+            await older
+        assert epochs.current(replica, STORE).answer.body["session"] is None
