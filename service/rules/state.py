@@ -62,7 +62,9 @@ class State:
             if record is not None:
                 self._stores[store] = None
             return
-        names = self._handles.setdefault(store, SortedDict())
+        names = self._handles.get(store)
+        if names is None:
+            names = self._handles[store] = SortedDict()
         if record is None:
             names.pop(located[1], None)
         else:
