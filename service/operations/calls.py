@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 
 from milepost.wire import Code
 from service.journal import Served
+from service.journal.claims import MaySubmit
 from service.leader import Replica
 from service.problems import problem, refusal
 from service.rules.decisions import Accepted, Answer, Blocked, FinishNeeded, Refused
@@ -36,37 +36,35 @@ class Reply:
     finish: FinishNeeded | None = None
 
 
-def _always() -> None:
+def _always(_: Request) -> None:
     """Nothing stands against submitting."""
 
 
-@contextmanager
-def attempt(replica: Replica, caller: Caller, store: str) -> Iterator[Callable[[], None]]:
-    """An attempt that does more than submit one request; what it is given is its ``may_submit`` (see `Claims`)."""
+async def attempted(
+    replica: Replica, caller: Caller, store: str, act: Callable[[MaySubmit], Awaitable[Reply]]
+) -> Reply:
+    """Run an attempt that does more than submit one request; a newer one of its key takes its place (see `Claims`)."""
     if caller.key is None:
-        yield _always
-        return
-    with replica.journal.claims.newest((store, caller.session, caller.key)) as may_submit:
-        yield may_submit
+        return await act(_always)
+    scope = (store, caller.session, caller.key)
+    reply, joined = await replica.journal.claims.run(scope, act, replica.settings.request_seconds)
+    return replace(reply, answer=replace(reply.answer, replayed=True)) if joined else reply
 
 
-async def perform(replica: Replica, request: Request, may_submit: Callable[[], None] = _always) -> Reply:
+async def perform(replica: Replica, request: Request, may_submit: MaySubmit = _always) -> Reply:
     """Submit a request and wait for its end; finish removals that stand in its way. Raises problems."""
     return reply_of(await decided(replica, request, None, may_submit))
 
 
 async def decided(
-    replica: Replica,
-    request: Request,
-    generation: int | None = None,
-    may_submit: Callable[[], None] = _always,
+    replica: Replica, request: Request, generation: int | None = None, may_submit: MaySubmit = _always
 ) -> Served:
     """The same, with a refusal of the rules told apart from a request that was never decided, which raises a
     problem.
     """
     deadline = replica.clock() + replica.settings.request_seconds
     for _ in range(_MOST_REMOVALS_IN_THE_WAY):
-        may_submit()
+        may_submit(request)
         served = await replica.journal.wait(replica.journal.submit(request, deadline, generation))
         if not isinstance(served.decision, Blocked):
             return served

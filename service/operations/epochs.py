@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from milepost.errors import EpochHeld
+from service.journal.claims import MaySubmit
 from service.leader import Replica
-from service.operations.calls import Caller, Reply, attempt, perform
+from service.operations.calls import Caller, Reply, attempted, perform
 from service.problems import refusal
 from service.rules.answers import epoch_body
 from service.rules.decisions import Answer
@@ -17,7 +18,8 @@ async def campaign(replica: Replica, caller: Caller, store: str, wait: float) ->
     """Ask for the epoch, for ``wait`` seconds at most while another holds it."""
     end = replica.clock() + wait
     request = Campaign(caller.session, caller.key, caller.attempt, store)
-    with attempt(replica, caller, store) as may_submit:
+
+    async def act(may_submit: MaySubmit) -> Reply:
         while True:
             try:
                 return await perform(replica, request, may_submit)
@@ -26,6 +28,8 @@ async def campaign(replica: Replica, caller: Caller, store: str, wait: float) ->
                 if left <= 0:
                     raise
                 await replica.changes.wait(min(left, 1.0))
+
+    return await attempted(replica, caller, store, act)
 
 
 async def resign(replica: Replica, caller: Caller, store: str) -> Reply:

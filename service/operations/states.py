@@ -10,8 +10,9 @@ from milepost.wire import Code, Outcome
 from service.blobs.delivery import deliver, is_missing
 from service.blobs.intake import Incoming, blob_key, take_in
 from service.journal import Served
+from service.journal.claims import MaySubmit, Superseded
 from service.leader import Replica
-from service.operations.calls import Caller, Reply, attempt, decided, reply_of
+from service.operations.calls import Caller, Reply, attempted, decided, reply_of
 from service.operations.handles import existing
 from service.problems import noted, problem
 from service.rules.decisions import Accepted, Decision
@@ -67,33 +68,29 @@ async def replace(
 
 
 async def _with_blob(
-    replica: Replica, caller: Caller, store: str, incoming: Incoming, request: Callable[[BlobRef], Request]
+    replica: Replica, caller: Caller, store: str, incoming: Incoming, request_of: Callable[[BlobRef], Request]
 ) -> Reply:
     """Put the bytes, then move the pointer; bytes that can never be named any more are discarded at once."""
     if not replica.leads:
         raise problem(Code.NO_LEADER, "this replica does not lead")
     generation = replica.journal.generation
     key = blob_key(store, replica.journal.term)
-    with attempt(replica, caller, store) as stands:
+
+    async def act(may_submit: MaySubmit) -> Reply:
         blob = await take_in(replica.blobs, key, incoming, replica.settings.max_state_bytes)
+        return await _moved(replica, request_of(blob), blob, generation, may_submit)
 
-        def may_submit() -> None:
-            try:
-                stands()
-            except Problem:
-                replica.trash.later(blob.key, 0.0)  # nothing that names it is on its way, or ever will be
-                raise
-
-        return await _moved(replica, request(blob), blob, generation, may_submit)
+    return await attempted(replica, caller, store, act)
 
 
-async def _moved(
-    replica: Replica, request: Request, blob: BlobRef, generation: int, may_submit: Callable[[], None]
-) -> Reply:
+async def _moved(replica: Replica, request: Request, blob: BlobRef, generation: int, may_submit: MaySubmit) -> Reply:
     served: Served | None = None
     try:
         served = await decided(replica, request, generation, may_submit)
         reply = reply_of(served)
+    except Superseded:
+        await replica.trash.try_now(blob.key)
+        raise
     except Problem as error:
         if served is not None or error.outcome is Outcome.NOT_APPLIED:
             failure = await replica.trash.try_now(blob.key)

@@ -1,52 +1,136 @@
-"""The newest attempt of a key stands for it."""
+"""The newest attempt of a key stands for it, and older ones end as it does."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
 
-from milepost.errors import OutcomeUnknown
-from service.journal.claims import Claims
+from milepost.errors import IdempotencyMismatch, OutcomeUnknown
+from service.journal.claims import Claims, MaySubmit
+from service.rules.requests import LockHandle, ReleaseHandle, Request
+
+pytestmark = pytest.mark.anyio
 
 KEY, OTHER = ("flights", "a", "k"), ("flights", "b", "k")
+LOCK = LockHandle("a", "k", 1, "flights", "pointer")
+PATIENCE = 60.0
 
 
-def test_an_attempt_may_submit_until_there_is_a_newer_one() -> None:
-    claims = Claims()
-    with claims.newest(KEY) as older:
-        older()
-        with claims.newest(KEY) as newer:
-            with pytest.raises(OutcomeUnknown):
-                older()
-            newer()
+class Stage:
+    """Attempts that submit when the test says so, and what they submitted."""
+
+    def __init__(self) -> None:
+        self.claims = Claims()
+        self.submitted: list[str] = []
+
+    def begin(
+        self, name: str, scope: tuple[str, str, str] = KEY, request: Request = LOCK, patience: float = PATIENCE
+    ) -> tuple[asyncio.Task[tuple[str, bool]], Callable[[], None]]:
+        """A running attempt, and what lets it submit."""
+        passes = asyncio.Event()
+
+        async def act(may_submit: MaySubmit) -> str:
+            await passes.wait()
+            may_submit(request)
+            self.submitted.append(name)
+            if name == "fails":
+                raise LookupError(name)
+            return name
+
+        return asyncio.create_task(self.claims.run(scope, act, patience)), passes.set
 
 
-def test_a_newer_attempt_that_has_ended_was_newer_all_the_same() -> None:
-    claims = Claims()
-    with claims.newest(KEY) as older:
-        with claims.newest(KEY):
-            pass
-        with pytest.raises(OutcomeUnknown):
-            older()
+async def test_an_attempt_alone_submits() -> None:
+    stage = Stage()
+    only, pass_only = stage.begin("only")
+    pass_only()
+    assert await only == ("only", False)
 
 
-def test_the_end_of_an_older_attempt_leaves_the_newer_one_in_its_place() -> None:
-    claims = Claims()
-    with claims.newest(KEY):
-        newer = claims.newest(KEY)
-        check = newer.__enter__()
-    check()
-    newer.__exit__(None, None, None)
+async def test_an_older_attempt_submits_nothing_and_ends_as_the_newer_one_did() -> None:
+    stage = Stage()
+    older, pass_older = stage.begin("older")
+    await asyncio.sleep(0)
+    newer, pass_newer = stage.begin("newer")
+    await asyncio.sleep(0)
+    pass_newer()
+    assert await newer == ("newer", False)
+    pass_older()
+    assert await older == ("newer", True)
+    assert stage.submitted == ["newer"]
 
 
-def test_keys_of_other_sessions_are_other_keys() -> None:
-    claims = Claims()
-    with claims.newest(KEY) as one, claims.newest(OTHER) as other:
-        one()
-        other()
+async def test_an_older_attempt_waits_for_the_end_of_the_newest() -> None:
+    stage = Stage()
+    attempts = []
+    for name in ("first", "second", "third"):
+        attempts.append(stage.begin(name))
+        await asyncio.sleep(0)
+    for _, let_pass in attempts:
+        let_pass()
+    assert await asyncio.gather(*(task for task, _ in attempts)) == [("third", True), ("third", True), ("third", False)]
+    assert stage.submitted == ["third"]
 
 
-def test_nothing_is_kept_of_attempts_that_have_ended() -> None:
-    claims = Claims()
-    with claims.newest(KEY), claims.newest(KEY), claims.newest(OTHER):
-        pass
-    assert claims._newest == {}
+async def test_an_older_attempt_fails_as_the_newer_one_did() -> None:
+    stage = Stage()
+    older, pass_older = stage.begin("older")
+    await asyncio.sleep(0)
+    newer, pass_newer = stage.begin("fails")
+    await asyncio.sleep(0)
+    pass_newer()
+    pass_older()
+    for attempt in (newer, older):
+        with pytest.raises(LookupError):
+            await attempt
+
+
+async def test_of_a_newer_attempt_that_was_broken_off_nothing_is_known() -> None:
+    stage = Stage()
+    older, pass_older = stage.begin("older")
+    await asyncio.sleep(0)
+    newer, _ = stage.begin("newer")
+    await asyncio.sleep(0)
+    newer.cancel()
+    pass_older()
+    with pytest.raises(OutcomeUnknown):
+        await older
+    assert stage.submitted == []
+
+
+async def test_nobody_waits_for_a_newer_attempt_for_ever() -> None:
+    stage = Stage()
+    older, pass_older = stage.begin("older", patience=0.01)
+    await asyncio.sleep(0)
+    newer, _ = stage.begin("newer")
+    await asyncio.sleep(0)
+    pass_older()
+    with pytest.raises(OutcomeUnknown):
+        await older
+    newer.cancel()
+    await asyncio.wait((newer,))
+
+
+async def test_another_request_under_the_key_is_not_followed() -> None:
+    stage = Stage()
+    older, pass_older = stage.begin("older")
+    await asyncio.sleep(0)
+    newer, pass_newer = stage.begin("newer", request=ReleaseHandle("a", "k", 1, "flights", "pointer"))
+    await asyncio.sleep(0)
+    pass_newer()
+    pass_older()
+    assert await newer == ("newer", False)
+    with pytest.raises(IdempotencyMismatch):
+        await older
+
+
+async def test_keys_of_other_sessions_are_other_keys_and_nothing_is_kept_of_those_that_ended() -> None:
+    stage = Stage()
+    both = [stage.begin("one"), stage.begin("other", OTHER)]
+    await asyncio.sleep(0)
+    for _, let_pass in both:
+        let_pass()
+    assert await asyncio.gather(*(task for task, _ in both)) == [("one", False), ("other", False)]
+    assert stage.claims._newest == {}
