@@ -2,8 +2,8 @@
 
     python -m benchmarks.group_commit [--seconds 3] [--rounds 3]
 
-One embedded server, 1 KiB states. Each figure is the median of the rounds, told as a multiple of one client adding handles one at
-a time in the same run.
+One embedded server, 1 KiB states. Each figure is the median of the rounds, told as a multiple of one client adding
+handles one at a time in the same run.
 """
 
 from __future__ import annotations
