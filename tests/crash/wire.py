@@ -1,4 +1,4 @@
-"""Requests that are repeated until they have a definite answer, as a client does whose server keeps dying."""
+"""Requests that are repeated until they have an answer, as a client does whose server keeps dying."""
 
 from __future__ import annotations
 
@@ -32,8 +32,15 @@ class Tally:
     answered: int = 0
     repeated: int = 0
     replayed: int = 0
+    unknown: int = 0
+    """Answers that an earlier attempt may have been applied, its own answer being pushed out by many others."""
     cut: int = 0
     """Requests whose connection broke before their answer."""
+
+
+def is_unknown(answer: httpx.Response) -> bool:
+    """Whether the answer is that nobody can tell any more whether the request was applied."""
+    return answer.status_code == 503 and answer.json()["type"] == "urn:milepost:outcome-unknown"
 
 
 @dataclass
@@ -49,7 +56,7 @@ class Wire:
     _revision: int = 0
 
     def act(self, act: Act) -> httpx.Response:
-        """The definite answer."""
+        """The answer after which a client does not try again."""
         end, attempt = time.monotonic() + ANSWER_SECONDS, 0
         while True:
             attempt += 1
@@ -59,8 +66,9 @@ class Wire:
                 self.tally.answered += 1
                 self.tally.repeated += attempt > 1
                 self.tally.replayed += answer.headers.get(Header.REPLAYED) == "true"
+                self.tally.unknown += is_unknown(answer)
                 return answer
-            assert time.monotonic() < end, f"no definite answer to {act.method} {act.path} in {attempt} attempts"
+            assert time.monotonic() < end, f"no answer to {act.method} {act.path} in {attempt} attempts"
 
     def get(self, path: str) -> httpx.Response:
         """The answer to a reading request."""
@@ -77,7 +85,7 @@ class Wire:
             self.tally.cut += not isinstance(error, httpx.ConnectError)
             time.sleep(self.random.uniform(0.05, 0.2))
             return None
-        if answer.status_code == 503:
+        if answer.status_code == 503 and answer.json()["retryable"]:
             time.sleep(self.random.uniform(0.01, 0.05))
             return None
         self._looks_forward(answer)

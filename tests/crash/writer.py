@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import httpx
 
 from milepost.wire import API, Header, digest_header, quote_version, unquote_version
-from tests.crash.wire import Act, Wire
+from tests.crash.wire import Act, Wire, is_unknown
 
 SIZES = (0, 1, 100, 4_096, 70_000, 300_000)
 OWN_NAMES = 5
@@ -118,18 +118,39 @@ class Writer:
 
     def _add_own(self, name: str) -> None:
         state = self._state()
-        self._keep(name, state, self._do("POST", self._own(name), state), 201)
+        answer = self._do("POST", self._own(name), state)
+        if is_unknown(answer):
+            found = self._found(name)
+            assert found is None or found.state == state, f"{name} is neither absent nor what was to be added"
+            if found is not None:
+                self._grow_own(name, found)
+            return
+        self._keep(name, state, answer, 201)
 
     def _replace_own(self, name: str, kept: Kept) -> None:
         state = self._state()
         self._keep(name, state, self._do("PUT", self._own(name), state, match=kept.version), 200)
 
     def _remove_own(self, name: str) -> None:
-        answer = self._do("DELETE", self._own(name))
-        assert (answer.status_code, answer.json()) == (200, {"removed": True}), answer.text
-        kept = self.kept[name]
+        answer, kept = self._do("DELETE", self._own(name)), self.kept[name]
         assert kept is not None
+        if is_unknown(answer):
+            found = self._found(name)
+            assert found in (None, kept), f"{name} is neither removed nor what it was"
+            if found is not None:
+                return
+        else:
+            assert (answer.status_code, answer.json()) == (200, {"removed": True}), answer.text
         self._stale[name], self.kept[name] = kept.version, None
+
+    def _found(self, name: str) -> Kept | None:
+        """What is there, for a client that was told nothing certain."""
+        answer = self.wire.get(f"{self._own(name)}/state")
+        if answer.status_code == 404:
+            return None
+        version = unquote_version(answer.headers[Header.ETAG])
+        assert version is not None
+        return Kept(version, answer.content)
 
     def _refused_own(self, name: str, kept: Kept) -> None:
         """Neither a second add nor a replace of an older version is ever let through."""
@@ -141,26 +162,28 @@ class Writer:
 
     def _keep(self, name: str, state: bytes, answer: httpx.Response, status: int) -> None:
         assert answer.status_code == status, f"{name}: {answer.text[:300]}"
-        version, old = answer.json()["version"], self.kept[name]
+        self._grow_own(name, Kept(answer.json()["version"], state))
+
+    def _grow_own(self, name: str, new: Kept) -> None:
+        old, self.kept[name] = self.kept[name], new
         if old is not None:
             self._stale[name] = old.version
-        self.kept[name] = Kept(version, state)
-        self.grown.append(Grown(f"{self.own_store}/{name}", version, old.version if old else None))
+        self.grown.append(Grown(f"{self.own_store}/{name}", new.version, old.version if old else None))
 
     def _write_shared(self, name: str) -> None:
         path = f"{API}/stores/{SHARED_STORE}/handles/{name}"
         match self.random.randrange(8):
             case 0:
                 removed = self._do("DELETE", path, fenced=False, remember=False)
-                assert removed.status_code == 200, removed.text
+                assert removed.status_code == 200 or is_unknown(removed), removed.text
             case 1:
                 released = self._do("DELETE", f"{path}/lock", fenced=False, remember=False)
-                assert released.status_code == 204, released.text
+                assert released.status_code == 204 or is_unknown(released), released.text
             case 2 | 3:
                 self._grow(name, self._do("POST", path, self._state(), fenced=False, remember=False), {409})
             case _:
                 locked = self._do("POST", f"{path}/lock", fenced=False, remember=False)
-                if locked.status_code == 404:
+                if locked.status_code == 404 or is_unknown(locked):
                     return
                 assert locked.status_code == 200, locked.text
                 base = locked.json()["version"]
@@ -168,7 +191,7 @@ class Writer:
                 self._grow(name, answer, {404, 409, 412}, base)
 
     def _grow(self, name: str, answer: httpx.Response, refusals: set[int], base: str | None = None) -> None:
-        if answer.status_code not in refusals:
+        if answer.status_code not in refusals and not is_unknown(answer):
             assert answer.status_code in (200, 201), answer.text[:300]
             self.grown.append(Grown(f"{SHARED_STORE}/{name}", answer.json()["version"], base))
 
