@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -185,11 +185,9 @@ class RulesAgainstModel(RuleBasedStateMachine):
         keys = tuple(self.view.state.records)
         decision = self.do(Scrub(session="", store_name=STORE, keys=keys))
         assert isinstance(decision, Accepted)
-        named = {record.blob for record in self.view.state.records.values() if self.is_there(record)}
+        handles = [record for record in self.view.state.records.values() if isinstance(record, Handle)]
+        named = {handle.blob for handle in handles if handle.name in self.model.handles and not handle.gone}
         assert not named & set(decision.orphans)
-
-    def is_there(self, record: object) -> bool:
-        return isinstance(record, Handle) and record.name in self.model.handles and not record.gone
 
     # -- sessions --------------------------------------------------------------------------------------------------
 
