@@ -100,8 +100,6 @@ def test_the_frame_is_evaluated_once_however_it_is_used(place: Place) -> None:
         if context.batchId == 0:
             assert frame.count() == len(frame.collect())
             assert not frame.isEmpty()
-        else:
-            frame.take(1)
 
     place.spark.udf.register("counted", udf(count, "long", useArrow=False))
     kind = KINDS["stateless"]
@@ -111,6 +109,20 @@ def test_the_frame_is_evaluated_once_however_it_is_used(place: Place) -> None:
         query = writer.foreachBatch(job.exactlyOnce(publish)).trigger(availableNow=True).start()
         finish(job, query)
     assert evaluations.value == sum(len(rows) for rows in kind.expected(2))
+
+
+def test_a_function_that_takes_a_little_leaves_all_of_the_state(place: Place) -> None:
+    """Without the evaluation before it, partitions that it does not read would have no state for the next batch."""
+    publisher = Publisher()
+
+    def publish(frame: DataFrame, context: BatchContext) -> None:
+        if context.batchId == 0:
+            assert len(frame.take(1)) == 1
+        else:
+            publisher(frame, context)
+
+    place.run(publish, "aggregation")
+    assert publisher.rows == {1: KINDS["aggregation"].expected(2)[1]}
 
 
 def test_what_publishing_raises_is_the_cause_and_the_batch_is_run_again(place: Place) -> None:
