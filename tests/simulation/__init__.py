@@ -1,0 +1,9 @@
+"""A seeded simulator: the real service over simulated backends, in virtual time.
+
+An episode is a small world that is drawn from one seed: replicas, a coordination store, an election, a blob store,
+clients, and faults. Everything that happens in it follows from the seed, so an episode that breaks an invariant breaks
+it again each time it is run. `python -m tests.simulation --help` runs many of them.
+
+What is real: everything in ``service`` above the backends and below HTTP. What is simulated: time, backends, network,
+processes that pause, die and start again, and clients, which judge answers as the SDK does.
+"""

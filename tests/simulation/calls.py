@@ -1,0 +1,176 @@
+"""What clients ask, and how a replica is asked: the operations of the service, without HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from service.blobs.intake import Incoming
+from service.leader import Replica
+from service.operations import epochs, handles, sessions, states, stores
+from service.operations.calls import Caller, Reply
+from service.rules.requests import (
+    Add,
+    BlobRef,
+    Campaign,
+    Clear,
+    EndSession,
+    LockAll,
+    LockHandle,
+    OpenSession,
+    ReleaseAll,
+    ReleaseHandle,
+    Remove,
+    Replace,
+    Request,
+    Resign,
+)
+from tests.simulation.model import Body
+
+Kind = Literal["get", "list", "state", "epoch", "session", "keepalive", "stores"]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A call that changes nothing that is stored."""
+
+    kind: Kind
+    store: str = ""
+    name: str = ""
+    session: str = ""
+    version: str | None = None
+
+
+Ask = Request | Look
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A good answer."""
+
+    revision: int
+    body: Any
+    replayed: bool = False
+
+
+class Call:
+    """One thing that a client wants, over all its attempts.
+
+    ``undelivered``: attempts that are on their way to a replica. ``floor``: the newest revision that anybody had been
+    told of when the last attempt was sent. ``denied``: its client was told that it is not applied.
+    """
+
+    __slots__ = ("ask", "content", "denied", "floor", "number", "undelivered")
+
+    def __init__(self, number: int, ask: Ask, content: bytes = b"") -> None:
+        self.number = number
+        self.ask = ask
+        self.content = content
+        self.undelivered = 0
+        self.floor = 0
+        self.denied = False
+
+    def __repr__(self) -> str:
+        return f"call {self.number} {self.ask}"
+
+
+def blob_of(content: bytes) -> BlobRef:
+    """How a request refers to its bytes before they lie anywhere."""
+    return BlobRef("", len(content), hashlib.sha256(content).hexdigest())
+
+
+async def serve(replica: Replica, call: Call, attempt: int, received: float) -> Told:
+    """Do what the HTTP routes do. Raises problems."""
+    ask = call.ask
+    if isinstance(ask, Look):
+        return await _LOOKS[ask.kind](replica, ask, received)
+    caller = Caller(ask.session, getattr(ask, "epoch", None), ask.key, attempt)
+    reply = await _changing(replica, caller, ask, call.content)
+    return Told(reply.revision, reply.answer.body, reply.answer.replayed)
+
+
+def _changing(replica: Replica, caller: Caller, ask: Request, content: bytes) -> Awaitable[Reply]:
+    match ask:
+        case Add():
+            incoming = Incoming(_chunks(content), len(content), ask.blob.sha256)
+            return states.add(replica, caller, ask.store_name, ask.name, incoming, ask.labels)
+        case Replace():
+            incoming = Incoming(_chunks(content), len(content), ask.blob.sha256)
+            return states.replace(replica, caller, ask.store_name, ask.name, ask.version, incoming, ask.labels)
+        case Remove():
+            return handles.remove(replica, caller, ask.store_name, ask.name, ask.version)
+        case LockHandle():
+            return handles.lock(replica, caller, ask.store_name, ask.name)
+        case ReleaseHandle():
+            return handles.release(replica, caller, ask.store_name, ask.name)
+        case LockAll():
+            return stores.lock_all(replica, caller, ask.store_name)
+        case ReleaseAll():
+            return stores.release_all(replica, caller, ask.store_name)
+        case Clear():
+            return stores.clear(replica, caller, ask.store_name)
+        case Campaign():
+            return epochs.campaign(replica, caller, ask.store_name, 0.5)
+        case Resign():
+            return epochs.resign(replica, caller, ask.store_name)
+        case OpenSession():
+            return sessions.open_session(replica, caller, ask.ttl, ask.holder)
+        case EndSession():
+            return sessions.end_session(replica, caller)
+    raise TypeError(f"no operation for {ask}")
+
+
+async def _get(replica: Replica, look: Look, _: float) -> Told:
+    return _told(handles.get(replica, look.store, look.name))
+
+
+async def _list(replica: Replica, look: Look, _: float) -> Told:
+    page = handles.list_page(replica, look.store, "", 1000)
+    return Told(page.revision, page.handles + page.corrupt)
+
+
+async def _state(replica: Replica, look: Look, _: float) -> Told:
+    delivery = await states.read_state(
+        replica, look.store, look.name, look.version, lambda handle: states.Span(0, handle.size)
+    )
+    data = b"".join([chunk async for chunk in delivery.chunks])
+    return Told(delivery.revision, (delivery.handle.version, data))
+
+
+async def _epoch(replica: Replica, look: Look, _: float) -> Told:
+    return _told(epochs.current(replica, look.store))
+
+
+async def _session(replica: Replica, look: Look, _: float) -> Told:
+    return _told(sessions.get_session(replica, look.session))
+
+
+async def _keepalive(replica: Replica, look: Look, received: float) -> Told:
+    return _told(await sessions.keepalive(replica, look.session, received))
+
+
+async def _stores(replica: Replica, _look: Look, _: float) -> Told:
+    page = stores.list_stores(replica, "", 1000)
+    body: list[Body] = page.stores
+    return Told(replica.journal.head.revision, body)
+
+
+_LOOKS: dict[Kind, Callable[[Replica, Look, float], Awaitable[Told]]] = {
+    "get": _get,
+    "list": _list,
+    "state": _state,
+    "epoch": _epoch,
+    "session": _session,
+    "keepalive": _keepalive,
+    "stores": _stores,
+}
+
+
+def _told(reply: Reply) -> Told:
+    return Told(reply.revision, reply.answer.body, reply.answer.replayed)
+
+
+async def _chunks(content: bytes) -> AsyncIterator[bytes]:
+    yield content

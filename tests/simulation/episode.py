@@ -1,0 +1,92 @@
+"""One episode: a world, some weather, clients, and at the end a calm in which everything must go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from unittest.mock import patch
+
+from milepost.errors import MilepostError
+from service.rules import replays
+from tests.simulation.board import Board
+from tests.simulation.invariants import Invariant, Violation
+from tests.simulation.loop import Stalled
+from tests.simulation.plan import Plan
+from tests.simulation.user import User
+from tests.simulation.weather import Forecast
+from tests.simulation.world import World
+
+_RECOVERY_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class Report:
+    """How an episode went. ``digest`` is a number that two runs of the same episode share."""
+
+    seed: int
+    tally: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    digest: int = 0
+    violation: Violation | None = None
+    trace: str = ""
+
+
+def run(plan: Plan) -> Report:
+    """Run an episode to its end, or to the first invariant that it breaks."""
+    with _quiet(), patch.object(replays, "KEPT_KEYS", plan.kept_keys):
+        world = World(plan)
+        report = Report(plan.seed, world.tally)
+        try:
+            world.loop.run(_story(world))
+        except Violation as violation:
+            report.violation = violation
+        except (Stalled, AssertionError, MilepostError) as error:
+            report.violation = Violation(Invariant.NO_FAULT, repr(error))
+        report.trace = str(world.trace)
+        report.seconds, report.digest = world.loop.time(), world.trace.digest
+        return report
+
+
+async def _story(world: World) -> None:
+    for _ in range(world.plan.replicas):
+        world.start()
+    board = Board()
+    users = [User(world, number, board) for number in range(world.plan.clients)]
+    forecast = Forecast(world)
+    weather = asyncio.create_task(forecast.run())
+    await asyncio.gather(*(user.live(lambda: world.tally["requests"] >= world.plan.requests) for user in users))
+    weather.cancel()
+    await forecast.end()
+    world.end_faults()
+    await _recovers(world, users)
+    await world.end()
+
+
+async def _recovers(world: World, users: list[User]) -> None:
+    """After the last fault, whatever it was, everybody gets on, and what was left over is finished and swept up."""
+    end = world.loop.time() + _RECOVERY_SECONDS * 10
+    for user in users:
+        while True:
+            try:
+                await user.probe()
+                break
+            except MilepostError as error:
+                if world.loop.time() > end:
+                    raise Violation(Invariant.RECOVERS, f"{user.name} cannot get on: {error!r}") from error
+            await asyncio.sleep(1.0)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The service logs each outage, and here there is nothing else."""
+    log = logging.getLogger("milepost")
+    before = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

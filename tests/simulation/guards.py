@@ -1,0 +1,360 @@
+"""Guards of the service, each of which can be taken out: then the simulator has to see something break.
+
+Each is taken out by patching the real code where it stands. The names are those of the model's table where the model
+has the guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
+
+import pytest
+
+from backends.contract import Change, Head, PointerStore
+from milepost.errors import Problem
+from milepost.wire import Outcome
+from service import removals
+from service.blobs import collector
+from service.journal import Journal, Served, Ticket, groups, journal, settling
+from service.journal.claims import Claims, MaySubmit
+from service.journal.groups import Group, Unchanging
+from service.leader import Replica
+from service.leases import Leases
+from service.operations import handles as operations
+from service.operations import states
+from service.operations.calls import Caller, Reply, decided
+from service.problems import problem
+from service.rules import guards, handles, locks, replays
+from service.rules.decisions import Accepted, Answer, Decision, Moment, Refused
+from service.rules.records import Corrupt, Handle, Session, Store, handle_key
+from service.rules.requests import Add, Clear, FinishRemoval, Remove, Replace, Request
+from service.rules.state import KeyScope, View
+from tests.simulation.pointers import CoordinationStore, SimPointers
+
+Patch = pytest.MonkeyPatch
+TakeOut = Callable[[Patch], None]
+
+# -- the coordination store ----------------------------------------------------------------------------------------
+
+
+def whole_head(patch: Patch) -> None:
+    """A commit is conditional on nothing."""
+    patch.setattr(CoordinationStore, "is_current", lambda _self, _head: True)
+
+
+def term_in_head(patch: Patch) -> None:
+    """A commit is conditional on the revision alone, as on a bare dataVersion."""
+
+    def is_current(self: CoordinationStore, head: Head) -> bool:
+        return self.head(head.journal).revision == head.revision
+
+    patch.setattr(CoordinationStore, "is_current", is_current)
+
+
+def revision_in_head(patch: Patch) -> None:
+    """A commit is conditional on the term alone."""
+
+    def is_current(self: CoordinationStore, head: Head) -> bool:
+        return self.head(head.journal).term == head.term
+
+    patch.setattr(CoordinationStore, "is_current", is_current)
+
+
+def take_over_writes_head(patch: Patch) -> None:
+    """A take-over only looks at the head."""
+    real = CoordinationStore.take_over
+
+    def take_over(self: CoordinationStore, by: str, seen: Head) -> Head | None:
+        return seen if seen.term else real(self, by, seen)
+
+    patch.setattr(CoordinationStore, "take_over", take_over)
+
+
+def load_after_take_over(patch: Patch) -> None:
+    """The records are those from before the take-over."""
+    real = SimPointers.take_over
+    loaded: dict[SimPointers, list[Change]] = {}
+
+    async def take_over(self: SimPointers, name: str) -> Head:
+        head = await self._ask(lambda: self._store.head(name))
+        loaded[self] = await self._ask(lambda: self._store.snapshot(head)) if head.term else []
+        return await real(self, name)
+
+    async def load(self: SimPointers, _: Head) -> AsyncIterator[Change]:
+        for change in loaded[self]:
+            yield change
+
+    patch.setattr(SimPointers, "take_over", take_over)
+    patch.setattr(SimPointers, "load", load)
+
+
+# -- the journal ---------------------------------------------------------------------------------------------------
+
+
+def acknowledge_after_commit(patch: Patch) -> None:
+    """A request is answered as soon as it is part of a group."""
+    real = Group.take
+
+    def take(self: Group, ticket: Ticket, accepted: Accepted, encoded: dict[str, bytes | None]) -> None:
+        real(self, ticket, accepted, encoded)
+        ticket.serve(accepted, self.revision, self.head.term)
+
+    patch.setattr(Group, "take", take)
+
+
+def reads_under_lease(patch: Patch) -> None:
+    """A leader answers as long as nobody has told it that it lost."""
+    patch.setattr(Journal, "lease_holds", lambda self: self._leadership is not None)
+
+
+def reads_of_committed_state(patch: Patch) -> None:
+    """Reads see what is on its way."""
+    real = Journal.read
+
+    def read(self: Journal) -> journal.Reading:
+        reading = real(self)
+        return journal.Reading(self._view, reading.revision, reading.term)
+
+    patch.setattr(Journal, "read", read)
+
+
+def refusals_wait(patch: Patch) -> None:
+    """A refusal is told at once, whatever it depends on."""
+    real = groups.build
+
+    def build(*arguments: Any) -> list[Unchanging]:
+        return [Unchanging(entry.ticket, entry.decision, 0) for entry in real(*arguments)]
+
+    patch.setattr(journal, "build", build)
+
+
+def fence_before_judgement(patch: Patch) -> None:
+    """A group in doubt is judged by what is there, without burning the term first."""
+    real_settle, real_take_over = Journal._settle, SimPointers.take_over
+    looking: set[PointerStore] = set()
+
+    async def settle(self: Journal) -> None:
+        looking.add(self._store)
+        try:
+            await real_settle(self)
+        finally:
+            looking.discard(self._store)
+
+    async def take_over(self: SimPointers, name: str) -> Head:
+        if self in looking:
+            return await self._ask(lambda: self._store.head(name))
+        return await real_take_over(self, name)
+
+    patch.setattr(Journal, "_settle", settle)
+    patch.setattr(SimPointers, "take_over", take_over)
+
+
+def judgement_by_traces(patch: Patch) -> None:
+    """A group in doubt counts as not landed, and its requests are decided again."""
+    patch.setattr(settling, "_left_trace", lambda _view, _group: False)
+
+
+def newest_attempt_stands(patch: Patch) -> None:
+    """An attempt whose bytes come in late submits its request, whatever a newer attempt was told."""
+
+    async def run(_self: Claims, _scope: KeyScope, act: Callable[[MaySubmit], Awaitable[Reply]], _: float) -> object:
+        return await act(lambda _: None), False
+
+    patch.setattr(Claims, "run", run)
+
+
+def blobs_of_this_leadership(patch: Patch) -> None:
+    """A commit may name bytes that were put under an earlier leadership."""
+    real = Journal.submit
+
+    def submit(self: Journal, request: Request, deadline: float, generation: int | None = None) -> Ticket:
+        del generation
+        return real(self, request, deadline)
+
+    patch.setattr(Journal, "submit", submit)
+
+
+# -- the rules -----------------------------------------------------------------------------------------------------
+
+
+def epoch_when_built(patch: Patch) -> None:
+    """The epoch is checked when a request comes in, and not again when its group is built."""
+    real, submit_for_real = guards.epoch_is_current, Journal.submit
+
+    def submit(self: Journal, request: Request, deadline: float, generation: int | None = None) -> Ticket:
+        if isinstance(request, Add | Replace | Remove | Clear) and request.attempt == 1:
+            store = self._view.state.get(f"stores/{request.store_name}")
+            fenced = real(store if isinstance(store, Store) else Store(request.store_name), request.epoch)
+            if fenced is not None:
+                raise problem(fenced.code, fenced.detail, extras=fenced.extras)
+        return submit_for_real(self, request, deadline, generation)
+
+    patch.setattr(guards, "epoch_is_current", lambda _store, _epoch: None)
+    patch.setattr(Journal, "submit", submit)
+
+
+def if_match(patch: Patch) -> None:
+    """A version that is named is not compared."""
+    patch.setattr(guards, "version_matches", lambda _handle, _version: None)
+
+
+def lock_check(patch: Patch) -> None:
+    """A removal looks at one's own lock alone."""
+    real, holders = handles.remove, locks.holders
+
+    def remove(view: View, store: Store, session: Session, request: Remove, moment: Moment) -> Decision:
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(
+                locks, "holders", lambda *of: tuple(holder for holder in holders(*of) if holder == session.id)
+            )
+            return real(view, store, session, request, moment)
+
+    patch.setattr(handles, "remove", remove)
+
+
+def living_session(patch: Patch) -> None:
+    """A session that has ended may go on."""
+    real = guards.session_lives
+
+    def session_lives(view: View, session: str, moment: Moment) -> Refused | None:
+        return real(view, session, moment) if view.session(session) is None else None
+
+    patch.setattr(guards, "session_lives", session_lives)
+
+
+def keys_remembered(patch: Patch) -> None:
+    """Nobody looks for the first answer of a key."""
+    patch.setattr(replays, "first_answer", lambda _view, _request: None)
+
+
+def keys_survive_removal(patch: Patch) -> None:
+    """The record of a removed handle goes at once, with the answers that it keeps."""
+
+    def finish_removal(view: View, store: Store, request: FinishRemoval, _: Moment) -> Decision:
+        old = view.handle(store.name, request.name)
+        if isinstance(old, Corrupt) or old is None or not old.removing or old.version != request.version:
+            return Accepted(Answer())
+        return Accepted(Answer(), {handle_key(store.name, request.name): None})
+
+    patch.setattr(handles, "finish_removal", finish_removal)
+
+
+def forgotten_keys_in_doubt(patch: Patch) -> None:
+    """A retry is applied although its first answer may have been pushed out."""
+    patch.setattr(guards, "retry_may_run", lambda _request, _pushed, _moment: None)
+
+
+def version_is_revision(patch: Patch) -> None:
+    """A version is a small number that comes round again."""
+    patch.setattr(Moment, "version", property(lambda self: str(self.revision % 8)))
+
+
+# -- bytes ---------------------------------------------------------------------------------------------------------
+
+
+def blob_kept_on_unknown(patch: Patch) -> None:
+    """The bytes of a write whose outcome is unknown are discarded."""
+
+    async def hasty(replica: Replica, request: Request, generation: int, may_submit: MaySubmit) -> Served:
+        try:
+            return await decided(replica, request, generation, may_submit)
+        except Problem as error:
+            if error.outcome is Outcome.UNKNOWN and isinstance(request, Add | Replace):
+                await replica.trash.try_now(request.blob.key)
+            raise
+
+    patch.setattr(states, "decided", hasty)
+
+
+def mark_before_discard(patch: Patch) -> None:
+    """A removal discards the bytes first."""
+    real = operations.remove
+
+    async def remove(replica: Replica, caller: Caller, store: str, name: str, version: str | None) -> Reply:
+        old = replica.journal.read().view.handle(store, name)
+        if isinstance(old, Handle) and caller.session in {lock.session for lock in old.locks}:
+            await replica.trash.try_now(old.blob)
+        return await real(replica, caller, store, name, version)
+
+    patch.setattr(operations, "remove", remove)
+
+
+def collector_spares_its_own(patch: Patch) -> None:
+    """The collector takes blobs of this leadership as well."""
+    patch.setattr(collector, "term_of", lambda _key: -1)
+
+
+def readers_move_on(patch: Patch) -> None:
+    """A reader whose bytes were replaced under it fails, and replaced bytes do not linger."""
+    real = Replica._landed
+
+    def landed(self: Replica, request: Request, accepted: Accepted) -> None:
+        real(self, request, accepted)
+        for key in accepted.discards:
+            self.trash.later(key, 0.0)
+
+    patch.setattr(Replica, "_landed", landed)
+    patch.setattr(states, "_moved_on", lambda *_: False)
+
+
+def failed_discard_is_applied(patch: Patch) -> None:
+    """A removal whose bytes could not be discarded is told as not applied."""
+
+    def untrue(*arguments: Any, **more: Any) -> Problem:
+        return problem(*arguments, **{**more, "outcome": Outcome.NOT_APPLIED})
+
+    patch.setattr(removals, "problem", untrue)
+
+
+# -- sessions ------------------------------------------------------------------------------------------------------
+
+
+def full_ttl_after_failover(patch: Patch) -> None:
+    """A new leader gives sessions no time to be heard of."""
+    real = Leases.start
+
+    def start(self: Leases, sessions: Iterable[Session | Corrupt]) -> None:
+        living = [session for session in sessions if isinstance(session, Session) and not session.ended]
+        real(self, ())
+        for session in living:
+            self.renew(session, self._clock() - session.ttl)
+
+    patch.setattr(Leases, "start", start)
+
+
+def keepalive_sees_pending_expiry(patch: Patch) -> None:
+    """A keepalive is answered although the expiry is on its way."""
+    patch.setattr(Leases, "ending", lambda _self, _session: False)
+
+
+GUARDS: tuple[TakeOut, ...] = (
+    whole_head,
+    term_in_head,
+    revision_in_head,
+    take_over_writes_head,
+    load_after_take_over,
+    acknowledge_after_commit,
+    reads_under_lease,
+    reads_of_committed_state,
+    refusals_wait,
+    fence_before_judgement,
+    judgement_by_traces,
+    newest_attempt_stands,
+    blobs_of_this_leadership,
+    epoch_when_built,
+    if_match,
+    lock_check,
+    living_session,
+    keys_remembered,
+    keys_survive_removal,
+    forgotten_keys_in_doubt,
+    version_is_revision,
+    blob_kept_on_unknown,
+    mark_before_discard,
+    collector_spares_its_own,
+    readers_move_on,
+    failed_discard_is_applied,
+    full_ttl_after_failover,
+    keepalive_sees_pending_expiry,
+)

@@ -1,0 +1,44 @@
+"""What must always hold, by the names that DESIGN part 4 and the TLA+ model give it, and how its breach is told."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Invariant(str, Enum):
+    """The invariants; where the model has one, under its name."""
+
+    BLOB_THERE = "BlobThere: a pointer that can be read points to a blob that can be read whole"
+    DEPOSED = "deposed: no write of a deposed leader lands"
+    REVISION_RISES = "RevisionRises: the revision only rises"
+    STALE_EPOCH = "staleEpoch: no write is accepted under another epoch than the current one"
+    EPOCH_RISES = "epochNotRising: epochs strictly rise, and one session holds the current one"
+    UNDER_LOCK = "removedUnderLock: nothing is removed while another living session holds a lock on it"
+    LOST_UPDATE = "lostUpdate: a replacement lands on the version that it names"
+    VERSION_REUSED = "versionReused: a version is used once"
+    DEAD_SESSION = "deadSession: only a living session changes anything"
+    ONCE = "Once: one key is applied once"
+    TRUTHFUL_NO = "TruthfulNo: what was told as not applied never is"
+    TRUTHFUL_YES = "TruthfulYes: what was acknowledged has landed"
+    FIRST_ANSWER = "FirstAnswer: a retry gets the first answer again"
+    STALE_READ = "staleRead: an answer reflects all that was acknowledged before it was asked for"
+    DIRTY_READ = "NoDirtyRead: an answer tells what was committed at its revision, and nothing else"
+    BELIEVED = "Believed: a session that its client surely believes alive is"
+    FULL_TTL = "FullTtl: after a fail-over every session gets a full TTL again"
+    AS_MODELLED = "AsModelled: what lands is what the contract says of the requests in it"
+    NOTHING_DROPPED = "NothingDropped: a record goes only when nothing in it is needed any more"
+    RECOVERS = "Recovers: once faults end, everything goes on and nothing is left behind"
+    NO_FAULT = "NoFault: no unexpected error"
+
+    @property
+    def short(self) -> str:
+        """The name alone."""
+        return self.value.partition(":")[0]
+
+
+class Violation(Exception):
+    """An invariant was broken."""
+
+    def __init__(self, invariant: Invariant, detail: str) -> None:
+        super().__init__(f"{invariant.value} -- {detail}")
+        self.invariant = invariant

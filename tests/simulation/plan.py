@@ -1,0 +1,139 @@
+"""What an episode is like. Drawn from its seed, so that every kind of world and of weather is met."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from random import Random
+
+from backends.contract import GroupLimits
+from service.journal import JournalSettings
+from service.settings import Settings
+from tests.simulation.elections import Terms
+from tests.simulation.network import Faults
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """How often something befalls the world (mean ``interval`` in seconds), and what, by weight.
+
+    What lasts is ``short`` or ``long``, in seconds. ``lines``: which connections may be cut.
+    """
+
+    interval: float
+    pause: float = 3.0
+    kill: float = 1.0
+    stop: float = 0.5
+    cut: float = 1.0
+    outage: float = 1.0
+    short: float = 0.3
+    long: float = 20.0
+    lines: tuple[str, ...] = ("pointers", "election", "blobs")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is fixed before an episode begins. Times in seconds.
+
+    ``pace``: mean time between two calls of a client. ``patience``: how long a client waits for an answer at most.
+    ``removals``: how often a client that holds a handle removes rather than replaces it. ``kept_keys``: how many
+    answers a record keeps.
+    """
+
+    seed: int
+    requests: int
+    replicas: int
+    clients: int
+    stores: int
+    handles: int
+    removals: float
+    pace: float
+    patience: float
+    ttl: float
+    kept_keys: int
+    limits: GroupLimits
+    settings: Settings
+    election: Terms
+    pointers: Faults
+    blobs: Faults
+    network: Faults
+    weather: Weather
+
+
+def draw(seed: int, requests: int) -> Plan:
+    """The plan of the episode with this seed."""
+    random = Random(f"plan {seed}")
+    slow = random.choice((1.0, 1.0, 1.0, 1.0, 8.0, 100.0))
+    kept = random.choice((64, 12, 12, 3))
+    locked = random.random() < 0.25
+    lease = random.uniform(2.0, 8.0)
+    return Plan(
+        seed=seed,
+        requests=requests,
+        replicas=random.choice((2, 3)),
+        clients=random.randint(3, 8),
+        stores=random.choice((1, 2)),
+        handles=random.randint(1, 5),
+        removals=random.choice((0.1, 0.1, 0.5)),
+        pace=random.choice((0.01, 0.05, 0.2)) * slow,
+        patience=random.choice((1.0, 5.0, 10.0)),
+        ttl=random.uniform(2.0, 12.0) * (slow if slow < 10 else 30.0),
+        kept_keys=kept,
+        limits=GroupLimits(requests=min(kept, random.choice((4, 64))), in_flight=random.randint(1, 4)),
+        settings=_settings(random, slow),
+        election=Terms(
+            lease=math.inf if locked else lease * min(slow, 10.0),
+            poll=random.uniform(0.1, 1.0) * slow,
+            prompt=random.random() < 0.5,
+        ),
+        pointers=Faults(
+            lost=_rate(random),
+            late=_rate(random),
+            deaf=_rate(random),
+            slow=_rate(random),
+            failing=_rate(random),
+            latency=random.choice((0.001, 0.004, 0.02)),
+            latest=random.choice((0.5, 5.0, 60.0)),
+        ),
+        blobs=Faults(
+            lost=_rate(random),
+            late=_rate(random),
+            deaf=_rate(random),
+            slow=_rate(random),
+            failing=_rate(random) * 4,
+            latency=random.choice((0.001, 0.01, 0.1)),
+            latest=random.choice((1.0, 30.0)),
+        ),
+        network=Faults(lost=_rate(random), deaf=_rate(random), latency=random.choice((0.0005, 0.005))),
+        weather=Weather(
+            interval=random.choice((0.3, 1.0, 4.0, 15.0)) * min(slow, 20.0),
+            long=random.choice((1.0, 3.0, 20.0, 120.0)),
+            pause=random.choice((1.0, 4.0)),
+            kill=random.choice((0.1, 1.0)),
+            cut=random.choice((0.5, 3.0)),
+            outage=random.choice((0.1, 1.0)),
+        ),
+    )
+
+
+def _rate(random: Random) -> float:
+    """How often one kind of fault happens: not at all, or seldom, or all the time."""
+    return random.choice((0.0, 0.0003, 0.002, 0.01, 0.04)) * random.random()
+
+
+def _settings(random: Random, slow: float) -> Settings:
+    return Settings(
+        request_seconds=random.choice((2.0, 20.0)),
+        linger_seconds=random.choice((0.5, 60.0)),
+        collect_after_seconds=random.choice((0.0, 5.0, 600.0)),
+        collect_interval_seconds=random.choice((2.0, 30.0)) * slow,
+        expire_interval_seconds=0.25 * min(slow, 10.0),
+        tidy_interval_seconds=random.choice((1.0, 30.0)) * min(slow, 10.0),
+        trash_interval_seconds=1.0 * slow,
+        resign_seconds=random.choice((0.5, 10.0)),
+        journal=JournalSettings(
+            commit_seconds=random.choice((0.5, 2.0, 10.0)),
+            take_over_seconds=random.choice((2.0, 30.0)),
+            most_waiting=random.choice((4, 10_000)),
+        ),
+    )
