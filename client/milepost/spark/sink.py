@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from milepost.errors import RecordUnreadable, UnsafeQuery
 from milepost.spark.context import BatchContext, attempts_of
 from milepost.spark.hadoop import HadoopFiles
+from milepost.spark.local import SCHEME, LocalFiles
 from milepost.spark.manifest import DIRECTORY, Page, PageLink, PublishedBatch, extended, link_from, link_json, load
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ _ATTEMPT = re.compile(r"e(\d+)-([0-9a-f]+)\Z")
 class FilesSink:
     """The publishing function of `Job.files`: writes one batch under ``output`` and says which files it is made of."""
 
-    def __init__(self, files: HadoopFiles, output: str) -> None:
-        self._files = files
-        self._output = files.qualified(output)
+    def __init__(self, hadoop: HadoopFiles, output: str) -> None:
+        self._output = hadoop.qualified(output)
+        self._files = LocalFiles() if self._output.startswith(SCHEME) else hadoop
         self._head: tuple[PageLink, Page] | None = None
         self._began = False
         self._superseded: deque[str] = deque()

@@ -1,0 +1,77 @@
+"""Output files on a local file system, without a way through Spark's JVM: an order of magnitude quicker per batch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+SCHEME = "file:"
+
+
+class LocalFiles:
+    """The operations of `HadoopFiles` that publishing needs, on ``file:`` paths. What was written survives a crash."""
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes at ``path``, None if nothing is there."""
+        try:
+            return _local(path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write_new(self, path: str, content: bytes) -> None:
+        """Write a file that is not there yet, durably."""
+        target = _local(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(target, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        _sync(target.parent)
+        _sync(target.parent.parent)
+
+    def files(self, path: str) -> list[tuple[str, int]]:
+        """As `HadoopFiles.files`; all that it names is durable afterwards."""
+        root = _local(path)
+        found = []
+        for directory, below, names in os.walk(root):
+            below[:] = [name for name in below if not name.startswith(("_", "."))]
+            for name in names:
+                if not name.startswith(("_", ".")):
+                    file = Path(directory, name)
+                    _sync(file)
+                    found.append((file.relative_to(root).as_posix(), file.stat().st_size))
+            _sync(Path(directory))
+        _sync(root.parent)  # the names of the attempt, and of its batch
+        _sync(root.parent.parent)
+        return sorted(found)
+
+    def names(self, path: str) -> list[str]:
+        """Names of what lies directly in the directory ``path``; none if it is not there."""
+        try:
+            return sorted(os.listdir(_local(path)))
+        except FileNotFoundError:
+            return []
+
+    def delete(self, path: str) -> None:
+        """Delete ``path`` with all below it; fine if it is not there."""
+        target = _local(path)
+        if target.is_dir():
+            shutil.rmtree(target, ignore_errors=True)
+        else:
+            target.unlink(missing_ok=True)
+            target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
+
+
+def _local(uri: str) -> Path:
+    """Hadoop's unescaped form of a path, ``file:/a b`` or ``file:///a b``."""
+    rest = uri.removeprefix(SCHEME)
+    return Path("/" + rest.lstrip("/"))
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
