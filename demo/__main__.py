@@ -23,7 +23,7 @@ from demo.settings import DriverSettings
 
 _FILES = 10
 _PAUSE_IN, _KILL_IN = 2, 6
-_OUTPUT = ("input", "service", "with-milepost", "plain-spark", "audit", "logs", "timeline.png", "table.txt")
+_OUTPUT = ("input", "service", "with-milepost", "plain-spark", "audit", "logs", "scratch", "timeline.png", "table.txt")
 
 
 def main() -> int:
@@ -50,7 +50,7 @@ def run(output: Path, services: list[str], ttl: float, progress: Progress) -> li
     flights = all_flights()
     progress.say(f"{flights.num_rows:,} flights as input, in {_FILES} files")
     write_files(flights, output / "input", _FILES)
-    with Processes(output / "logs") as processes:
+    with Processes(output) as processes:
         service = None if services else EmbeddedService(processes, output / "service")
         archive = java.archive_path(ROOT / ".cache")
         if not archive.exists():
@@ -59,7 +59,7 @@ def run(output: Path, services: list[str], ttl: float, progress: Progress) -> li
         if service is not None:
             service.wait_until_it_leads()
             services = [service.url]
-        runs = _play(processes, output, services, ttl, java.options(archive), progress)
+        runs = _play(processes, output, services, ttl, java.options(archive, processes.scratch), progress)
         if service is not None:
             service.stop()
     _report(runs, output, progress)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from demo.comparison import Comparison
 from demo.processes import Process, Processes
-from demo.reader import ReaderSettings
-from demo.settings import DriverSettings
+from demo.settings import DriverSettings, ReaderSettings
 
 _DEADLINE_SECONDS = 120.0
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from demo.processes import DemoFailed, Processes
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
 _DEADLINE_SECONDS = 240.0
 
 
@@ -30,16 +30,17 @@ def archive_path(cache: Path) -> Path:
     return cache / f"demo-classes-{version('pyspark')}-{fitting}.jsa"
 
 
-def options(archive: Path) -> str:
-    """The options with the archive, which must have been made."""
-    return f"{QUICK} -XX:SharedArchiveFile={archive}"
+def options(archive: Path, scratch: Path) -> str:
+    """The options with the archive, which must have been made; ``scratch`` is for temporary files."""
+    return f"{QUICK} -XX:SharedArchiveFile={archive} -Djava.io.tmpdir={scratch}"
 
 
 def make_archive(processes: Processes, archive: Path) -> None:
     """Warm a Spark up once; its JVM writes the archive when it ends. Raises `DemoFailed`."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     unfinished = archive.with_suffix(f".{os.getpid()}.tmp")
-    process = processes.start("archive", "demo.warming", f"{QUICK} -XX:ArchiveClassesAtExit={unfinished}")
+    recording = f"-XX:ArchiveClassesAtExit={unfinished} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    process = processes.start("archive", "demo.warming", f"{QUICK} {recording} -Djava.io.tmpdir={processes.scratch}")
     status = process.wait(_DEADLINE_SECONDS)
     if status != 0 or not unfinished.exists():
         raise process.failed(f"made no archive of classes and ended with {status}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,11 +22,15 @@ class DemoFailed(Exception):
 class Process:
     """``python -m module arguments…`` as the leader of a process group, its output in a log file."""
 
-    def __init__(self, name: str, module: str, arguments: Sequence[str], log: Path) -> None:
+    def __init__(self, name: str, module: str, arguments: Sequence[str], log: Path, scratch: Path) -> None:
         self.name = name
         self._log = log
-        environment = {**_inherited(os.environ), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONUNBUFFERED": "1"}
-        log.parent.mkdir(parents=True, exist_ok=True)
+        environment = {
+            **_inherited(os.environ),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(scratch),
+            "TMPDIR": str(scratch),
+        }
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
@@ -74,15 +79,22 @@ class Process:
 
 
 class Processes:
-    """All processes of a run. Leaving the block kills what still runs."""
+    """All processes of a run, with logs and temporary files under ``directory``.
 
-    def __init__(self, logs: Path) -> None:
-        self._logs = logs
+    Leaving the block kills what still runs and removes the temporary files, which killed processes leave behind.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._logs = directory / "logs"
+        self.scratch = directory / "scratch"
+        for made in (self._logs, self.scratch):
+            made.mkdir(parents=True, exist_ok=True)
         self._started: list[Process] = []
 
     def start(self, name: str, module: str, *arguments: str) -> Process:
         """Start one; its log is named after it."""
-        process = Process(name, module, arguments, self._logs / f"{name.replace(' ', '-')}.log")
+        log = self._logs / f"{name.replace(' ', '-')}.log"
+        process = Process(name, module, arguments, log, self.scratch)
         self._started.append(process)
         return process
 
@@ -94,6 +106,7 @@ class Processes:
     ) -> None:
         for process in self._started:
             process.kill()
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 def _inherited(environment: Mapping[str, str]) -> dict[str, str]:

@@ -8,31 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import milepost.spark
 from demo.comparison import compare
 from demo.probe import wait_for_file
 from demo.sessions import quick_session
-
-
-@dataclass(frozen=True)
-class ReaderSettings:
-    """Where everything lies. Reading begins once the file ``begin`` is there; ``result`` takes the two comparisons."""
-
-    input: str
-    services: Sequence[str]
-    job: str
-    plain_output: str
-    java_options: str
-    begin: str
-    result: str
-
-    def to_json(self) -> str:
-        """The argument for the command line."""
-        return json.dumps(asdict(self))
+from demo.settings import ReaderSettings
 
 
 def main(settings: ReaderSettings) -> None:

@@ -1,4 +1,4 @@
-"""What the drivers are told, as one JSON argument on their command line."""
+"""What drivers and the reader are told, as one JSON argument on their command line."""
 
 from __future__ import annotations
 
@@ -58,3 +58,20 @@ class DriverSettings:
     def from_command_line(cls) -> DriverSettings:
         """The settings of this process."""
         return cls.from_json(sys.argv[1])
+
+
+@dataclass(frozen=True)
+class ReaderSettings:
+    """Where everything lies. Reading begins once the file ``begin`` is there; ``result`` takes the two comparisons."""
+
+    input: str
+    services: Sequence[str]
+    job: str
+    plain_output: str
+    java_options: str
+    begin: str
+    result: str
+
+    def to_json(self) -> str:
+        """The argument for the command line."""
+        return json.dumps(asdict(self))

@@ -23,12 +23,16 @@ def running_totals(flights: DataFrame) -> DataFrame:
 
     The totals are the query's state: a driver that goes on from the wrong checkpoint shows in every later row.
     """
-    return flights.groupBy("carrier").applyInPandasWithState(
-        _count_up,
-        outputStructType=f"id long, carrier string, distance long, {TOTALS}",
-        stateStructType=TOTALS,
-        outputMode="append",
-        timeoutConf=GroupStateTimeout.NoTimeout,
+    return (
+        flights.select("id", "carrier", "distance")
+        .groupBy("carrier")
+        .applyInPandasWithState(
+            _count_up,
+            outputStructType=f"id long, carrier string, distance long, {TOTALS}",
+            stateStructType=TOTALS,
+            outputMode="append",
+            timeoutConf=GroupStateTimeout.NoTimeout,
+        )
     )
 
 
@@ -36,7 +40,7 @@ def _count_up(_carrier: Any, chunks: Iterator[Any], state: GroupState) -> Iterat
     """Called with the flights of one carrier in one micro-batch, as pandas data frames."""
     flights, miles = state.get if state.exists else (0, 0)
     for chunk in chunks:
-        counted = chunk[["id", "carrier", "distance"]].reset_index(drop=True)
+        counted = chunk.reset_index(drop=True)
         counted["flights"] = flights + counted.index + 1
         counted["miles"] = miles + counted["distance"].cumsum()
         flights, miles = flights + len(counted), miles + int(counted["distance"].sum())
