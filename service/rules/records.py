@@ -19,6 +19,11 @@ ENDED_SESSION_SECONDS: Final = 3600.0
 """How long an ended session is answered 410 rather than 404."""
 
 
+def _schema() -> int:
+    """A default of msgspec's own kind would be left out of what is stored, and read as whatever is the default then."""
+    return SCHEMA
+
+
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first answer to an idempotency key, kept with the record that it changed."""
 
@@ -46,7 +51,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     holder: str = ""
     ended: int = 0
     answered: tuple[Answered, ...] = ()
-    schema: int = SCHEMA
+    schema: int = msgspec.field(default_factory=_schema)
 
 
 class Store(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,7 +72,7 @@ class Store(msgspec.Struct, frozen=True, omit_defaults=True):
     released: tuple[Lock, ...] = ()
     answered: tuple[Answered, ...] = ()
     pushed: int = 0
-    schema: int = SCHEMA
+    schema: int = msgspec.field(default_factory=_schema)
 
 
 class Handle(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -94,7 +99,7 @@ class Handle(msgspec.Struct, frozen=True, omit_defaults=True):
     gone: bool = False
     answered: tuple[Answered, ...] = ()
     pushed: int = 0
-    schema: int = SCHEMA
+    schema: int = msgspec.field(default_factory=_schema)
 
 
 class Corrupt(msgspec.Struct, frozen=True):

@@ -1,0 +1,132 @@
+"""Epochs: granted, held, resigned, orphaned, and how they fence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from milepost.wire import Code
+from service.rules.records import Corrupt, store_key
+from service.rules.requests import (
+    Campaign,
+    Clear,
+    EndSession,
+    ExpireSession,
+    LockAll,
+    LockHandle,
+    OpenSession,
+    ReleaseAll,
+    ReleaseHandle,
+    Remove,
+    Request,
+    Resign,
+)
+from tests.service.rules.bench import STORE, Bench, add, replacement
+
+
+def campaign(session: str) -> Campaign:
+    return Campaign(session, store_name=STORE)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    made = Bench("a", "b")
+    made.done(add("a", "h"))
+    return made
+
+
+def test_the_first_epoch_is_1_and_its_holder_gets_it_again(bench: Bench) -> None:
+    granted = bench.accepted(campaign("a"))
+    assert granted.answer.created
+    assert granted.answer.body == {
+        "epoch": 1,
+        "session": "a",
+        "holder": "the a",
+        "since": bench.moment.wall,
+    }
+    again = bench.accepted(campaign("a"))
+    assert (again.answer.body, again.changes) == (granted.answer.body, {})
+
+
+def test_a_held_epoch_is_refused_to_others_with_its_holder(bench: Bench) -> None:
+    bench.done(campaign("a"))
+    held = bench.refused(campaign("b"))
+    assert (held.code, held.extras) == (Code.HELD, {"holder": "the a", "epoch": 1})
+
+
+@pytest.mark.parametrize("end", ["resign", "end", "expire"])
+def test_a_free_epoch_stays_current_until_the_next_is_granted(bench: Bench, end: str) -> None:
+    bench.done(campaign("a"))
+    born = bench.session("a").born
+    bench.done(
+        {"resign": Resign("a", store_name=STORE), "end": EndSession("a"), "expire": ExpireSession("a", born=born)}[end]
+    )
+    assert bench.store().epoch == 1
+    assert bench.done(add("b", "under-1", epoch=1))["epoch"] == 1
+    assert bench.done(campaign("b"))["epoch"] == 2
+    assert bench.refused(add("b", "late", epoch=1)).extras == {"current": 2}
+
+
+def test_only_the_holder_resigns_and_nobody_from_nothing(bench: Bench) -> None:
+    assert bench.accepted(Resign("b", store_name=STORE)).changes == {}
+    bench.done(campaign("a"))
+    refused = bench.refused(Resign("b", store_name=STORE))
+    assert (refused.code, refused.extras["current"]) == (Code.FENCED, 1)
+
+
+@pytest.mark.parametrize(
+    ("held", "given", "passes"),
+    [(0, None, True), (0, 0, True), (0, 1, False), (2, 2, True), (2, 1, False), (2, 3, False), (2, None, False)],
+)
+def test_a_write_carries_the_current_epoch_once_there_was_one(
+    bench: Bench, held: int, given: int | None, passes: bool
+) -> None:
+    for _ in range(held):
+        bench.done(campaign("a"))
+        bench.done(Resign("a", store_name=STORE))
+    version = bench.handle("h").version
+    writes: list[Request] = [
+        add("a", "new", epoch=given),
+        replacement("a", "h", version, epoch=given),
+        Remove("a", store_name=STORE, name="h", epoch=given),
+        Clear("a", store_name=STORE, epoch=given),
+    ]
+    for write in writes:
+        if passes:
+            bench.accepted(write)
+        else:
+            refused = bench.refused(write)
+            assert (refused.code, refused.extras) == (Code.FENCED, {"current": held})
+
+
+def test_locking_and_releasing_need_no_epoch(bench: Bench) -> None:
+    bench.done(campaign("a"))
+    for act in (LockHandle, ReleaseHandle):
+        bench.done(act("b", store_name=STORE, name="h"))
+    for everything in (LockAll, ReleaseAll):
+        bench.done(everything("b", store_name=STORE))
+
+
+def test_epochs_outlive_clear_and_rise_above_the_floor(bench: Bench) -> None:
+    bench.done(campaign("a"))
+    bench.done(Clear("a", store_name=STORE, epoch=1))
+    bench.done(Resign("a", store_name=STORE))
+    assert bench.done(campaign("b"))["epoch"] == 2
+    bench.done(Resign("b", store_name=STORE))
+    bench.moment = replace(bench.moment, epoch_floor=40)
+    assert bench.done(campaign("a"))["epoch"] == 41
+
+
+def test_a_session_of_the_same_id_does_not_inherit_the_epoch(bench: Bench) -> None:
+    bench.done(campaign("a"))
+    bench.done(EndSession("a"))
+    bench.forget_sessions()
+    bench.done(OpenSession("a", ttl=5.0))
+    assert bench.done(campaign("b"))["epoch"] == 2
+
+
+def test_under_a_damaged_record_nothing_is_changed(bench: Bench) -> None:
+    bench.put(store_key(STORE), Corrupt(STORE, "not JSON"))
+    for request in (campaign("a"), add("a", "new"), LockAll("a", store_name=STORE)):
+        assert bench.code(request) is Code.CORRUPT

@@ -1,0 +1,138 @@
+"""add, replace, remove and what is left of a handle."""
+
+from __future__ import annotations
+
+import pytest
+
+from milepost.wire import Code
+from service.rules.records import Corrupt, handle_key
+from service.rules.requests import Add, Clear, LockHandle, ReleaseHandle, Remove, Request
+from tests.service.rules.bench import STORE, Bench, add, blob, replacement
+
+REMOVE = Remove("a", store_name=STORE, name="h")
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench("a", "b")
+
+
+def test_an_added_handle_is_told_whole_and_locked_for_its_session(bench: Bench) -> None:
+    accepted = bench.accepted(add("a", "h", "bytes", labels={"batch": "7"}))
+    at = bench.moment
+    assert accepted.answer.created
+    assert accepted.answer.version == at.version == "l.3"
+    assert accepted.answer.body == {
+        "name": "h",
+        "version": at.version,
+        "size": 5,
+        "sha256": blob("bytes").sha256,
+        "created": at.wall,
+        "updated": at.wall,
+        "labels": {"batch": "7"},
+        "locks": ["a"],
+        "epoch": None,
+        "removing": False,
+    }
+
+
+def test_a_name_is_taken_until_its_handle_is_removed(bench: Bench) -> None:
+    first = bench.done(add("a", "h"))["version"]
+    taken = bench.refused(add("b", "h"))
+    assert (taken.code, taken.extras) == (Code.ALREADY_EXISTS, {"current": first})
+    finish = bench.accepted(REMOVE).finish
+    assert finish is not None
+    assert (finish.version, finish.blob) == (first, blob("x").key)
+    assert bench.blocked(add("b", "h")) == finish
+    bench.finish(finish)
+    again = bench.done(add("b", "h", "new"))
+    assert again["version"] != first
+    assert again["locks"] == ["b"]
+
+
+def test_a_replacement_is_a_compare_and_set_and_lets_the_old_bytes_go(bench: Bench) -> None:
+    first = bench.done(add("a", "h", "old", labels={"batch": "7"}))
+    stale = bench.refused(replacement("a", "h", "l.999"))
+    assert (stale.code, stale.extras) == (Code.VERSION_MISMATCH, {"current": first["version"]})
+    accepted = bench.accepted(replacement("a", "h", first["version"], "new"))
+    assert accepted.discards == (blob("old").key,)
+    told = accepted.answer.body
+    assert told["version"] == bench.moment.version
+    assert (told["sha256"], told["labels"]) == (blob("new").sha256, {"batch": "7"})
+    assert (told["created"], told["updated"]) == (first["created"], bench.moment.wall)
+    relabelled = bench.done(replacement("a", "h", told["version"], "newer", labels={}))
+    assert relabelled["labels"] == {}
+
+
+def test_a_version_is_moved_by_a_new_state_and_by_nothing_else(bench: Bench) -> None:
+    version = bench.done(add("a", "h"))["version"]
+    bench.done(LockHandle("b", store_name=STORE, name="h"))
+    bench.done(ReleaseHandle("b", store_name=STORE, name="h"))
+    assert bench.handle("h").version == version
+
+
+@pytest.mark.parametrize("request_", [replacement("a", "h", "l.1"), LockHandle("a", store_name=STORE, name="h")])
+def test_what_is_absent_removing_or_cleared_does_not_exist(bench: Bench, request_: Request) -> None:
+    assert bench.code(request_) is Code.NOT_EXIST
+    bench.done(add("a", "h"))
+    finish = bench.accepted(REMOVE).finish
+    assert bench.code(request_) is Code.NOT_EXIST
+    assert finish is not None
+    bench.finish(finish)
+    assert bench.code(request_) is Code.NOT_EXIST
+    bench.done(add("a", "h"))
+    bench.done(Clear("a", store_name=STORE))
+    assert bench.code(request_) is Code.NOT_EXIST
+
+
+def test_a_removal_may_name_a_version(bench: Bench) -> None:
+    version = bench.done(add("a", "h"))["version"]
+    assert bench.code(Remove("a", store_name=STORE, name="h", version="l.1")) is Code.VERSION_MISMATCH
+    assert bench.done(Remove("a", store_name=STORE, name="h", version=version)) == {"removed": True}
+
+
+def test_a_removal_that_has_begun_is_gone_on_with_by_whoever_removes(bench: Bench) -> None:
+    bench.done(add("a", "h"))
+    finish = bench.accepted(REMOVE).finish
+    resumed = bench.accepted(Remove("b", store_name=STORE, name="h"))
+    assert (resumed.answer.body, resumed.changes, resumed.finish) == ({"removed": True}, {}, finish)
+    assert finish is not None
+    assert bench.finish(finish).changes
+    assert bench.finish(finish).changes == {}
+    assert bench.accepted(REMOVE).finish is None
+
+
+def test_a_removal_is_finished_for_the_version_that_was_removed_alone(bench: Bench) -> None:
+    bench.done(add("a", "h"))
+    finish = bench.accepted(REMOVE).finish
+    assert finish is not None
+    bench.finish(finish)
+    bench.done(add("a", "h"))
+    bench.done(REMOVE)
+    assert bench.finish(finish).changes == {}
+    assert bench.handle("h").removing
+
+
+def test_a_handle_added_over_a_cleared_one_leaves_its_bytes_to_the_collector(bench: Bench) -> None:
+    bench.done(add("a", "h", "old"))
+    bench.done(Clear("a", store_name=STORE))
+    accepted = bench.accepted(add("a", "h", "new"))
+    assert (accepted.orphans, accepted.discards) == ((blob("old").key,), ())
+
+
+def test_a_damaged_record_is_reported_and_can_be_removed(bench: Bench) -> None:
+    bench.put(handle_key(STORE, "h"), Corrupt("h", "not JSON"))
+    assert bench.code(add("a", "h")) is Code.ALREADY_EXISTS
+    assert bench.code(LockHandle("a", store_name=STORE, name="h")) is Code.CORRUPT
+    assert bench.code(replacement("a", "h", "l.1")) is Code.CORRUPT
+    assert bench.done(REMOVE) == {"removed": True}
+    assert bench.done(add("a", "h"))["locks"] == ["a"]
+
+
+def test_a_first_change_founds_the_store(bench: Bench) -> None:
+    assert list(bench.state.stores()) == []
+    accepted = bench.accepted(Add("a", store_name="new", name="h", blob=blob("x")))
+    assert sorted(accepted.changes) == ["stores/new", "stores/new/handles/h"]
+    assert sorted(bench.accepted(Add("a", store_name="new", name="i", blob=blob("y"))).changes) == [
+        "stores/new/handles/i"
+    ]

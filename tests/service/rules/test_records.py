@@ -1,0 +1,109 @@
+"""Stored records: their keys, their JSON, and what becomes of those that cannot be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from service.rules.records import (
+    SCHEMA,
+    Answered,
+    Corrupt,
+    Handle,
+    Lock,
+    Session,
+    Store,
+    Stored,
+    decode,
+    encode,
+    handle_key,
+    handle_of,
+    session_key,
+    store_key,
+    store_of,
+)
+
+Damage = Callable[[bytes], bytes]
+
+ANSWERED = Answered("s", "k", "f", 7, {"body": {"removed": True}})
+HANDLE = Handle(
+    name="h",
+    version="l.5",
+    blob="flights/1/b",
+    size=3,
+    sha256="ab",
+    created="then",
+    updated="now",
+    born=4,
+    changed=5,
+    labels={"batch": "7"},
+    locks=(Lock("s", 1, 4),),
+    freed=(Lock("t", 2, 5),),
+    epoch=1,
+    removing=True,
+    answered=(ANSWERED,),
+    pushed=3,
+)
+RECORDS: list[tuple[str, Stored]] = [
+    (session_key("s"), Session("s", 15.0, 1, "me", 9, (ANSWERED,))),
+    (
+        store_key("flights"),
+        Store("flights", 2, "s", 1, "then", 3, (Lock("s", 1, 2),), (Lock("t", 1, 2),), (ANSWERED,), 4),
+    ),
+    (handle_key("flights", "h"), HANDLE),
+]
+
+
+@pytest.mark.parametrize(("key", "record"), RECORDS, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_record_is_json_with_a_schema_number_and_comes_back_as_it_was(key: str, record: Stored) -> None:
+    value = encode(record)
+    assert decode(key, value) == record
+    assert json.loads(value)["schema"] == SCHEMA
+
+
+def test_what_is_as_usual_is_left_out_but_for_the_schema() -> None:
+    assert json.loads(encode(Session("s", 15.0, 1))) == {"id": "s", "ttl": 15.0, "born": 1, "schema": SCHEMA}
+
+
+@pytest.mark.parametrize(("key", "record"), RECORDS, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda _: b"", "not a readable record"),
+        (lambda value: value[:-3], "not a readable record"),
+        (lambda _: b"\xff\xfe", "not a readable record"),
+        (lambda _: b"[]", "not a readable record"),
+        (lambda value: value.replace(b'"schema":1', b'"schema":99'), "schema 99 is not known"),
+    ],
+    ids=["empty", "cut", "no text", "another kind", "newer"],
+)
+def test_what_cannot_be_read_is_corrupt_and_says_why(key: str, record: Stored, damage: Damage, reason: str) -> None:
+    found = decode(key, damage(encode(record)))
+    assert isinstance(found, Corrupt)
+    assert found.name == key.split("/")[-1]
+    assert reason in found.reason
+
+
+def test_a_record_under_another_name_is_corrupt() -> None:
+    found = decode(handle_key("flights", "other"), encode(HANDLE))
+    assert found == Corrupt("other", "the record is about 'h'")
+
+
+def test_a_key_that_no_record_has_is_corrupt() -> None:
+    assert isinstance(decode("somewhere/else/x", b"{}"), Corrupt)
+
+
+@pytest.mark.parametrize(
+    ("key", "store", "handle"),
+    [
+        (session_key("s"), None, None),
+        (store_key("flights"), "flights", None),
+        (handle_key("flights", "h"), "flights", ("flights", "h")),
+        (handle_key("handles", "stores"), "handles", ("handles", "stores")),
+    ],
+)
+def test_keys_tell_what_they_are_about(key: str, store: str | None, handle: tuple[str, str] | None) -> None:
+    assert store_of(key) == store
+    assert handle_of(key) == handle
