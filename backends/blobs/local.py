@@ -90,6 +90,15 @@ class LocalBlobs:
         finally:
             found.close()
 
+    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> None:
+        """See `BlobStore.sign_put`: files cannot be reached by URL."""
+
+    async def sign_get(self, key: str, seconds: float) -> None:
+        """See `BlobStore.sign_get`: files cannot be reached by URL."""
+
+    async def checked_digest(self, key: str) -> None:
+        """See `BlobStore.checked_digest`: a file system keeps no digests."""
+
     async def _step(self, act: Callable[..., T], *arguments: object) -> T:
         if self._threads is None:
             raise StorageUnavailable("the blob store is not open")

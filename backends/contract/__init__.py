@@ -5,7 +5,7 @@ until when) and `BlobStore` (immutable bytes). Names, locks, sessions, epochs an
 above; a backend stores opaque keys and values and never looks inside.
 """
 
-from backends.contract.blobs import BlobInfo, BlobStore
+from backends.contract.blobs import BlobInfo, BlobStore, SignedRequest
 from backends.contract.elections import Election, Leadership
 from backends.contract.errors import (
     BackendError,
@@ -51,6 +51,7 @@ __all__ = [
     "PointerStore",
     "Refusal",
     "Refused",
+    "SignedRequest",
     "StorageFull",
     "StorageUnavailable",
     "TakeOverLost",

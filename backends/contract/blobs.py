@@ -6,8 +6,8 @@ carry the term of the leadership that wrote them. Every call refuses any other k
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -18,6 +18,19 @@ class BlobInfo:
     key: str
     size: int
     age: float
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRequest:
+    """One HTTP request that whoever holds it may send, with exactly these headers, for ``expires_in`` seconds.
+
+    The URL carries a signature: it is a secret for that long, and never logged.
+    """
+
+    method: str
+    url: str = field(repr=False)
+    headers: Mapping[str, str]
+    expires_in: float
 
 
 class BlobStore(Protocol):
@@ -58,4 +71,23 @@ class BlobStore(Protocol):
         """Blobs whose key begins with ``prefix`` and that were completed at least ``older_than`` seconds ago.
 
         In any order. A blob that is put or deleted meanwhile may be listed or not. Raises `StorageUnavailable`.
+        """
+
+    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
+        """A request by which somebody else may write exactly these bytes under the fresh ``key``; None: cannot sign.
+
+        ``sha256`` is lower-case hex. The store refuses the request if ``key`` is taken by then, and, where it can tell,
+        if the body is another one. Raises `StorageUnavailable` (credentials cannot be had now).
+        """
+
+    async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
+        """A request by which somebody else may read the blob, also in ranges; None: cannot sign.
+
+        Says nothing of whether the blob is there. Raises `StorageUnavailable`.
+        """
+
+    async def checked_digest(self, key: str) -> str | None:
+        """The SHA-256, in lower-case hex, that the store itself checked the whole blob against; None: not known.
+
+        Raises `BlobMissing`, `StorageUnavailable`.
         """

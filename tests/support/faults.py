@@ -24,6 +24,7 @@ from backends.contract import (
     PointerStore,
     Refusal,
     Refused,
+    SignedRequest,
     StorageUnavailable,
     Unknown,
 )
@@ -214,6 +215,15 @@ class FaultyBlobs:
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
         return self.real.list(prefix, older_than)
+
+    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
+        return await self.real.sign_put(key, size, sha256, seconds)
+
+    async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
+        return await self.real.sign_get(key, seconds)
+
+    async def checked_digest(self, key: str) -> str | None:
+        return await self.real.checked_digest(key)
 
 
 class FaultyElection:
