@@ -9,7 +9,7 @@ python := .venv/bin/python
 ready := .venv/ready
 pytest := $(python) -m pytest -p tests.support.strict_skips
 # What carries types: each of these that has Python files in it.
-typed := $(foreach path,service backends client/milepost tests demo benchmarks,\
+typed := $(foreach path,service backends client/milepost parts tests demo benchmarks,\
 	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))
 # Spark and ZooKeeper run on Java; a line that needs it begins with this.
 with_java = JAVA_HOME=$$(tools/java-home) && export JAVA_HOME &&

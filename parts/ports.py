@@ -1,0 +1,36 @@
+"""Free ports of 127.0.0.1, kept for who is meant to have them."""
+
+from __future__ import annotations
+
+import socket
+
+
+class Port:
+    """A free port, kept until it is released.
+
+    A socket is bound to it, but does not listen: nobody else is given the port, and a server that sets SO_REUSEADDR, as
+    all of ours do, can listen on it again and again.
+    """
+
+    def __init__(self) -> None:
+        self._reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reservation.bind(("127.0.0.1", 0))
+        self.number: int = self._reservation.getsockname()[1]
+
+    @property
+    def address(self) -> str:
+        """``127.0.0.1:number``."""
+        return f"127.0.0.1:{self.number}"
+
+    def answers(self, timeout: float = 1.0) -> bool:
+        """Whether somebody takes connections there, within ``timeout`` seconds."""
+        try:
+            socket.create_connection(("127.0.0.1", self.number), timeout).close()
+        except OSError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Let anybody have it. Idempotent."""
+        self._reservation.close()

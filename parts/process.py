@@ -1,0 +1,170 @@
+"""One program as a process: started, waited for, paused and ended, with its log kept in a file."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+P = TypeVar("P", bound="Process")
+
+DEADLINE_SECONDS = 60.0
+_POLL_SECONDS = 0.02
+
+
+class ProcessFailed(Exception):
+    """The process ended, or did not do in time what was waited for; the message ends with its log."""
+
+
+class Process:
+    """A program that can be started again and again; what it prints is appended to one log file.
+
+    It is killed when the thread that started it ends, be it by SIGKILL to its process, unless it is ``detached``: then
+    it is a session of its own and outlives who started it. (Where the system has no ``setpriv``, nothing but the end of
+    the ``with`` block sees to that.)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log_path: Path,
+        directory: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        detached: bool = False,
+    ) -> None:
+        """``environment`` is the whole of it; None: this process's own."""
+        self.name = name
+        self.command = tuple(command)
+        self.log_path = log_path
+        self._directory = directory
+        self._environment = environment
+        self._detached = detached
+        self._log_begin = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self: P, ready: Callable[[], bool] | None = None, deadline: float = DEADLINE_SECONDS) -> P:
+        """Start it and wait until ``ready()``; what is not ready in time is killed. Raises `ProcessFailed`."""
+        if self.running:
+            raise ProcessFailed(f"{self.name} runs already")
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        with self.log_path.open("ab") as log:
+            self._log_begin = log.tell()
+            self._process = subprocess.Popen(
+                [*self._tie(), *self.command],
+                cwd=self._directory,
+                env=None if self._environment is None else dict(self._environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=self._detached,
+            )
+        if ready is not None:
+            try:
+                self.wait_until(ready, "is not ready", deadline)
+            except BaseException:
+                self.kill()
+                raise
+        return self
+
+    def terminate(self) -> None:
+        """SIGTERM, without waiting for the end."""
+        self.signal(signal.SIGTERM)
+
+    def stop(self, deadline: float = DEADLINE_SECONDS) -> int:
+        """SIGTERM, then wait for the end; the exit status. Raises `ProcessFailed`."""
+        self.terminate()
+        return self.wait(deadline)
+
+    def end(self, grace: float = 10.0) -> None:
+        """SIGTERM, and SIGKILL to what has not ended after ``grace`` seconds, also if it is paused. Idempotent."""
+        if self.running:
+            self.terminate()
+            self.resume()
+            try:
+                self.wait(grace)
+            except ProcessFailed:
+                self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for the end. Idempotent."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(DEADLINE_SECONDS)
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.signal(signal.SIGCONT)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Any signal."""
+        self._started().send_signal(number)
+
+    def wait(self, deadline: float = DEADLINE_SECONDS) -> int:
+        """Wait for its end; the exit status, negative for a signal. Raises `ProcessFailed`."""
+        try:
+            return self._started().wait(deadline)
+        except subprocess.TimeoutExpired as error:
+            raise self.failed(f"still runs after {deadline} s") from error
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Of the running process, or of the last one."""
+        return self._started().pid
+
+    def __enter__(self: P) -> P:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    # -- looking at it ---------------------------------------------------------------------------------------------
+
+    def wait_until(self, holds: Callable[[], bool], complaint: str, deadline: float = DEADLINE_SECONDS) -> None:
+        """Wait until ``holds()``. Raises `ProcessFailed` with the ``complaint`` when the process ends before it."""
+        end = time.monotonic() + deadline
+        while not holds():
+            if not self.running:
+                raise self.failed(f"{complaint}: it ended with {self.wait()}")
+            if time.monotonic() > end:
+                raise self.failed(f"{complaint} after {deadline} s")
+            time.sleep(_POLL_SECONDS)
+
+    def logged(self) -> str:
+        """What it has logged since its last start; the file at ``log_path`` holds what it logged before as well."""
+        if not self.log_path.exists():
+            return ""
+        return self.log_path.read_bytes()[self._log_begin :].decode(errors="replace")
+
+    def failed(self, complaint: str) -> ProcessFailed:
+        """An error to raise, with the end of the log."""
+        return ProcessFailed(f"{self.name} {complaint}\n--- its log ---\n{self.logged()[-8000:]}")
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise ProcessFailed(f"{self.name} was never started")
+        return self._process
+
+    def _tie(self) -> Sequence[str]:
+        """A command that execs the one after it so that it dies with who started it."""
+        setpriv = None if self._detached else shutil.which("setpriv")
+        return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
