@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -35,20 +36,53 @@ async def _chunks(request: Request) -> AsyncIterator[bytes]:
 
 
 async def json_of(request: Request, kind: type[Body], *, optional: bool = False) -> Body:
-    """A JSON body of a known shape; unknown fields are refused. An absent one stands for the defaults if
-    ``optional``.
+    """A JSON body of a known shape; unknown fields are refused, and a field that stands twice. An absent one stands
+    for the defaults if ``optional``.
     """
     media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes application/json, not {media_type[:60]!r}")
+    data = await _gathered(request)
+    return kind() if optional and not data else _decoded(data, kind)
+
+
+async def no_fields(request: Request) -> None:
+    """For calls that take no body: none, one of no length, or an object without members, whatever its media type says.
+
+    A read is not looked at: what a body of GET or HEAD means, nobody has defined.
+    """
+    if request.method in ("GET", "HEAD"):
+        return
+    if content_length(request) or "transfer-encoding" in request.headers:
+        data = await _gathered(request)
+        if data:
+            _decoded(data, _NoFields)
+
+
+class _NoFields(msgspec.Struct, forbid_unknown_fields=True):
+    """An object without members."""
+
+
+async def _gathered(request: Request) -> bytes:
     data = bytearray()
     async for chunk in _chunks(request):
         data += chunk
         if len(data) > MOST_JSON_BYTES:
             raise problem(Code.TOO_LARGE, f"a JSON body may have at most {MOST_JSON_BYTES} bytes")
-    if not data and optional:
-        return kind()
+    return bytes(data)
+
+
+def _decoded(data: bytes, kind: type[Body]) -> Body:
     try:
-        return msgspec.json.decode(bytes(data), type=kind, strict=True)
+        body = msgspec.json.decode(data, type=kind, strict=True)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise problem(Code.INVALID_REQUEST, f"the body is not as expected: {error}") from error
+    json.loads(data, object_pairs_hook=_each_once)
+    return body
+
+
+def _each_once(members: list[tuple[str, Any]]) -> None:
+    """Of two members of one name a reader may take either (RFC 8259); msgspec takes the last and says nothing."""
+    names = [name for name, _ in members]
+    if len(set(names)) < len(names):
+        raise problem(Code.INVALID_REQUEST, "the body has two members of one name")

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fastapi import Depends
+
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
+from service.http.bodies import no_fields
 
 HANDLE_EXAMPLE: dict[str, Any] = {
     "name": "latest",
@@ -92,7 +95,10 @@ def described(
     query: Mapping[str, str] | None = None,
     store: bool = True,
 ) -> dict[str, Any]:
-    """The arguments of a route's decorator: its answers (status to text and example), problems, headers and body."""
+    """The arguments of a route's decorator: its answers (status to text and example), problems, headers and body.
+
+    A call without a ``body`` refuses one with anything in it.
+    """
     codes = tuple(codes)
     told = [*answers, Header.TERM, Header.REQUEST_ID, *([Header.REVISION] if store else [])]
     responses: dict[int | str, dict[str, Any]] = {
@@ -108,9 +114,11 @@ def described(
     for name, text in (query or {}).items():
         parameters.append({"name": name, "in": "query", "description": text, "schema": {"type": "string"}})
     extra: dict[str, Any] = {"parameters": parameters}
-    if body is not None:
-        extra["requestBody"] = body
-    return {"responses": responses, "openapi_extra": extra, "status_code": next(iter(success))}
+    arguments = {"responses": responses, "openapi_extra": extra, "status_code": next(iter(success))}
+    if body is None:
+        return {**arguments, "dependencies": [Depends(no_fields)]}
+    extra["requestBody"] = body
+    return arguments
 
 
 def json_body(example: dict[str, Any], properties: dict[str, Any], required: list[str]) -> dict[str, Any]:

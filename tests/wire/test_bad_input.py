@@ -157,6 +157,8 @@ NOT_JSON: dict[str, bytes] = {
     "lone surrogate": b'{"ttl": 15, "holder": "\\ud800"}',
     "form": b"ttl=15&holder=h",
     "deep": b"[" * 50_000,
+    "one member twice": b'{"ttl": 15, "holder": "h", "ttl": 15}',
+    "one member twice, escaped": b'{"ttl": 15, "holder": "h", "\\u0074tl": 30}',
 }
 
 
@@ -198,10 +200,54 @@ def test_campaigns(api: Api, body: Any) -> None:
 
 
 @pytest.mark.usefixtures("unmoved")
-@pytest.mark.parametrize("body", [b'{"wait": NaN}', b"{", b"wait", b'{"wait": 1e999}'])
+@pytest.mark.parametrize("body", [b'{"wait": NaN}', b"{", b"wait", b'{"wait": 1e999}', b'{"wait": 0, "wait": 0}'])
 def test_campaigns_that_are_no_json(api: Api, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}
     problem(api.call("POST", "/epoch", content=body, headers=headers), 422, "invalid-request")
+
+
+WITHOUT_BODY = [
+    ("POST", "/v1/sessions/{session}/keepalive"),
+    ("DELETE", "/v1/sessions/{session}"),
+    ("POST", "/v1/stores/{store}/handles/there/lock"),
+    ("DELETE", "/v1/stores/{store}/handles/there/lock"),
+    ("DELETE", "/v1/stores/{store}/handles/there"),
+    ("DELETE", "/v1/stores/{store}/handles"),
+    ("POST", "/v1/stores/{store}/locks"),
+    ("DELETE", "/v1/stores/{store}/locks"),
+    ("DELETE", "/v1/stores/{store}/epoch"),
+]
+each_call_without_body = pytest.mark.parametrize(("method", "path"), WITHOUT_BODY)
+
+
+@pytest.mark.usefixtures("unmoved")
+@each_call_without_body
+def test_fields_for_a_call_that_takes_none(api: Api, method: str, path: str) -> None:
+    target = path.format(session=api.session, store=api.store)
+    headers = {"Milepost-Session": str(api.session), "Content-Type": "application/json"}
+    for body in (b'{"ttl": 9}', b"[]", b"null", b"9", b"{", b"{}{}", b"ttl=9"):
+        for content in (body, iter([body])):
+            response = api.http.request(method, target, headers=headers, content=content)
+            problem(response, 422, "invalid-request")
+    problem(api.http.request(method, target, headers=headers, content=b"x" * 200_000), 413, "too-large")
+
+
+@each_call_without_body
+def test_no_field_at_all_is_what_such_a_call_takes(api: Api, method: str, path: str) -> None:
+    """No body, one of no length, as a form for what curl sends with an empty -d, and an object without members."""
+    forms: list[tuple[dict[str, str], bytes | None]] = [
+        ({}, None),
+        ({"Content-Length": "0"}, None),
+        ({"Content-Type": "application/x-www-form-urlencoded", "Content-Length": "0"}, b""),
+        ({"Transfer-Encoding": "chunked"}, b""),
+        ({"Content-Type": "application/json"}, b"{}"),
+    ]
+    for headers, content in forms:
+        acting = api.other()
+        acting.add("there")
+        target = path.format(session=acting.session, store=api.store)
+        sent = {"Milepost-Session": str(acting.session), **headers}
+        assert api.http.request(method, target, headers=sent, content=content).status_code in (200, 204)
 
 
 @pytest.mark.usefixtures("unmoved")
