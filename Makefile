@@ -8,6 +8,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 python := .venv/bin/python
 ready := .venv/ready
 pytest := $(python) -m pytest -p tests.support.strict_skips
+# Most tests wait more than they work, so two at a time take about half as long; a file stays with one of them.
+side_by_side := --numprocesses 2 --dist loadfile
 # What carries types: each of these that has Python files in it.
 typed := $(foreach path,service backends client/milepost parts tests demo benchmarks,\
 	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))
@@ -53,11 +55,11 @@ floors: $(ready) ## Imports only go down the floors of the house
 
 .PHONY: unit
 unit: $(ready) ## The fast tests, but for the SDK's (a part: make unit ARGS=tests/service)
-	@$(with_java) $(pytest) -m "not slow" --ignore tests/client $(ARGS)
+	@$(with_java) $(pytest) $(side_by_side) -m "not slow" --ignore tests/client $(ARGS)
 
 .PHONY: test-sdk
 test-sdk: $(ready) ## The SDK's tests on every Python 3.10 to 3.13 that is installed
-	@tools/test-sdk -m "not slow" $(ARGS)
+	@tools/test-sdk $(side_by_side) -m "not slow" $(ARGS)
 
 .PHONY: test-slow
 test-slow: $(ready) ## The slow tests at their usual size
