@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from service.rules import epochs, guards, handles, replays, sessions, stores
+from service.rules import epochs, guards, handles, replays, sessions, stores, uploads
 from service.rules.decisions import Accepted, Decision, Moment, Refused
 from service.rules.records import Handle, Session, Store, store_key
 from service.rules.requests import (
     Add,
     Campaign,
     Clear,
+    CreateUpload,
     EndSession,
     ExpireSession,
+    ExpireUpload,
     FinishRemoval,
     HandleRequest,
     LockAll,
@@ -37,6 +39,8 @@ def decide(view: View, request: Request, moment: Moment) -> Decision:
     match request:
         case ExpireSession():
             return sessions.expire_session(view, request, moment)
+        case ExpireUpload():
+            return uploads.expire_upload(view, request, moment)
         case Scrub():
             return stores.scrub(view, request, moment)
         case FinishRemoval():
@@ -89,6 +93,8 @@ def _of_store(view: View, store: Store, session: Session, request: StoreRequest,
             return stores.release_all(view, store, session, request, moment)
         case Clear():
             return stores.clear(view, store, request, moment)
+        case CreateUpload():
+            return uploads.create_upload(view, store, session, request, moment)
         case Campaign():
             return epochs.campaign(view, store, session, request, moment)
         case Resign():
@@ -118,6 +124,8 @@ def _founding(view: View, store: Store, decision: Decision) -> Decision:
 def _pushed(view: View, store: Store, request: StoreRequest) -> int:
     if isinstance(request, HandleRequest):
         return handles.pushed_of(view.handle(store.name, request.name))
+    if isinstance(request, CreateUpload):
+        return 0  # each upload keeps its own answer, and that alone
     return store.pushed
 
 

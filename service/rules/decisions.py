@@ -79,7 +79,7 @@ class Moment:
     ``revision`` is the one that the request's change will get. ``wall`` is for people to read (RFC 3339, UTC);
     nothing is compared with it. ``keys_horizon``, ``sessions_horizon``: what stands at or before these revisions is
     older than the time for which answers, and ended sessions, are kept. ``epoch_floor``: granted epochs are above
-    it (set after a restore from a backup).
+    it (set after a restore from a backup). ``most_uploads``: how many a store may have pending.
     """
 
     revision: int
@@ -88,6 +88,7 @@ class Moment:
     keys_horizon: int = 0
     sessions_horizon: int = 0
     epoch_floor: int = 0
+    most_uploads: int = 1000
 
     @property
     def version(self) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from milepost.wire import Code
 from service.rules.decisions import Moment, Refused
-from service.rules.records import Corrupt, Handle, Session, Store
-from service.rules.requests import Request
+from service.rules.records import Corrupt, Handle, Session, Store, Upload
+from service.rules.requests import BlobRef, Request, UploadRef
 from service.rules.state import View
 
 
@@ -59,6 +59,39 @@ def retry_may_run(request: Request, pushed: int, moment: Moment) -> Refused | No
             retryable=False,
         )
     return None
+
+
+def upload_pending(upload: Upload | None, ref: UploadRef) -> Refused | None:
+    """One upload becomes one handle at most, and none once its time is up."""
+    if upload is not None and not upload.ended:
+        return None
+    return Refused(Code.UPLOAD_UNKNOWN, f"there is no upload {ref.id!r}, or it was used up, or its time is up")
+
+
+def upload_whole(upload: Upload, announced: BlobRef, found: BlobRef | None) -> Refused | None:
+    """A handle takes only bytes that were seen to lie there, and to be what was said of them, each time."""
+    if (announced.size, announced.sha256) != (upload.size, upload.sha256):
+        return Refused(
+            Code.DIGEST_MISMATCH,
+            f"upload {upload.id!r} was made for {upload.size} bytes with sha-256 {upload.sha256}, "
+            f"not for {announced.size} with {announced.sha256}",
+        )
+    if found is None or found.key != upload.blob:
+        return Refused(Code.UPLOAD_UNKNOWN, f"no bytes have been put for upload {upload.id!r}")
+    if found.size != upload.size:
+        return Refused(Code.DIGEST_MISMATCH, f"{found.size} bytes were put, announced were {upload.size}")
+    if found.sha256 != upload.sha256:
+        return Refused(
+            Code.DIGEST_MISMATCH, f"the sha-256 of what was put is {found.sha256}, announced was {upload.sha256}"
+        )
+    return None
+
+
+def upload_has_room(pending: int, moment: Moment) -> Refused | None:
+    """Uploads that are never used lie about until their time is up, so they are limited."""
+    if pending < moment.most_uploads:
+        return None
+    return Refused(Code.TOO_MANY_REQUESTS, f"{pending} uploads are pending in this store already")
 
 
 def alive(view: View, session: str, born: int) -> bool:

@@ -4,12 +4,14 @@ getAndLock, release).
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from msgspec.structs import replace
 
 from milepost.wire import Code
-from service.rules import guards, locks, replays
+from service.rules import guards, locks, replays, uploads
 from service.rules.answers import handle_body
-from service.rules.decisions import Accepted, Answer, Blocked, Decision, FinishNeeded, Moment, Refused
+from service.rules.decisions import Accepted, Answer, Blocked, Changes, Decision, FinishNeeded, Moment, Refused
 from service.rules.records import Corrupt, Handle, Lock, Session, Store, handle_key
 from service.rules.requests import (
     Add,
@@ -49,10 +51,13 @@ def add(view: View, store: Store, session: Session, request: Add, moment: Moment
         if old.removing:
             return Blocked(finish_of(store, old))
         return Refused(Code.ALREADY_EXISTS, f"{request.name!r} exists already", {"current": old.version})
+    source = uploads.source_of(view, store, request, moment)
+    if isinstance(source, Refused):
+        return source
     handle = Handle(
         name=request.name,
         version=moment.version,
-        blob=request.blob.key,
+        blob=source.blob,
         size=request.blob.size,
         sha256=request.blob.sha256,
         created=moment.wall,
@@ -66,7 +71,7 @@ def add(view: View, store: Store, session: Session, request: Add, moment: Moment
         pushed=pushed_of(old),
     )
     orphans = (old.blob,) if old is not None and not old.gone else ()
-    return _changed(view, store, handle, request, moment, orphans=orphans, created=True)
+    return _changed(view, store, handle, request, moment, orphans=orphans, created=True, beside=source.changes)
 
 
 def replace_state(view: View, store: Store, session: Session, request: Replace, moment: Moment) -> Decision:
@@ -78,10 +83,13 @@ def replace_state(view: View, store: Store, session: Session, request: Replace, 
         return mismatch
     if session.id not in locks.holders(view, store, found):
         return Refused(Code.NOT_LOCKED, f"session {session.id!r} holds no lock on {request.name!r}")
+    source = uploads.source_of(view, store, request, moment)
+    if isinstance(source, Refused):
+        return source
     handle = replace(
         found,
         version=moment.version,
-        blob=request.blob.key,
+        blob=source.blob,
         size=request.blob.size,
         sha256=request.blob.sha256,
         updated=moment.wall,
@@ -91,7 +99,7 @@ def replace_state(view: View, store: Store, session: Session, request: Replace, 
         locks=locks.living(view, found.locks),
         freed=locks.living(view, found.freed),
     )
-    return _changed(view, store, handle, request, moment, discards=(found.blob,))
+    return _changed(view, store, handle, request, moment, discards=(found.blob,), beside=source.changes)
 
 
 def lock(view: View, store: Store, session: Session, request: LockHandle, moment: Moment) -> Decision:
@@ -178,9 +186,11 @@ def _changed(
     discards: tuple[str, ...] = (),
     orphans: tuple[str, ...] = (),
     created: bool = False,
+    beside: Changes = MappingProxyType({}),
 ) -> Accepted:
     answer = Answer(handle_body(view, store, handle), handle.version, created=created)
-    return _written(store, handle, request, moment, answer, discards=discards, orphans=orphans)
+    accepted = _written(store, handle, request, moment, answer)
+    return Accepted(answer, {**accepted.changes, **beside}, discards, orphans)
 
 
 def _written(
@@ -190,9 +200,7 @@ def _written(
     moment: Moment,
     answer: Answer,
     *,
-    discards: tuple[str, ...] = (),
-    orphans: tuple[str, ...] = (),
     finish: FinishNeeded | None = None,
 ) -> Accepted:
     kept = replays.remember(handle, request, moment, answer)
-    return Accepted(answer, {handle_key(store.name, handle.name): kept}, discards, orphans, finish)
+    return Accepted(answer, {handle_key(store.name, handle.name): kept}, finish=finish)

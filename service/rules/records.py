@@ -1,7 +1,8 @@
 """What is stored: immutable records, their keys, and their JSON form with a schema number.
 
-Keys are paths: ``sessions/<id>``, ``stores/<store>`` and ``stores/<store>/handles/<name>``. A record that cannot be
-read becomes a `Corrupt` in memory: it is reported, and never hides or blocks another.
+Keys are paths: ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>`` and
+``stores/<store>/uploads/<id>``. A record that cannot be read becomes a `Corrupt` in memory: it is reported, and never
+hides or blocks another.
 """
 
 from __future__ import annotations
@@ -102,6 +103,25 @@ class Handle(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: int = msgspec.field(default_factory=_schema)
 
 
+class Upload(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Bytes that a client puts under ``blob`` by itself, for one handle to take.
+
+    ``session`` asked for it; anybody may use it, for ``ttl`` seconds. ``ended`` is the revision at which a handle took
+    the bytes or the time was up, 0 while it is pending; then the record stays for a while for the answer it keeps.
+    """
+
+    id: str
+    blob: str
+    size: int
+    sha256: str
+    session: str
+    ttl: float
+    born: int
+    ended: int = 0
+    answered: tuple[Answered, ...] = ()
+    schema: int = msgspec.field(default_factory=_schema)
+
+
 class Corrupt(msgspec.Struct, frozen=True):
     """A record that cannot be read."""
 
@@ -109,10 +129,15 @@ class Corrupt(msgspec.Struct, frozen=True):
     reason: str
 
 
-Record = Session | Store | Handle | Corrupt
-Stored = Session | Store | Handle
+Record = Session | Store | Handle | Upload | Corrupt
+Stored = Session | Store | Handle | Upload
 
-_KINDS: Final[dict[str, type[Stored]]] = {"sessions": Session, "stores": Store, "handles": Handle}
+_KINDS: Final[dict[str, type[Stored]]] = {
+    "sessions": Session,
+    "stores": Store,
+    "handles": Handle,
+    "uploads": Upload,
+}
 _DECODERS: Final[dict[type[Stored], msgspec.json.Decoder[Stored]]] = {
     kind: msgspec.json.Decoder(kind, strict=True) for kind in _KINDS.values()
 }
@@ -134,6 +159,11 @@ def handle_key(store: str, name: str) -> str:
     return f"stores/{store}/handles/{name}"
 
 
+def upload_key(store: str, upload: str) -> str:
+    """The key of an upload's record."""
+    return f"stores/{store}/uploads/{upload}"
+
+
 def store_of(key: str) -> str | None:
     """The store that a key belongs to, None for a session's."""
     parts = key.split("/", 2)
@@ -142,8 +172,17 @@ def store_of(key: str) -> str | None:
 
 def handle_of(key: str) -> tuple[str, str] | None:
     """The store and the name that a handle's key consists of, None for another record's."""
+    return _below_store(key, "handles")
+
+
+def upload_of(key: str) -> tuple[str, str] | None:
+    """The store and the id that an upload's key consists of, None for another record's."""
+    return _below_store(key, "uploads")
+
+
+def _below_store(key: str, kind: str) -> tuple[str, str] | None:
     parts = key.split("/")
-    return (parts[1], parts[3]) if len(parts) == 4 and parts[0] == "stores" and parts[2] == "handles" else None
+    return (parts[1], parts[3]) if len(parts) == 4 and parts[0] == "stores" and parts[2] == kind else None
 
 
 def encode(record: Stored) -> bytes:
@@ -164,7 +203,7 @@ def decode(key: str, value: bytes) -> Record:
         return Corrupt(name, f"not a readable record: {error}")
     if record.schema != SCHEMA:
         return Corrupt(name, f"schema {record.schema} is not known here (this is schema {SCHEMA})")
-    stored_name = record.id if isinstance(record, Session) else record.name
+    stored_name = record.id if isinstance(record, Session | Upload) else record.name
     if stored_name != name:
         return Corrupt(name, f"the record is about {stored_name!r}")
     return record

@@ -17,6 +17,18 @@ class BlobRef:
 
 
 @dataclass(frozen=True, slots=True)
+class UploadRef:
+    """An upload, by its id, whose bytes a handle is to take.
+
+    ``found``: what was seen to lie where the bytes belong; None for nothing. Its digest is empty where already the size
+    is wrong.
+    """
+
+    id: str
+    found: BlobRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What every changing request carries.
 
@@ -61,11 +73,12 @@ class HandleRequest(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class Add(HandleRequest):
-    """addAndLock."""
+    """addAndLock. ``upload``: the bytes are those of an upload, and ``blob`` is what is said of them (no key)."""
 
     epoch: int | None = None
     blob: BlobRef = BlobRef("", 0, "")
     labels: Mapping[str, str] = field(default_factory=dict)
+    upload: UploadRef | None = None
 
     def fingerprint(self) -> str:
         return _fingerprint("Add", self.name, "", self.blob.size, self.blob.sha256)
@@ -73,12 +86,13 @@ class Add(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class Replace(HandleRequest):
-    """replace: compare-and-set on ``version``. No labels given (None) keeps the old ones."""
+    """replace: compare-and-set on ``version``. No labels given (None) keeps the old ones. ``upload``: see `Add`."""
 
     epoch: int | None = None
     version: str = ""
     blob: BlobRef = BlobRef("", 0, "")
     labels: Mapping[str, str] | None = None
+    upload: UploadRef | None = None
 
     def fingerprint(self) -> str:
         return _fingerprint("Replace", self.name, self.version, self.blob.size, self.blob.sha256)
@@ -123,6 +137,18 @@ class Clear(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateUpload(StoreRequest):
+    """Let somebody put bytes by himself: ``blob`` says where and what, ``ttl`` for how many seconds."""
+
+    upload: str = ""
+    blob: BlobRef = BlobRef("", 0, "")
+    ttl: float = 0.0
+
+    def fingerprint(self) -> str:
+        return _fingerprint("CreateUpload", self.blob.size, self.blob.sha256)
+
+
+@dataclass(frozen=True, slots=True)
 class Campaign(StoreRequest):
     """Ask for the epoch of a store."""
 
@@ -156,6 +182,13 @@ class ExpireSession(Request):
 
 
 @dataclass(frozen=True, slots=True)
+class ExpireUpload(StoreRequest):
+    """The leader's own: end an upload whose time is up."""
+
+    upload: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FinishRemoval(HandleRequest):
     """The leader's own: the blob of this ``version`` has been discarded, so the record may go."""
 
@@ -164,12 +197,12 @@ class FinishRemoval(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class Scrub(StoreRequest):
-    """The leader's own: drop records of a store that only wait to be dropped (gone, cleared, long ended)."""
+    """The leader's own: drop records of a store that only wait to be dropped (gone, cleared, used up, long ended)."""
 
     keys: tuple[str, ...] = ()
 
 
-INTERNAL = (ExpireSession, FinishRemoval, Scrub)
+INTERNAL = (ExpireSession, ExpireUpload, FinishRemoval, Scrub)
 """Requests that the leader makes of itself: they need no session and are decided anew after a doubt."""
 
 

@@ -13,11 +13,14 @@ from service.rules.records import (
     Record,
     Session,
     Store,
+    Upload,
     handle_key,
     handle_of,
     session_key,
     store_key,
     store_of,
+    upload_key,
+    upload_of,
 )
 
 KeyScope = tuple[str, str, str]
@@ -25,13 +28,16 @@ KeyScope = tuple[str, str, str]
 
 
 class State:
-    """Committed records, and the indexes that answers need: handles by name per store, keys by scope."""
+    """Committed records, and the indexes that answers need: handles by name and pending uploads per store, keys by
+    scope.
+    """
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
         self.sessions: dict[str, Session | Corrupt] = {}
         self._handles: dict[str, SortedDict[str, None]] = {}
         self._stores: SortedDict[str, None] = SortedDict()
+        self._uploads: dict[str, set[str]] = {}
         self._answers: dict[KeyScope, str] = {}
 
     def apply(self, changes: Iterable[tuple[str, Record | None]]) -> None:
@@ -61,6 +67,9 @@ class State:
         if located is None:
             if record is not None:
                 self._stores[store] = None
+            if upload_of(key) is not None:
+                pending = self._uploads.setdefault(store, set())
+                (pending.add if is_pending(record) else pending.discard)(key)
             return
         names = self._handles.get(store)
         if names is None:
@@ -83,6 +92,18 @@ class State:
     def stores(self, after: str = "") -> Iterator[str]:
         """The names of the stores, sorted, from the one behind ``after`` on."""
         return iter(self._stores.irange(after, inclusive=(False, True)))
+
+    def pending_uploads(self) -> Iterator[tuple[str, Upload]]:
+        """The uploads that are pending, each with its store."""
+        for store, keys in self._uploads.items():
+            for key in keys:
+                upload = self.records[key]
+                assert isinstance(upload, Upload)
+                yield store, upload
+
+    def count_uploads(self, store: str) -> int:
+        """How many uploads are pending in a store."""
+        return len(self._uploads.get(store, ()))
 
     def answered_in(self, scope: KeyScope) -> str | None:
         """The key of the record that keeps the answer of that scope."""
@@ -148,6 +169,22 @@ class View:
         record = self.get(handle_key(store, name))
         return record if isinstance(record, Handle | Corrupt) else None
 
+    def upload(self, store: str, upload: str) -> Upload | Corrupt | None:
+        """An upload's record."""
+        record = self.get(upload_key(store, upload))
+        return record if isinstance(record, Upload | Corrupt) else None
+
+    def pending_uploads(self, store: str) -> int:
+        """How many uploads a store will have pending."""
+        staged: dict[str, Record | None] = {}
+        for layer in self._layers:
+            found = {key: record for key, record in layer.records.items() if key.startswith(upload_key(store, ""))}
+            if found:
+                self.depends = max(self.depends, layer.group)
+                staged |= found
+        more = sum(is_pending(record) - is_pending(self.state.get(key)) for key, record in staged.items())
+        return self.state.count_uploads(store) + more
+
     def names(self, store: str) -> list[str]:
         """The sorted names under which the store will have records."""
         names = set(self.state.names(store))
@@ -167,6 +204,11 @@ class View:
         if record is None or isinstance(record, Corrupt):
             return None
         return next((entry for entry in record.answered if (entry.session, entry.key) == scope[1:]), None)
+
+
+def is_pending(record: Record | None) -> bool:
+    """Whether the record is an upload that no handle has taken yet, and whose time is not up."""
+    return isinstance(record, Upload) and not record.ended
 
 
 def _scopes(key: str, record: Record | None) -> Iterator[KeyScope]:

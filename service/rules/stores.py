@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from service.rules import locks, replays
+from service.rules import locks, replays, uploads
 from service.rules.answers import handle_body
 from service.rules.decisions import Accepted, Answer, Decision, Moment
 from service.rules.handles import absent, present
@@ -18,6 +18,7 @@ from service.rules.records import (
     Handle,
     Session,
     Store,
+    Upload,
     handle_key,
     session_key,
     store_key,
@@ -73,6 +74,8 @@ def scrub(view: View, request: Scrub, moment: Moment) -> Decision:
                     orphans.append(record.blob)
         elif isinstance(record, Session) and 0 < record.ended <= moment.sessions_horizon:
             changes[session_key(record.id)] = None
+        elif isinstance(record, Upload) and uploads.droppable(record, moment):
+            changes[key] = None
     return Accepted(Answer(), changes, orphans=tuple(orphans))
 
 

@@ -18,15 +18,17 @@ from milepost.wire import Code
 from service.rules.decide import decide
 from service.rules.decisions import Accepted, Blocked, Decision, Moment, Refused
 from service.rules.locks import holders
-from service.rules.records import Handle, Session, Store, encode, session_key
+from service.rules.records import Handle, Session, Store, Upload, encode, session_key
 from service.rules.records import decode as decode_record
 from service.rules.requests import (
     Add,
     BlobRef,
     Campaign,
     Clear,
+    CreateUpload,
     EndSession,
     ExpireSession,
+    ExpireUpload,
     FinishRemoval,
     LockAll,
     LockHandle,
@@ -38,10 +40,12 @@ from service.rules.requests import (
     Request,
     Resign,
     Scrub,
+    UploadRef,
 )
 from service.rules.state import State, View
 
 STORE = "store"
+MOST_UPLOADS = 3
 SESSIONS = st.sampled_from(["ann", "bob", "cid"])
 NAMES = st.sampled_from(["x", "y", "z"])
 EPOCHS = st.sampled_from(["current"] * 6 + ["none", "never", "newer"])
@@ -69,6 +73,7 @@ class Model:
     holder: str | None = None
     answers: dict[str, tuple[Request, dict[str, Any]]] = field(default_factory=dict)
     versions: set[str] = field(default_factory=set)
+    uploads: dict[str, BlobRef] = field(default_factory=dict)
 
     def end(self, session: str) -> None:
         self.alive[session] = False
@@ -98,11 +103,13 @@ class RulesAgainstModel(RuleBasedStateMachine):
         self.group = 1
         self.made = 0
         self.horizon = 0
+        self.announced: dict[str, BlobRef] = {}
 
     # -- the machinery ---------------------------------------------------------------------------------------------
 
     def moment(self) -> Moment:
-        return Moment(self.revision + 1, "line", "2026-01-01T00:00:00.000Z", keys_horizon=self.horizon)
+        wall = "2026-01-01T00:00:00.000Z"
+        return Moment(self.revision + 1, "line", wall, keys_horizon=self.horizon, most_uploads=MOST_UPLOADS)
 
     def do(self, request: Request) -> Decision:
         decision = decide(self.view, request, self.moment())
@@ -188,6 +195,65 @@ class RulesAgainstModel(RuleBasedStateMachine):
         handles = [record for record in self.view.state.records.values() if isinstance(record, Handle)]
         named = {handle.blob for handle in handles if handle.name in self.model.handles and not handle.gone}
         assert not named & set(decision.orphans)
+
+    # -- uploads ---------------------------------------------------------------------------------------------------
+
+    @rule(session=SESSIONS)
+    def create_upload(self, session: str) -> None:
+        lying = self.blob()
+        request = CreateUpload(session, self.key(), 1, STORE, f"u-{lying.key}", lying, 900.0)
+        decision = self.do(request)
+        if code := self.expected_refusal(session, None, fenced=False):
+            self.refused(decision, code)
+        elif len(self.model.uploads) == MOST_UPLOADS:
+            self.refused(decision, Code.TOO_MANY_REQUESTS)
+        else:
+            assert self.granted(request, decision).answer.body == {"upload": request.upload}
+            self.model.uploads[request.upload] = self.announced[request.upload] = lying
+
+    @precondition(lambda self: self.announced)
+    @rule(data=st.data(), session=SESSIONS, name=NAMES, choice=EPOCHS, put=st.sampled_from([True, True, True, False]))
+    def take_upload(self, data: st.DataObject, session: str, name: str, choice: str, put: bool) -> None:
+        """Add, or replace what is there, with bytes that lie in the blob store already, or do not."""
+        upload = data.draw(st.sampled_from(sorted(self.announced)))
+        lying, entry, epoch = self.announced[upload], self.model.there(name), self.epoch_of(choice)
+        said, ref = replace(lying, key=""), UploadRef(upload, lying if put else None)
+        request: Request
+        if entry is None:
+            request = Add(session, self.key(), 1, STORE, name, epoch, said, {}, ref)
+        else:
+            request = Replace(session, self.key(), 1, STORE, name, epoch, entry.version, said, None, ref)
+        decision = self.do(request)
+        if code := self.expected_refusal(session, epoch, fenced=True):
+            self.refused(decision, code)
+        elif name in self.model.handles and entry is None:
+            assert isinstance(decision, Blocked)
+        elif entry is not None and session not in entry.locks:
+            self.refused(decision, Code.NOT_LOCKED)
+        elif upload not in self.model.uploads or not put:
+            self.refused(decision, Code.UPLOAD_UNKNOWN)
+        else:
+            version = self.granted(request, decision).answer.version or ""
+            locks, labels = (set(entry.locks), entry.labels) if entry else ({session}, {})
+            self.set_version(name, Entry(lying.sha256, version, locks, labels))
+            assert self.stored(name).blob == lying.key
+            del self.model.uploads[upload]
+
+    def stored(self, name: str) -> Handle:
+        handle = self.view.handle(STORE, name)
+        assert isinstance(handle, Handle)
+        return handle
+
+    @precondition(lambda self: self.announced)
+    @rule(data=st.data(), really=SELDOM)
+    def expire_upload(self, data: st.DataObject, really: bool) -> None:
+        upload = data.draw(st.sampled_from(sorted(self.announced)))
+        if upload in self.model.uploads and not really:
+            return
+        decision = self.do(ExpireUpload("", store_name=STORE, upload=upload))
+        assert isinstance(decision, Accepted)
+        pending = self.model.uploads.pop(upload, None)
+        assert decision.orphans == ((pending.key,) if pending else ())
 
     # -- sessions --------------------------------------------------------------------------------------------------
 
@@ -464,6 +530,13 @@ class RulesAgainstModel(RuleBasedStateMachine):
                 found[name] = Entry(handle.sha256, handle.version, locks, handle.labels, handle.removing)
         assert found == self.model.handles
         assert store.epoch == self.model.epoch
+
+    @invariant()
+    def the_same_uploads_are_pending(self) -> None:
+        records = [self.view.upload(STORE, upload) for upload in self.announced]
+        pending = {record.id: record.blob for record in records if isinstance(record, Upload) and not record.ended}
+        assert pending == {upload: lying.key for upload, lying in self.model.uploads.items()}
+        assert self.view.pending_uploads(STORE) == len(pending)
 
 
 TestRulesAgainstModel = RulesAgainstModel.TestCase

@@ -16,6 +16,7 @@ from service.rules.records import (
     Session,
     Store,
     Stored,
+    Upload,
     decode,
     encode,
     handle_key,
@@ -23,6 +24,8 @@ from service.rules.records import (
     session_key,
     store_key,
     store_of,
+    upload_key,
+    upload_of,
 )
 
 Damage = Callable[[bytes], bytes]
@@ -53,6 +56,7 @@ RECORDS: list[tuple[str, Stored]] = [
         Store("flights", 2, "s", 1, "then", 3, (Lock("s", 1, 2),), (Lock("t", 1, 2),), (ANSWERED,), 4),
     ),
     (handle_key("flights", "h"), HANDLE),
+    (upload_key("flights", "u"), Upload("u", "flights/1/u", 3, "ab", "s", 900.0, 4, 5, (ANSWERED,))),
 ]
 
 
@@ -96,14 +100,19 @@ def test_a_key_that_no_record_has_is_corrupt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "store", "handle"),
+    ("key", "store", "handle", "upload"),
     [
-        (session_key("s"), None, None),
-        (store_key("flights"), "flights", None),
-        (handle_key("flights", "h"), "flights", ("flights", "h")),
-        (handle_key("handles", "stores"), "handles", ("handles", "stores")),
+        (session_key("s"), None, None, None),
+        (store_key("flights"), "flights", None, None),
+        (handle_key("flights", "h"), "flights", ("flights", "h"), None),
+        (handle_key("handles", "stores"), "handles", ("handles", "stores"), None),
+        (handle_key("uploads", "uploads"), "uploads", ("uploads", "uploads"), None),
+        (upload_key("flights", "u"), "flights", None, ("flights", "u")),
     ],
 )
-def test_keys_tell_what_they_are_about(key: str, store: str | None, handle: tuple[str, str] | None) -> None:
+def test_keys_tell_what_they_are_about(
+    key: str, store: str | None, handle: tuple[str, str] | None, upload: tuple[str, str] | None
+) -> None:
     assert store_of(key) == store
     assert handle_of(key) == handle
+    assert upload_of(key) == upload

@@ -1,0 +1,73 @@
+"""Uploads: bytes that a client puts by itself. A durable record comes first; the handle that takes them ends it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from service.rules import guards, replays
+from service.rules.decisions import Accepted, Answer, Changes, Decision, Moment, Refused
+from service.rules.records import Corrupt, Session, Store, Upload, upload_key
+from service.rules.requests import Add, CreateUpload, ExpireUpload, Replace
+from service.rules.state import View
+
+
+class Source(NamedTuple):
+    """Where the bytes of a request lie, and what its commit changes beside the handle."""
+
+    blob: str
+    changes: Changes
+
+
+def create_upload(view: View, store: Store, session: Session, request: CreateUpload, moment: Moment) -> Decision:
+    """Announce bytes. Needs no epoch: the handle that takes them does."""
+    if full := guards.upload_has_room(view.pending_uploads(store.name), moment):
+        return full
+    answer = Answer({"upload": request.upload}, created=True)
+    upload = Upload(
+        id=request.upload,
+        blob=request.blob.key,
+        size=request.blob.size,
+        sha256=request.blob.sha256,
+        session=session.id,
+        ttl=request.ttl,
+        born=moment.revision,
+        answered=() if request.key is None else (replays.entry_for(request, moment, answer),),
+    )
+    return Accepted(answer, {upload_key(store.name, upload.id): upload})
+
+
+def source_of(view: View, store: Store, request: Add | Replace, moment: Moment) -> Source | Refused:
+    """The bytes that a handle is to point to; those of an upload are used up by the same commit."""
+    ref = request.upload
+    if ref is None:
+        return Source(request.blob.key, {})
+    upload = view.upload(store.name, ref.id)
+    if isinstance(upload, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of upload {ref.id!r} is damaged: {upload.reason}")
+    if unknown := guards.upload_pending(upload, ref):
+        return unknown
+    assert upload is not None
+    if wrong := guards.upload_whole(upload, request.blob, ref.found):
+        return wrong
+    return Source(upload.blob, {upload_key(store.name, upload.id): _ended(upload, moment)})
+
+
+def expire_upload(view: View, request: ExpireUpload, moment: Moment) -> Decision:
+    """End an upload whose time is up. Its bytes go a good while after that: a slow put may end only then."""
+    upload = view.upload(request.store_name, request.upload)
+    if not isinstance(upload, Upload) or upload.ended:
+        return Accepted(Answer())
+    changes = {upload_key(request.store_name, upload.id): _ended(upload, moment)}
+    return Accepted(Answer(), changes, orphans=(upload.blob,))
+
+
+def droppable(upload: Upload, moment: Moment) -> bool:
+    """Whether the record has ended, and keeps no answer that may still be asked for."""
+    return bool(upload.ended) and upload.born <= moment.keys_horizon
+
+
+def _ended(upload: Upload, moment: Moment) -> Upload:
+    return replace(upload, ended=moment.revision, blob="")
