@@ -41,8 +41,7 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         scope["path"] = _decoded(scope.get("raw_path") or scope["path"].encode())
-        given = Headers(scope=scope).get(Header.REQUEST_ID, "")
-        request_id = given if _REQUEST_ID.match(given) else secrets.token_hex(8)
+        request_id = _request_id(Headers(scope=scope))
         started, status = self._clock(), 0
 
         async def dressed(message: Message) -> None:
@@ -59,9 +58,19 @@ class Envelope:
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._context.metrics.requests.labels(method, status).inc()
             self._context.metrics.seconds.labels(method).observe(seconds)
-            log.info(
-                "%s %s %d %.1f ms %s", scope["method"], _printable(scope["path"]), status, seconds * 1e3, request_id
-            )
+            _log(scope["method"], _printable(scope["path"]), status, seconds, request_id)
+
+    def refusal(self, error: Problem, headers: Headers) -> Response:
+        """The answer to what never becomes a request, of which these headers were read; counted and logged as others.
+
+        Which path was meant is not known, so it is about no store.
+        """
+        response = problem_response(error)
+        request_id = _request_id(headers)
+        self._dress(response.headers, "", request_id)
+        self._context.metrics.requests.labels("other", response.status_code).inc()
+        _log("-", "-", response.status_code, 0.0, request_id)
+        return response
 
     def _dress(self, headers: MutableHeaders, path: str, request_id: str) -> None:
         journal = self._context.replica.journal
@@ -102,6 +111,15 @@ class Gate:
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+
+
+def _request_id(headers: Headers) -> str:
+    given = headers.get(Header.REQUEST_ID, "")
+    return given if _REQUEST_ID.match(given) else secrets.token_hex(8)
+
+
+def _log(method: str, path: str, status: int, seconds: float, request_id: str) -> None:
+    log.info("%s %s %d %.1f ms %s", method, path, status, seconds * 1e3, request_id)
 
 
 def _decoded(raw_path: bytes) -> str:

@@ -4,16 +4,16 @@ is no HTTP at all.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Any
 
+from starlette.datastructures import Headers
+from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from milepost.errors import Problem
-from milepost.wire import Code, Header
-from service.http.problems import problem_response
+from milepost.wire import Code
+from service.http.middleware import Envelope
 from service.problems import problem
 
 MOST_HEAD_BYTES = 64 * 1024
@@ -23,6 +23,7 @@ _CUT = "milepost.body_cut"
 
 class AnsweringProtocol(HttpToolsProtocol):
     """Keeps a half-closed connection open for the answer, and answers problems where the stock protocol has plain text.
+    Serves what `create_app` makes, and nothing else.
 
     The stock protocol lets the transport close itself at the end of file: a sender that shut down only its writing
     side would never learn that its body arrived incomplete, nor what became of a request that was whole.
@@ -73,7 +74,10 @@ class AnsweringProtocol(HttpToolsProtocol):
         """Answer with a problem, unless another answer is on its way already, and close the connection."""
         cycle = _unanswered(self.cycle)
         if cycle is None or not cycle.response_started:
-            self.transport.write(_whole_answer(problem(code, detail)))
+            app = self.config.app
+            assert isinstance(app, Envelope)
+            read = self.headers if self._head_is_open or cycle is not None else []
+            self.transport.write(_whole(app.refusal(problem(code, detail), Headers(raw=read))))
         self.transport.close()
 
 
@@ -87,9 +91,8 @@ def _unanswered(cycle: RequestResponseCycle | None) -> RequestResponseCycle | No
     return None if cycle is None or cycle.response_complete else cycle
 
 
-def _whole_answer(error: Problem) -> bytes:
-    """The bytes of an answer. Nobody knows who leads down here, so it carries no term."""
-    response = problem_response(error, {Header.REQUEST_ID: secrets.token_hex(8), "Connection": "close"})
+def _whole(response: Response) -> bytes:
+    """The bytes of the last answer on a connection."""
     lines = [b"HTTP/1.1 %d %s" % (response.status_code, HTTPStatus(response.status_code).phrase.encode())]
-    lines += [name + b": " + value for name, value in response.raw_headers]
+    lines += [name + b": " + value for name, value in (*response.raw_headers, (b"connection", b"close"))]
     return b"\r\n".join([*lines, b"", bytes(response.body)])

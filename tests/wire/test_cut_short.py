@@ -7,11 +7,12 @@ import socket
 import struct
 import time
 
+import httpx
 import pytest
 
 from tests.support.server import DEADLINE_SECONDS, ServerProcess
 from tests.wire import raw
-from tests.wire.api import PROBLEM, Api, Json, problem
+from tests.wire.api import Api, Json, problem
 from tests.wire.damage import blob_files
 
 SIZES = {"nothing": (0, 10), "a part": (4, 10), "most": (3_000_000, 3_000_001)}
@@ -123,13 +124,18 @@ def test_what_is_no_request_gets_a_problem_all_the_same(
     api: Api, server: ServerProcess, there: tuple[Json, set[str]], request_bytes: bytes
 ) -> None:
     response = raw.ask(server.url, request_bytes)
-    assert response.status_code == 422
-    assert response.headers["content-type"] == PROBLEM
+    assert problem(response, 422, "invalid-request")["retryable"] is False
     assert response.headers["connection"] == "close"
-    assert response.headers["x-request-id"]
-    assert response.json()["type"] == "urn:milepost:invalid-request"
-    assert (response.json()["retryable"], response.json()["outcome"]) == (False, "not_applied")
+    told_of_the_leader_and_logged(response, server, api)
     unchanged(api, server, there)
+
+
+def told_of_the_leader_and_logged(response: httpx.Response, server: ServerProcess, api: Api) -> None:
+    """Also down where no application is asked."""
+    assert response.headers["milepost-term"] == api.current().headers["milepost-term"]
+    server.wait_for_log(response.headers["x-request-id"])
+    (line,) = [line for line in server.logged().splitlines() if response.headers["x-request-id"] in line]
+    assert f" {response.status_code} " in line
 
 
 HEADS = {
@@ -140,15 +146,15 @@ HEADS = {
 
 
 @pytest.mark.parametrize("begin", HEADS.values(), ids=HEADS)
-def test_a_head_that_does_not_end_is_too_large(server: ServerProcess, begin: bytes) -> None:
+def test_a_head_that_does_not_end_is_too_large(api: Api, server: ServerProcess, begin: bytes) -> None:
     filling = b"x" * 80_000 if b"\n" not in begin or begin.endswith(b" ") else b"X-More: x\r\n" * 8_000
     with raw.connected(server.url) as connection:
         connection.sendall(begin)
         while not select.select([connection], [], [], 0.1)[0]:
             connection.sendall(filling)
         response = raw.answer(connection)
-    assert (response.status_code, response.json()["type"]) == (413, "urn:milepost:too-large")
-    assert "65536" in response.json()["detail"]
+    assert "65536" in problem(response, 413, "too-large")["detail"]
+    told_of_the_leader_and_logged(response, server, api)
 
 
 def test_a_head_as_large_as_labels_can_make_it(api: Api) -> None:
@@ -157,10 +163,23 @@ def test_a_head_as_large_as_labels_can_make_it(api: Api) -> None:
 
 
 def test_a_chunk_that_is_none(api: Api, server: ServerProcess, there: tuple[Json, set[str]]) -> None:
-    request = put(api, "new", {"Transfer-Encoding": "chunked"}) + b"5\r\nhello\r\nzz\r\n"
+    mark = f"no-chunk-{api.store}"
+    request = put(api, "new", {"Transfer-Encoding": "chunked", "X-Request-Id": mark}) + b"5\r\nhello\r\nzz\r\n"
     response = raw.ask(server.url, request)
-    assert (response.status_code, response.json()["type"]) == (422, "urn:milepost:invalid-request")
+    problem(response, 422, "invalid-request")
+    assert response.headers["x-request-id"] == mark
+    server.wait_for_log(f" 422 0.0 ms {mark}")
     unchanged(api, server, there)
+
+
+def test_the_id_of_an_earlier_request_is_not_that_of_a_later_one_that_is_none(server: ServerProcess) -> None:
+    with raw.connected(server.url) as connection:
+        connection.sendall(raw.head("GET", "/livez", {"X-Request-Id": "earlier"}))
+        assert raw.answer(connection).headers["x-request-id"] == "earlier"
+        connection.sendall(b"nonsense\r\n\r\n")
+        response = raw.answer(connection)
+    problem(response, 422, "invalid-request")
+    assert response.headers["x-request-id"] != "earlier"
 
 
 def test_a_connection_is_used_again_after_refusals(api: Api, server: ServerProcess) -> None:
