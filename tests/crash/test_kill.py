@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from milepost.wire import API
+from parts.server import ServerProcess
 from tests.crash.aftermath import inspect
 from tests.crash.writer import SHARED_STORE, Grown, Writer
-from tests.support.server import ServerProcess
 
 POINTS = int(os.environ.get("MILEPOST_KILL_POINTS", "12"))
 WRITERS = 8

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from milepost.wire import Code
+from parts.server import ServerProcess
 from service.__main__ import parser
-from tests.support.server import ServerProcess
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -11,9 +11,9 @@ import pytest
 
 from backends.pointers.embedded import FILE_NAME
 from milepost.errors import Unavailable
+from parts.server import ServerProcess
 from tests.service.acting import actor
 from tests.support.replicas import Rig, embedded, rig
-from tests.support.server import ServerProcess
 from tests.support.waiting import until
 
 EXIT_MISCONFIGURED = 2

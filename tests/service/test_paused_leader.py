@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from milepost.wire import API, Header
-from tests.support.server import ServerProcess
+from parts.server import ServerProcess
 
 HANDLES = f"{API}/stores/flights/handles"
 LOOKS = 20

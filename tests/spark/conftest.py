@@ -12,12 +12,12 @@ import pytest
 import milepost
 from milepost.spark.store import CertainStore
 from milepost.store import StateHandleStore
+from parts.server import ServerProcess
 from tests.spark import java
 from tests.spark.jobs import Place
 from tests.spark.program import spark_session
 from tests.spark.queries import write_input
 from tests.spark.warming import end_jvm
-from tests.support.server import ServerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

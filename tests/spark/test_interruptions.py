@@ -19,11 +19,11 @@ import milepost
 from milepost.spark.manifest import PublishedBatch, pages
 from milepost.spark.record import JOB, decode
 from milepost.spark.sink import published_page
+from parts.server import ServerProcess
 from tests.spark.process import Driver
 from tests.spark.queries import KINDS, contents, write_input
 from tests.spark.rounds import ANY_MOMENT, CUT, Chain, Round, chains, wanted
 from tests.spark.settings import Setup
-from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.spark
 

@@ -15,9 +15,9 @@ import milepost.spark.job
 from milepost.errors import InputMissing
 from milepost.spark import BatchContext, ledger
 from milepost.spark.record import JOB, decode
+from parts.server import ServerProcess
 from tests.spark.jobs import Place, finish
 from tests.spark.queries import KINDS, read_input, write_input
-from tests.support.server import ServerProcess
 from tests.wire.damage import blob_file
 
 if TYPE_CHECKING:

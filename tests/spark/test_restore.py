@@ -13,8 +13,8 @@ from milepost.spark.record import Checkpoint, JobRecord
 from milepost.spark.restore import restore
 from milepost.spark.snapshotter import Snapshotter
 from milepost.spark.store import CertainStore
+from parts.server import ServerProcess
 from tests.spark.checkpoints import log, put, tree
-from tests.support.server import ServerProcess
 from tests.wire.damage import blob_file
 
 

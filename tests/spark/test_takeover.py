@@ -16,11 +16,11 @@ import milepost.spark
 from milepost.errors import Fenced, SessionLost
 from milepost.spark import BatchContext, published_batches
 from milepost.store import StateHandleStore
+from parts.server import ServerProcess
 from tests.spark.jobs import Place, finish
 from tests.spark.process import Driver
 from tests.spark.queries import KINDS, write_input
 from tests.spark.settings import Setup
-from tests.support.server import ServerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.server import DEADLINE_SECONDS
+from parts.server import DEADLINE_SECONDS
 
 PROBLEM = "application/problem+json"
 LONG_TTL = 3600

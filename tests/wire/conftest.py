@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.support.server import ServerProcess
+from parts.server import ServerProcess
 from tests.wire.api import Api, connect, unique
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from tests.support.server import ServerProcess
+from parts.server import ServerProcess
 
 
 def database(server: ServerProcess) -> Path:

@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from tests.support.server import ServerProcess
+from parts.server import ServerProcess
 from tests.wire.api import Api, problem
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.support.server import ServerProcess
+from parts.server import ServerProcess
 from tests.wire.api import Api, connect, problem
 from tests.wire.damage import damage_record, name_blob
 

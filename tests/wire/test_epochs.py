@@ -10,7 +10,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from tests.support.server import DEADLINE_SECONDS
+from parts.server import DEADLINE_SECONDS
 from tests.wire.api import Api, open_session, problem
 from tests.wire.test_record import RFC_3339_UTC
 

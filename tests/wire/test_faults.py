@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Refusal, StorageUnavailable
+from parts.server import DEADLINE_SECONDS, ServerProcess
 from service.journal import JournalSettings
 from tests.support.faults import refuse
 from tests.support.replicas import PROMPT
-from tests.support.server import DEADLINE_SECONDS, ServerProcess
 from tests.wire.api import Api, problem, until
 from tests.wire.damage import no_commits, pointers_away
 from tests.wire.in_process import in_process

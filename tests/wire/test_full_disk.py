@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.server import ServerProcess
+from parts.server import ServerProcess
 from tests.support.small_disk import small_disk
 from tests.wire.api import Api, connect, problem
 from tests.wire.damage import blob_files

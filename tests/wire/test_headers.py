@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.server import ServerProcess
+from parts.server import ServerProcess
 from tests.wire.api import Api, digest, problem
 
 CHANGING = [

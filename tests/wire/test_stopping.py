@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.server import DEADLINE_SECONDS, ServerProcess
+from parts.server import DEADLINE_SECONDS, ServerProcess
 from tests.wire import raw
 from tests.wire.api import Api, connect, problem
 from tests.wire.damage import blob_files, database, no_commits, wait_for_blob

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from parts.server import ServerProcess
 from tests.contracts.places import Services
 from tests.contracts.state_handle_store.deployments import DEPLOYMENTS, Deployment, Site
 from tests.contracts.state_handle_store.rest_door import RestDoor
 from tests.contracts.state_handle_store.services import FragileService, Service, fragile_service
-from tests.support.server import ServerProcess
 
 _numbers = itertools.count(1)
 

@@ -1,4 +1,4 @@
-"""``python -m service`` as a real process on a free port of 127.0.0.1, ended with the test that started it."""
+"""``python -m service`` as a real process on a free port of 127.0.0.1, ended with whoever started it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["DEADLINE_SECONDS", "ROOT", "ServerFailed", "ServerProcess"]
 
 S = TypeVar("S", bound="ServerProcess")
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 ServerFailed = ProcessFailed
 

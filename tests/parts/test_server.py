@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server import ServerFailed, ServerProcess
+from parts.server import ServerFailed, ServerProcess
 
 
 def test_it_starts_leads_logs_and_stops(tmp_path: Path) -> None:
