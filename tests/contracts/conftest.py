@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,13 +9,6 @@ import pytest
 from backends.contract import BlobStore, Election, PointerStore
 from tests.contracts.factories import BLOBS, ELECTIONS, POINTERS
 from tests.contracts.places import Backend, Place, Services
-
-
-@pytest.fixture(scope="session")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    """The real services that backends share through the session."""
-    with ExitStack() as ends:
-        yield Services(ends, tmp_path_factory.mktemp("services"))
 
 
 @pytest.fixture(params=POINTERS, ids=lambda backend: backend.name)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from backends.blobs.local import LocalBlobs
+from backends.blobs.s3 import S3Blobs
 from backends.contract import BlobStore, Election, PointerStore
 from backends.elections.embedded import EmbeddedElection
 from backends.pointers.embedded import EmbeddedPointers
 from tests.contracts.places import Backend, Services
+from tests.support.s3 import fresh_url
 
 
 def _directory(tmp_path: Path, services: Services) -> str:
@@ -22,7 +24,10 @@ POINTERS: tuple[Backend[PointerStore], ...] = (
 ELECTIONS: tuple[Backend[Election], ...] = (
     Backend("embedded", _directory, lambda address, advertise: EmbeddedElection(Path(address), advertise)),
 )
-BLOBS: tuple[Backend[BlobStore], ...] = (Backend("local", _directory, lambda address: LocalBlobs(Path(address))),)
+BLOBS: tuple[Backend[BlobStore], ...] = (
+    Backend("local", _directory, lambda address: LocalBlobs(Path(address))),
+    Backend("s3", fresh_url, S3Blobs),
+)
 
 
 def pointer_store(name: str, address: str) -> PointerStore:

@@ -1,0 +1,95 @@
+"""Addresses of S3 blobs: ``s3://bucket/prefix?endpoint_url=…&region=…&addressing_style=path|virtual``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlsplit
+
+from backends.contract import Misconfigured, UnsafeKey, check_key
+
+_OPTIONS = ("endpoint_url", "region", "addressing_style")
+_STYLES = ("path", "virtual")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]\Z")
+_REGION = re.compile(r"[A-Za-z0-9-]{1,40}\Z")
+# A key of the contract has up to 900 characters, a key of S3 up to 1,024.
+_MAX_PREFIX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class S3Address:
+    """Where blobs lie. ``prefix`` is empty or ends with a slash; None is for boto3 to find out as it always does."""
+
+    bucket: str
+    prefix: str = ""
+    endpoint_url: str | None = None
+    region: str | None = None
+    addressing_style: str | None = None
+
+
+def parse_address(url: str) -> S3Address:
+    """What an ``s3://`` URL says. Raises `Misconfigured`, whose message never repeats what may be a secret."""
+    parts = urlsplit(url)
+    if parts.scheme != "s3":
+        raise Misconfigured("the URL of S3 blobs begins with s3://")
+    if "@" in parts.netloc:
+        raise Misconfigured("no credentials in s3:// URLs: they come from the environment or from files of the AWS SDK")
+    if not _BUCKET.match(parts.netloc):
+        raise Misconfigured(f"{parts.netloc!r} is no name of a bucket; s3://bucket/prefix is expected")
+    if parts.fragment:
+        raise Misconfigured("an s3:// URL ends with its options, there is nothing for a # to name")
+    options = _options(parts.query)
+    return S3Address(
+        bucket=parts.netloc,
+        prefix=_prefix(parts.path),
+        endpoint_url=_endpoint(options.get("endpoint_url")),
+        region=_region(options.get("region")),
+        addressing_style=_style(options.get("addressing_style")),
+    )
+
+
+def _options(query: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _OPTIONS:
+            raise Misconfigured(f"the option {name!r} of s3:// URLs is not known; known are {', '.join(_OPTIONS)}")
+        if name in options or not value:
+            raise Misconfigured(f"the option {name} of s3:// URLs takes one value")
+        options[name] = value
+    return options
+
+
+def _prefix(path: str) -> str:
+    prefix = path.strip("/")
+    if not prefix:
+        return ""
+    try:
+        check_key(prefix)
+    except UnsafeKey as error:
+        raise Misconfigured(f"the prefix in an s3:// URL is a path as keys are: {error}") from error
+    if len(prefix) > _MAX_PREFIX:
+        raise Misconfigured(f"the prefix in an s3:// URL has at most {_MAX_PREFIX} characters")
+    return prefix + "/"
+
+
+def _endpoint(url: str | None) -> str | None:
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise Misconfigured("no credentials in endpoint_url")
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        raise Misconfigured(f"endpoint_url is an http or https URL, not {url!r}")
+    return url.rstrip("/")
+
+
+def _region(region: str | None) -> str | None:
+    if region is not None and not _REGION.match(region):
+        raise Misconfigured(f"{region!r} is no name of a region")
+    return region
+
+
+def _style(style: str | None) -> str | None:
+    if style is not None and style not in _STYLES:
+        raise Misconfigured(f"addressing_style is {' or '.join(_STYLES)}, not {style!r}")
+    return style

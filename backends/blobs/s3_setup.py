@@ -1,0 +1,96 @@
+"""What is found out when S3 blobs are opened. Nothing here awaits: it runs in a thread."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from backends.blobs.s3_connection import Connection
+from backends.blobs.s3_errors import ConditionFailed
+from backends.contract import BackendError, BlobMissing, Misconfigured, StorageFull
+
+log = logging.getLogger(__name__)
+
+# Stays in the bucket, an object of its own below the prefix: with two replicas, one would take it away from the other.
+PROBE: Final = ".milepost-probe"
+ABANDONED_AFTER: Final = timedelta(hours=24)
+
+
+class ServerClock:
+    """The server's wall clock: read once, and counted on from there by the monotonic clock."""
+
+    def __init__(self, read: datetime) -> None:
+        self._read = read
+        self._at = time.monotonic()
+
+    def now(self) -> datetime:
+        """To about a second; does not jump when the clock of this machine does."""
+        return self._read + timedelta(seconds=time.monotonic() - self._at)
+
+
+def prepare(connection: Connection) -> ServerClock:
+    """Prove that the bucket can be worked in, and remove abandoned uploads.
+
+    Raises `Misconfigured`, `StorageUnavailable`.
+    """
+    clock = _look_at_bucket(connection)
+    try:
+        _try_out(connection)
+    except StorageFull as error:
+        log.warning("the blob store opens for reading and deleting: %s", error)
+    try:
+        _abort_abandoned(connection, clock.now() - ABANDONED_AFTER)
+    except BackendError as error:  # some servers cannot list them, some credentials may not
+        log.warning("abandoned uploads stay in bucket %s: %s", connection.bucket, error)
+    return clock
+
+
+def _look_at_bucket(connection: Connection) -> ServerClock:
+    try:
+        with connection.border("look at the bucket", set_up=True):
+            answer = connection.client.head_bucket(Bucket=connection.bucket)
+    except BlobMissing as error:
+        raise Misconfigured(f"the bucket {connection.bucket} does not exist") from error
+    told = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+    return ServerClock(parsedate_to_datetime(told) if told else datetime.now(timezone.utc))
+
+
+def _try_out(connection: Connection) -> None:
+    """Write, read and delete, as a put, a get and a delete will; and see that nothing can be overwritten."""
+    key = connection.prefix + PROBE
+    try:
+        _put_probe(connection, key)
+        _put_probe(connection, key)
+    except ConditionFailed:
+        pass
+    else:
+        raise Misconfigured("the S3 server overwrites objects in spite of If-None-Match: it cannot keep blobs")
+    with connection.border("read from the bucket", set_up=True):
+        connection.client.get_object(Bucket=connection.bucket, Key=key)["Body"].read()
+    with connection.border("delete from the bucket", set_up=True):
+        connection.client.delete_object(Bucket=connection.bucket, Key=f"{key}-none")
+
+
+def _put_probe(connection: Connection, key: str) -> None:
+    with connection.border("write to the bucket", set_up=True):
+        connection.client_once.put_object(Bucket=connection.bucket, Key=key, Body=b"milepost", IfNoneMatch="*")
+
+
+def _abort_abandoned(connection: Connection, before: datetime) -> None:
+    """What a process left that died in the middle of an upload: parts that nobody sees, but that take room."""
+    with connection.border("clear abandoned uploads away"):
+        for upload in _uploads(connection):
+            if upload["Initiated"] < before:
+                connection.client.abort_multipart_upload(
+                    Bucket=connection.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                )
+
+
+def _uploads(connection: Connection) -> Iterator[dict[str, Any]]:
+    pages = connection.client.get_paginator("list_multipart_uploads")
+    for page in pages.paginate(Bucket=connection.bucket, Prefix=connection.prefix):
+        yield from page.get("Uploads", ())
