@@ -20,6 +20,10 @@ the next.
 A **handle** is a named, versioned pointer to the bytes of a state. A **session** is a lease that acts; an **epoch**
 fences the drivers of one store; an **idempotency key** makes a retry safe. Every error is a problem document with
 `retryable` and `outcome`.
+
+Whatever is not below: 404 `no-route` for another path, 405 `method-not-allowed` with `Allow` for another method, 413
+`too-large` for a head of more than 64 KiB, 422 `invalid-request` for what is no HTTP. 411 `length-required` is kept for
+blob stores that need a length; none of the present ones does.
 """
 _PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",

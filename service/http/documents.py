@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import Depends
+from starlette.responses import Response
 
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
 from service.http.bodies import no_fields
@@ -22,6 +23,7 @@ HANDLE_EXAMPLE: dict[str, Any] = {
     "epoch": 3,
     "removing": False,
 }
+CORRUPT_EXAMPLE = {"name": "damaged", "reason": "JSON is malformed: invalid character (byte 0)"}
 EPOCH_EXAMPLE = {
     "epoch": 3,
     "session": "flights-driver-1",
@@ -56,33 +58,39 @@ _ANSWER_HEADERS: dict[str, str] = {
     Header.REPR_DIGEST: "SHA-256 of the whole state.",
     Header.RETRY_AFTER: "Seconds.",
     Header.LOCATION: "The same path at the leader.",
-    "Content-Range": "The bytes that follow.",
+    "Content-Range": "The bytes that follow, or the size where none do.",
+    "Accept-Ranges": "`bytes`.",
+    "WWW-Authenticate": "`Bearer`.",
 }
+_OF_STATUS = {
+    206: ("Content-Range",),
+    401: ("WWW-Authenticate",),
+    416: ("Content-Range",),
+    429: (Header.RETRY_AFTER,),
+    503: (Header.RETRY_AFTER,),
+}
+"""Headers that come with a status, whatever the call."""
 CHANGING = (Header.SESSION, Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
 WRITING = (*CHANGING, Header.EPOCH)
-EVERYWHERE = (
-    Code.UNAUTHENTICATED,
-    Code.INTERNAL,
-    Code.NO_LEADER,
-    Code.METHOD_NOT_ALLOWED,
-    Code.NOT_ACCEPTABLE,
-)
+EVERYWHERE = (Code.UNAUTHENTICATED, Code.INTERNAL)
+FIELDS = (Code.INVALID_REQUEST, Code.INCOMPLETE_BODY, Code.TOO_LARGE)
+"""Of calls whose bodies are JSON, or must have no fields."""
+
 ACTING = (
     Code.SESSION_REQUIRED,
     Code.FORBIDDEN,
     Code.SESSION_UNKNOWN,
     Code.SESSION_EXPIRED,
-    Code.INVALID_REQUEST,
+    *FIELDS,
     Code.IDEMPOTENCY_MISMATCH,
     Code.CORRUPT,
-    Code.TOO_LARGE,
     Code.TOO_MANY_REQUESTS,
     Code.STORAGE_UNAVAILABLE,
     Code.OUTCOME_UNKNOWN,
     Code.SHUTTING_DOWN,
     Code.STORAGE_FULL,
 )
-RECEIVING = (Code.INCOMPLETE_BODY, Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN, Code.NOT_SUPPORTED, Code.LENGTH_REQUIRED)
+RECEIVING = (Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN, Code.NOT_SUPPORTED)
 
 
 def described(
@@ -94,31 +102,50 @@ def described(
     body: dict[str, Any] | None = None,
     query: Mapping[str, str] | None = None,
     store: bool = True,
+    by_leader: bool = True,
 ) -> dict[str, Any]:
     """The arguments of a route's decorator: its answers (status to text and example), problems, headers and body.
 
     A call without a ``body`` refuses one with anything in it.
     """
-    codes = tuple(codes)
-    told = [*answers, Header.TERM, Header.REQUEST_ID, *([Header.REVISION] if store else [])]
+    codes = {*codes, *EVERYWHERE, *([Code.INVALID_NAME] if store else []), *([Code.NO_LEADER] if by_leader else [])}
+    always = [Header.TERM, Header.REQUEST_ID, *([Header.REVISION] if store else [])]
     responses: dict[int | str, dict[str, Any]] = {
-        status: {"description": text, "headers": _answer_headers(told), **_content(example)}
+        status: {"description": text, "headers": _answer_headers(status, [*answers, *always]), **_content(example)}
         for status, (text, example) in success.items()
     }
-    to_leader = _answer_headers([Header.LOCATION, Header.TERM, Header.REQUEST_ID])
-    responses[307] = {"description": "To the leader.", "headers": to_leader}
-    for status, group in sorted(_by_status({*codes, *EVERYWHERE, *([Code.INVALID_NAME] if store else [])}).items()):
-        responses[status] = _problem_response(status, group, told)
+    if by_leader:
+        to_leader = _answer_headers(307, [Header.LOCATION, Header.TERM, Header.REQUEST_ID])
+        responses[307] = {"description": "To the leader.", "headers": to_leader}
+    for status, group in sorted(_by_status(codes).items()):
+        responses[status] = _problem_response(status, group, always)
     needed = {Header.SESSION, *([Header.IF_MATCH] if Code.PRECONDITION_REQUIRED in codes else [])}
     parameters = [_parameter(name, name in needed) for name in (*headers, Header.REQUEST_ID)]
-    for name, text in (query or {}).items():
-        parameters.append({"name": name, "in": "query", "description": text, "schema": {"type": "string"}})
+    parameters += [_query_parameter(name, text) for name, text in (query or {}).items()]
     extra: dict[str, Any] = {"parameters": parameters}
     arguments = {"responses": responses, "openapi_extra": extra, "status_code": next(iter(success))}
     if body is None:
         return {**arguments, "dependencies": [Depends(no_fields)]}
     extra["requestBody"] = body
     return arguments
+
+
+def probed(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
+    """The same for what is asked of a replica itself and answered in plain text, 200 for ``yes`` and 503 for ``no``.
+    The parameters of ``query`` need no value.
+    """
+    texts = {200: yes} if no is None else {200: yes, 503: no}
+    responses = {
+        status: {
+            "description": text,
+            "headers": _described_headers([Header.TERM, Header.REQUEST_ID]),
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
+        for status, text in texts.items()
+    }
+    parameters = [_parameter(Header.REQUEST_ID, False)]
+    parameters += [{**_query_parameter(name, text), "allowEmptyValue": True} for name, text in query.items()]
+    return {"responses": responses, "response_class": Response, "openapi_extra": {"parameters": parameters}}
 
 
 def json_body(example: dict[str, Any], properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
@@ -139,8 +166,7 @@ def _by_status(codes: Iterable[Code]) -> dict[int, list[Code]]:
     return found
 
 
-def _problem_response(status: int, codes: list[Code], told: list[str]) -> dict[str, Any]:
-    retry = status in (429, 503)
+def _problem_response(status: int, codes: list[Code], always: list[str]) -> dict[str, Any]:
     examples = {
         code.value: {
             "value": {
@@ -156,18 +182,26 @@ def _problem_response(status: int, codes: list[Code], told: list[str]) -> dict[s
     }
     return {
         "description": " · ".join(f"`{code.value}`: {PROBLEMS[code].title}" for code in codes),
-        "headers": _answer_headers([*told, *([Header.RETRY_AFTER] if retry else [])]),
+        "headers": _answer_headers(status, always),
         "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": examples}},
     }
 
 
-def _answer_headers(names: Iterable[str]) -> dict[str, Any]:
+def _answer_headers(status: int, names: Iterable[str]) -> dict[str, Any]:
+    return _described_headers([*names, *_OF_STATUS.get(status, ())])
+
+
+def _described_headers(names: Iterable[str]) -> dict[str, Any]:
     return {name: {"description": _ANSWER_HEADERS[name], "schema": {"type": "string"}} for name in names}
 
 
 def _parameter(name: str, required: bool) -> dict[str, Any]:
     text, schema = _REQUEST_HEADERS[name]
     return {"name": name, "in": "header", "required": required, "description": text, "schema": schema}
+
+
+def _query_parameter(name: str, text: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
 
 
 def _content(example: Any) -> dict[str, Any]:

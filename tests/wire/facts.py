@@ -44,8 +44,6 @@ CODES: dict[str, int] = {
     "storage-full": 507,
 }
 OUTCOMES = {"discard-failed": "applied", "outcome-unknown": "unknown"}
-WITH_RETRY_AFTER = (429, 503)
-
 HEADERS = {
     "Milepost-Session",
     "Milepost-Epoch",
@@ -64,91 +62,169 @@ HEADERS = {
     "Location",
 }
 
+OF_HTTP = {"Range", "Content-Range", "Accept-Ranges", "Last-Event-ID", "WWW-Authenticate"}
+"""Headers that mean what they always do."""
+
 STORE = "/v1/stores/{store}"
 HANDLE = STORE + "/handles/{name}"
 SESSION = "/v1/sessions/{session}"
 
-ACTS = ("Milepost-Session", "Idempotency-Key", "Milepost-Attempt")
-WRITES = (*ACTS, "Milepost-Epoch")
-SENDS = (*WRITES, "Content-Digest", "Milepost-Label-{key}")
-KEYED = ("Idempotency-Key", "Milepost-Attempt")
+KEYED = frozenset({"Idempotency-Key", "Milepost-Attempt"})
+ACTS = KEYED | {"Milepost-Session"}
+WRITES = ACTS | {"Milepost-Epoch"}
+SENDS = WRITES | {"Content-Digest", "Milepost-Label-{key}"}
+
+ALWAYS = frozenset({"unauthenticated", "internal"})
+FIELDS = frozenset({"invalid-request", "incomplete-body", "too-large"})
+"""Of every call that changes something: its body is JSON, or bytes, or must have nothing in it."""
+
+LIVING = frozenset({"session-unknown", "session-expired", "corrupt"})
+COMMITS = (
+    FIELDS
+    | LIVING
+    | {"forbidden", "idempotency-mismatch", "too-many-requests"}
+    | {"storage-unavailable", "storage-full", "outcome-unknown", "shutting-down"}
+)
+CHANGES = COMMITS | {"session-required"}
+RECEIVES = frozenset({"digest-mismatch", "upload-unknown", "not-supported"})
+OF_NO_CALL = frozenset({"no-route", "method-not-allowed", "length-required"})
+"""Told of paths and methods that are not there, and kept for backends to come."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A row: what it answers when it goes well, which refusals it names, which headers it takes and gives."""
+    """A row: what it answers when it goes well and when not, which headers and parameters it takes and gives."""
 
     method: str
     path: str
-    success: tuple[int, ...] = (200,)
-    refusals: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
-    requires: tuple[str, ...] = ()
-    gives: tuple[str, ...] = ()
-    query: tuple[str, ...] = ()
+    success: frozenset[int] = frozenset({200})
+    refusals: frozenset[str] = frozenset()
+    takes: frozenset[str] = frozenset()
+    requires: frozenset[str] = frozenset()
+    gives: frozenset[str] = frozenset()
+    query: frozenset[str] = frozenset()
 
     @property
     def about_a_store(self) -> bool:
         return self.path.startswith(STORE)
 
+    @property
+    def by_the_leader(self) -> bool:
+        return self.path.startswith("/v1/") and self.path != "/v1/status"
+
+    @property
+    def statuses(self) -> set[int]:
+        """Of the answers that are no problems."""
+        return {*self.success, *([307] if self.by_the_leader else [])}
+
+    @property
+    def codes(self) -> set[str]:
+        """Of the answers that are problems."""
+        if not self.path.startswith("/v1/"):
+            return set()
+        by_place = {"invalid-name": "{" in self.path, "no-leader": self.by_the_leader}
+        return {*ALWAYS, *self.refusals, *(code for code, told in by_place.items() if told)}
+
+    def gives_with(self, status: int) -> set[str]:
+        """The headers that an answer may have, besides those that HTTP itself needs."""
+        own = self.gives if status in self.success and status != 307 else ()
+        about = ["Milepost-Revision"] if self.about_a_store and status != 307 else []
+        with_status = GIVEN_WITH.get(status, ()) if self.path.startswith("/v1/") else ()
+        return {*own, *about, *with_status, "Milepost-Term", "X-Request-Id"}
+
+
+GIVEN_WITH = {
+    206: {"Content-Range"},
+    307: {"Location"},
+    401: {"WWW-Authenticate"},
+    416: {"Content-Range"},
+    429: {"Retry-After"},
+    503: {"Retry-After"},
+}
+
+
+def _set(*members: str) -> frozenset[str]:
+    return frozenset(members)
+
+
+def _read(path: str, *refusals: str, gives: frozenset[str] = _set(), query: frozenset[str] = _set()) -> Call:
+    return Call("GET", path, refusals=_set("not-acceptable", *refusals), gives=gives, query=query)
+
 
 def _acting(method: str, path: str, success: int, *refusals: str, tagged: bool = False) -> Call:
-    gives = ("ETag", "Milepost-Replayed") if tagged else ("Milepost-Replayed",)
-    told = ("session-required", "session-expired", "session-unknown", "idempotency-mismatch", *refusals)
-    return Call(method, path, (success,), told, takes=ACTS, requires=("Milepost-Session",), gives=gives)
+    gives = _set("Milepost-Replayed", *(["ETag"] if tagged else []))
+    told = CHANGES | set(refusals)
+    return Call(method, path, frozenset({success}), told, ACTS, _set("Milepost-Session"), gives)
 
 
-def _writing(method: str, path: str, success: int, *refusals: str, sends: bool, match: bool, must: bool) -> Call:
-    takes = (*(SENDS if sends else WRITES), *(("If-Match",) if match else ()))
-    gives = ("ETag", "Milepost-Replayed") if sends else ("Milepost-Replayed",)
-    named = ("incomplete-body", "digest-mismatch", "too-large", "storage-full", "upload-unknown") if sends else ()
-    told = ("session-required", "session-expired", "session-unknown", "idempotency-mismatch", "fenced")
-    requires = ("Milepost-Session", *(("If-Match",) if must else ()))
-    return Call(method, path, (success,), (*told, *named, *refusals), takes, requires, gives)
+def _sending(method: str, success: int, *refusals: str, match: bool) -> Call:
+    told = CHANGES | RECEIVES | {"fenced", *refusals}
+    matches = _set(*(["If-Match"] if match else []))
+    return Call(
+        method,
+        HANDLE,
+        frozenset({success}),
+        told,
+        takes=SENDS | matches,
+        requires=matches | {"Milepost-Session"},
+        gives=_set("ETag", "Milepost-Replayed"),
+    )
+
+
+def _removing(path: str, *refusals: str, match: bool) -> Call:
+    told = CHANGES | {"fenced", *refusals}
+    takes = WRITES | set(["If-Match"] if match else [])
+    return Call("DELETE", path, frozenset({200}), told, takes, _set("Milepost-Session"), _set("Milepost-Replayed"))
 
 
 CALLS = (
-    _writing("POST", HANDLE, 201, "already-exists", sends=True, match=False, must=False),
-    _writing(
-        "PUT",
-        HANDLE,
-        200,
-        *("not-exist", "version-mismatch", "precondition-required", "not-locked"),
-        sends=True,
-        match=True,
-        must=True,
-    ),
-    Call("HEAD", HANDLE, (200,), ("not-exist",), gives=("ETag",)),
-    Call("GET", HANDLE, (200,), ("not-exist", "not-acceptable"), gives=("ETag",)),
-    _acting("POST", HANDLE + "/lock", 200, "not-exist", "corrupt", tagged=True),
+    _sending("POST", 201, "already-exists", match=False),
+    _sending("PUT", 200, "not-exist", "version-mismatch", "precondition-required", "not-locked", match=True),
+    Call("HEAD", HANDLE, refusals=_set("not-exist", "corrupt"), gives=_set("ETag")),
+    _read(HANDLE, "not-exist", "corrupt", gives=_set("ETag")),
+    _acting("POST", HANDLE + "/lock", 200, "not-exist", tagged=True),
     _acting("DELETE", HANDLE + "/lock", 204),
     Call(
         "GET",
         HANDLE + "/state",
-        (200, 206, 307),
-        ("not-exist", "version-mismatch", "range-not-satisfiable", "blob-missing", "corrupt", "storage-unavailable"),
-        takes=("If-Match", "Range"),
-        gives=("ETag", "Repr-Digest"),
-        query=("redirect",),
+        frozenset({200, 206, 307}),
+        _set("not-exist", "version-mismatch", "range-not-satisfiable", "blob-missing", "corrupt")
+        | {"storage-unavailable", "invalid-request", "not-acceptable"},
+        takes=_set("If-Match", "Range"),
+        gives=_set("ETag", "Repr-Digest", "Accept-Ranges"),
+        query=_set("redirect"),
     ),
-    _writing("DELETE", HANDLE, 200, "version-mismatch", "discard-failed", sends=False, match=True, must=False),
-    Call("GET", STORE + "/handles", (200,), ("invalid-request",), query=("limit", "token")),
-    _writing("DELETE", STORE + "/handles", 200, sends=False, match=False, must=False),
+    _removing(HANDLE, "version-mismatch", "discard-failed", match=True),
+    _read(STORE + "/handles", "invalid-request", query=_set("limit", "token")),
+    _removing(STORE + "/handles", match=False),
     _acting("POST", STORE + "/locks", 200),
     _acting("DELETE", STORE + "/locks", 204),
-    Call("GET", "/v1/stores", (200,), ("invalid-request",), query=("limit", "token")),
-    Call("POST", "/v1/sessions", (201, 200), ("invalid-request", "session-expired"), takes=KEYED),
-    Call("POST", SESSION + "/keepalive", (200,), ("session-expired", "session-unknown")),
-    Call("GET", SESSION, (200,), ("session-expired", "session-unknown")),
-    Call("DELETE", SESSION, (204,), ("session-expired", "session-unknown"), takes=KEYED),
-    _acting("POST", STORE + "/epoch", 200, "held"),
-    Call("GET", STORE + "/epoch"),
+    _read("/v1/stores", "invalid-request", query=_set("limit", "token")),
+    Call(
+        "POST",
+        "/v1/sessions",
+        frozenset({201, 200}),
+        (COMMITS - {"session-unknown"}) | {"invalid-name", "unsupported-media-type", "not-acceptable"},
+        takes=KEYED,
+        gives=_set("Milepost-Replayed"),
+    ),
+    Call("POST", SESSION + "/keepalive", refusals=FIELDS | LIVING | {"forbidden", "storage-unavailable"}),
+    _read(SESSION, *LIVING),
+    Call("DELETE", SESSION, frozenset({204}), COMMITS, takes=KEYED, gives=_set("Milepost-Replayed")),
+    _acting("POST", STORE + "/epoch", 200, "held", "unsupported-media-type"),
+    _read(STORE + "/epoch", "corrupt"),
     _acting("DELETE", STORE + "/epoch", 204, "fenced"),
     _acting("POST", STORE + "/uploads", 201, "not-supported"),
-    Call("GET", STORE + "/events", (200,), ("compacted",), takes=("Last-Event-ID",), query=("after",)),
+    Call(
+        "GET",
+        STORE + "/events",
+        refusals=_set("compacted", "not-supported"),
+        takes=_set("Last-Event-ID"),
+        query=_set("after"),
+    ),
     Call("GET", "/v1/status"),
     Call("GET", "/livez"),
-    Call("GET", "/readyz", (200, 503), query=("verbose",)),
-    Call("GET", "/leader", (200, 503)),
+    Call("GET", "/readyz", frozenset({200, 503}), query=_set("verbose")),
+    Call("GET", "/leader", frozenset({200, 503})),
     Call("GET", "/metrics"),
 )

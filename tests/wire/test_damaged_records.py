@@ -10,6 +10,7 @@ import pytest
 from parts.server import ServerProcess
 from tests.wire.api import Api, connect, problem
 from tests.wire.damage import damage_record, name_blob
+from tests.wire.shapes import example_of, same_shape
 
 DAMAGE = {
     "no-json": b"\x00\xff not JSON",
@@ -46,7 +47,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
             for number in range(len(CLIMBING)):
                 apis.climbing.added(f"a{number}")
             for name in ("a", *DAMAGE, "z"):
-                apis.handles.added(name)
+                apis.handles.added(name, Milepost_Label_batch="7")
             apis.store.under(apis.store.granted()).added("a")
             apis.session.added("a")
         server.stop()
@@ -81,6 +82,15 @@ def test_listings_name_them_on_their_page(damaged: Damaged) -> None:
             break
         page = damaged.handles.handles(limit=1, token=page["next"]).json()
     assert found == ["a", *NAMES, "z"]
+
+
+def test_the_page_tells_what_such_listings_look_like(damaged: Damaged) -> None:
+    api = damaged.handles
+    page = api.http.get("/openapi.json").json()
+    answers = {("GET", "/handles"): api.handles(limit=len(NAMES) + 1), ("POST", "/locks"): api.lock_all()}
+    for (method, path), response in answers.items():
+        example = example_of(page, method, f"/v1/stores/{{store}}{path}", 200)
+        same_shape(example, response.json(), path, null={"epoch"})
 
 
 @pytest.mark.parametrize("name", NAMES)

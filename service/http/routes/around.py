@@ -10,22 +10,14 @@ from starlette.responses import Response
 
 from milepost.wire import Header
 from service.http.context import Context, context_of
-from service.http.documents import described
+from service.http.documents import described, probed
 from service.http.replies import json_response
 from service.probes import probe
 
 router = APIRouter(tags=["around"])
 
-_VERBOSE = {
-    "name": "verbose",
-    "in": "query",
-    "description": "Given, with or without a value: a line per part.",
-    "allowEmptyValue": True,
-    "schema": {"type": "string"},
-}
 
-
-@router.get("/livez", summary="Is the process alive", response_class=Response)
+@router.get("/livez", summary="Is the process alive", **probed("It is."))
 async def livez() -> Response:
     """Touches no backend."""
     return Response("ok\n", media_type="text/plain")
@@ -34,9 +26,11 @@ async def livez() -> Response:
 @router.get(
     "/readyz",
     summary="Can this replica serve or redirect",
-    response_class=Response,
-    responses={503: {"description": "It can neither serve nor redirect, or a part does not answer."}},
-    openapi_extra={"parameters": [_VERBOSE]},
+    **probed(
+        "It can.",
+        "It can neither serve nor redirect, or a part does not answer.",
+        verbose="Given, with or without a value: a line per part.",
+    ),
 )
 async def readyz(request: Request) -> Response:
     """200 or 503; with `verbose` a line per part."""
@@ -48,19 +42,14 @@ async def readyz(request: Request) -> Response:
     return Response(body, 200 if ready else 503, media_type="text/plain")
 
 
-@router.get(
-    "/leader",
-    summary="Does this replica lead",
-    response_class=Response,
-    responses={503: {"description": "It does not."}},
-)
+@router.get("/leader", summary="Does this replica lead", **probed("It does.", "It does not."))
 async def leader(request: Request) -> Response:
     """200 on the leader, 503 elsewhere."""
     leads = context_of(request).replica.leads
     return Response("leader\n" if leads else "follower\n", 200 if leads else 503, media_type="text/plain")
 
 
-@router.get("/metrics", summary="Prometheus metrics", response_class=Response)
+@router.get("/metrics", summary="Prometheus metrics", **probed("Counters and gauges."))
 async def metrics(request: Request) -> Response:
     """In Prometheus' text form."""
     return Response(context_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
@@ -86,6 +75,7 @@ async def metrics(request: Request) -> Response:
             )
         },
         store=False,
+        by_leader=False,
     ),
 )
 async def status(request: Request) -> Response:

@@ -32,7 +32,7 @@ class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
     summary="Campaign for the epoch",
     **described(
         success={200: ("Granted; the holder gets the same answer again.", EPOCH_EXAMPLE)},
-        codes=[Code.HELD, Code.UNSUPPORTED_MEDIA_TYPE, Code.INCOMPLETE_BODY, *ACTING],
+        codes=[Code.HELD, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
         headers=CHANGING,
         answers=[Header.REPLAYED],
         body=json_body({"wait": 30}, {"wait": {"type": "number", "minimum": 0, "maximum": MAX_WAIT_SECONDS}}, []),
@@ -51,7 +51,8 @@ async def campaign(request: Request, store: str) -> Response:
     "",
     summary="The current epoch",
     **described(
-        success={200: ("The epoch; 0 and nulls where there never was one.", EPOCH_EXAMPLE)}, codes=[Code.CORRUPT]
+        success={200: ("The epoch; 0 and nulls where there never was one.", EPOCH_EXAMPLE)},
+        codes=[Code.CORRUPT, Code.NOT_ACCEPTABLE],
     ),
 )
 async def current(request: Request, store: str) -> Response:

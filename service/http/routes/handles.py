@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from milepost.wire import MAX_PAGE, Code, Header
 from service.http.context import replica_of
-from service.http.documents import ACTING, CHANGING, HANDLE_EXAMPLE, WRITING, described
+from service.http.documents import ACTING, CHANGING, CORRUPT_EXAMPLE, HANDLE_EXAMPLE, WRITING, described
 from service.http.headers import accepts, caller, checked_name, if_match
 from service.http.replies import about, empty_reply, json_reply, json_response, reply_headers
 from service.operations import handles, stores
@@ -35,7 +35,9 @@ async def exists(request: Request, store: str, name: str) -> Response:
     "/handles/{name}",
     summary="The record, without a lock",
     **described(
-        success={200: ("The record.", HANDLE_EXAMPLE)}, codes=[Code.NOT_EXIST, Code.CORRUPT], answers=[Header.ETAG]
+        success={200: ("The record.", HANDLE_EXAMPLE)},
+        codes=[Code.NOT_EXIST, Code.CORRUPT, Code.NOT_ACCEPTABLE],
+        answers=[Header.ETAG],
     ),
 )
 async def get(request: Request, store: str, name: str) -> Response:
@@ -96,8 +98,10 @@ async def remove(request: Request, store: str, name: str) -> Response:
     "/handles",
     summary="getAllHandles",
     **described(
-        success={200: ("A page, by name.", {"handles": [HANDLE_EXAMPLE], "next": "bGF0ZXN0", "corrupt": []})},
-        codes=[Code.INVALID_REQUEST],
+        success={
+            200: ("A page, by name.", {"handles": [HANDLE_EXAMPLE], "next": "bGF0ZXN0", "corrupt": [CORRUPT_EXAMPLE]})
+        },
+        codes=[Code.INVALID_REQUEST, Code.NOT_ACCEPTABLE],
     ),
 )
 async def list_handles(request: Request, store: str, limit: str | None = None, token: str | None = None) -> Response:
@@ -130,7 +134,7 @@ async def clear(request: Request, store: str) -> Response:
     "/locks",
     summary="getAllAndLock",
     **described(
-        success={200: ("All of them, locked, by name.", {"handles": [HANDLE_EXAMPLE], "corrupt": []})},
+        success={200: ("All of them, locked, by name.", {"handles": [HANDLE_EXAMPLE], "corrupt": [CORRUPT_EXAMPLE]})},
         codes=ACTING,
         headers=CHANGING,
         answers=[Header.REPLAYED],

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from milepost.wire import MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code, Header
 from service.http.bodies import json_of
 from service.http.context import replica_of
-from service.http.documents import ACTING, described, json_body
+from service.http.documents import ACTING, FIELDS, described, json_body
 from service.http.headers import accepts, caller, checked_name
 from service.http.replies import empty_reply, json_reply
 from service.operations import sessions
@@ -24,6 +24,7 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 _KEYS = (Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
 _EXAMPLE = {"session": "flights-driver-1", "ttl": 15.0, "holder": "flights-driver"}
 _CODES = [code for code in ACTING if code is not Code.SESSION_REQUIRED]
+_OPENING = [code for code in _CODES if code is not Code.SESSION_UNKNOWN]
 _LIVING = [Code.SESSION_UNKNOWN, Code.SESSION_EXPIRED, Code.INVALID_NAME, Code.CORRUPT]
 MOST_HOLDER_CHARACTERS = 200
 
@@ -41,7 +42,7 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
     summary="Open or renew a session",
     **described(
         success={201: ("Created.", _EXAMPLE), 200: ("It lives already and is renewed.", _EXAMPLE)},
-        codes=[Code.INVALID_NAME, Code.UNSUPPORTED_MEDIA_TYPE, Code.INCOMPLETE_BODY, *_CODES],
+        codes=[Code.INVALID_NAME, Code.UNSUPPORTED_MEDIA_TYPE, Code.NOT_ACCEPTABLE, *_OPENING],
         headers=_KEYS,
         answers=[Header.REPLAYED],
         body=json_body(
@@ -75,7 +76,7 @@ async def open_session(request: Request) -> Response:
     summary="Renew a lease",
     **described(
         success={200: ("Renewed.", {"session": "flights-driver-1", "ttl": 15.0})},
-        codes=[*_LIVING, Code.STORAGE_UNAVAILABLE, Code.FORBIDDEN],
+        codes=[*_LIVING, *FIELDS, Code.STORAGE_UNAVAILABLE, Code.FORBIDDEN],
         store=False,
     ),
 )
@@ -96,7 +97,7 @@ async def keepalive(request: Request, session: str) -> Response:
                 {**_EXAMPLE, "expires_in": 12.5, "locks": [{"store": "flights", "name": "latest"}]},
             )
         },
-        codes=_LIVING,
+        codes=[*_LIVING, Code.NOT_ACCEPTABLE],
         store=False,
     ),
 )

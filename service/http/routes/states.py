@@ -103,10 +103,11 @@ async def replace(request: Request, store: str, name: str) -> Response:
             Code.BLOB_MISSING,
             Code.CORRUPT,
             Code.INVALID_REQUEST,
+            Code.NOT_ACCEPTABLE,
             Code.STORAGE_UNAVAILABLE,
         ],
         headers=[Header.IF_MATCH, "Range"],
-        answers=[Header.ETAG, Header.REPR_DIGEST, "Content-Range"],
+        answers=[Header.ETAG, Header.REPR_DIGEST, "Accept-Ranges"],
         query={"redirect": "`true`: 307 to a signed URL where the blobs can sign."},
     ),
 )

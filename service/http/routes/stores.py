@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from milepost.wire import Code, Header
 from service.http.context import replica_of
-from service.http.documents import ACTING, CHANGING, described, json_body
+from service.http.documents import ACTING, CHANGING, HANDLE_EXAMPLE, described, json_body
 from service.http.headers import accepts, checked_name
 from service.http.replies import about, json_response
 from service.http.routes.handles import from_token, limit_of, only_known, to_token
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/v1/stores", tags=["stores"])
                 {"stores": [{"store": "flights", "handles": 4, "revision": 42, "epoch": 3}], "next": "ZmxpZ2h0cw"},
             )
         },
-        codes=[Code.INVALID_REQUEST],
+        codes=[Code.INVALID_REQUEST, Code.NOT_ACCEPTABLE],
         store=False,
     ),
 )
@@ -55,8 +55,8 @@ async def list_stores(request: Request, limit: str | None = None, token: str | N
         headers=CHANGING,
         answers=[Header.REPLAYED],
         body=json_body(
-            {"size": 5, "sha256": "2cf2…"},
-            {"size": {"type": "integer"}, "sha256": {"type": "string"}},
+            {"size": HANDLE_EXAMPLE["size"], "sha256": HANDLE_EXAMPLE["sha256"]},
+            {"size": {"type": "integer", "minimum": 0}, "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
             ["size", "sha256"],
         ),
     ),
