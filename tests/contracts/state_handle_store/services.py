@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from backends.contract import BlobStore, Change, Commit, Done, StorageUnavailable
+from backends.contract import BlobMissing, BlobStore, Change, Commit, Done, StorageUnavailable
 from milepost.errors import DiscardFailed
 from milepost.wire import Outcome
 from service import compose
@@ -61,7 +61,10 @@ class Service:
         """Wait until exactly these are left; the discard of what was replaced comes after the answer."""
 
         async def are() -> bool:
-            return await self.blobs() == sorted(expected)
+            try:
+                return await self.blobs() == sorted(expected)
+            except BlobMissing:  # discarded after it was listed
+                return False
 
         await until(are)
 
