@@ -16,13 +16,13 @@ from service.blobs.collector import collect
 from service.blobs.trash import Trash
 from service.changes import Changes
 from service.journal import Journal, LeadershipLost
-from service.leases import Leases
+from service.leases import Leases, UploadLeases
 from service.removals import Removals
 from service.rules.decisions import Accepted
-from service.rules.records import Session
+from service.rules.records import Session, Upload, store_of
 from service.rules.requests import Add, EndSession, ExpireSession, Replace, Request
 from service.settings import Settings
-from service.upkeep import expire_sessions, tidy
+from service.upkeep import expire_sessions, expire_uploads, tidy
 
 log = logging.getLogger("milepost.leader")
 
@@ -57,6 +57,7 @@ class Replica:
         self.journal.on_commit = self.changes.announce
         self.journal.on_given_up = self._given_up
         self.leases = Leases(clock)
+        self.uploads = UploadLeases(clock)
         self.trash = Trash(blobs, clock)
         self.removals = Removals(self.journal, self.trash)
         self.leadership: Leadership | None = None
@@ -128,7 +129,9 @@ class Replica:
                 raise LeadershipLost("the lease ran out before the journal could be taken over")
             try:
                 await self.journal.lead(leadership)
-                self.leases.start(self.journal.read().view.state.sessions.values())
+                state = self.journal.read().view.state
+                self.leases.start(state.sessions.values())
+                self.uploads.start(state.pending_uploads())
                 break
             except (BackendError, TimeoutError) as error:
                 log.warning("cannot take the journal over yet: %s", repr(error))
@@ -141,6 +144,7 @@ class Replica:
             self._until_lost(leadership),
             self.trash.run(self.settings.trash_interval_seconds),
             expire_sessions(self.journal, self.leases, self.clock, self.settings.expire_interval_seconds),
+            expire_uploads(self.journal, self.uploads, self.clock, self.settings.expire_interval_seconds),
             tidy(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
             self._collect(),
         )
@@ -173,13 +177,18 @@ class Replica:
         if isinstance(request, EndSession | ExpireSession):
             self.leases.forget(request.session)
             return
-        for record in accepted.changes.values():
+        for key, record in accepted.changes.items():
             if isinstance(record, Session):
                 self.leases.renew(record)
+            elif isinstance(record, Upload):
+                self.uploads.note(store_of(key) or "", record)
 
     def _given_up(self, request: Request) -> None:
-        """Nobody waits any more, and it is certain now that the request can never land: its bytes may go."""
-        if isinstance(request, Add | Replace):
+        """Nobody waits any more, and it is certain now that the request can never land: its bytes may go.
+
+        Those of an upload may not: another try may use them.
+        """
+        if isinstance(request, Add | Replace) and request.upload is None:
             self.trash.later(request.blob.key, 0.0)
 
 

@@ -1,11 +1,13 @@
-"""When sessions run out. Deadlines live in the leader's memory only: a keepalive changes nothing that is stored."""
+"""When sessions and uploads run out. Deadlines live in the leader's memory only: a keepalive changes nothing that is
+stored.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from service.rules.records import Corrupt, Session
+from service.rules.records import Corrupt, Session, Upload
 
 
 @dataclass(slots=True)
@@ -71,3 +73,41 @@ class Leases:
         if lease is not None and lease.session.born == session.born:
             lease.ending = False
             lease.deadline = self._clock()
+
+
+class UploadLeases:
+    """The deadlines of the pending uploads under this leadership. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._deadlines: dict[tuple[str, str], float] = {}
+        self._ending: set[tuple[str, str]] = set()
+
+    def start(self, pending: Iterable[tuple[str, Upload]]) -> None:
+        """A new leadership: every pending upload, given with its store, gets its full time again."""
+        self._deadlines, self._ending = {}, set()
+        for store, upload in pending:
+            self.note(store, upload)
+
+    def note(self, store: str, upload: Upload) -> None:
+        """A record was committed: the upload's time begins, or it has ended."""
+        if upload.ended:
+            self._deadlines.pop((store, upload.id), None)
+            self._ending.discard((store, upload.id))
+        else:
+            self._deadlines[store, upload.id] = self._clock() + upload.ttl
+
+    def expires_in(self, store: str, upload: str) -> float:
+        """Seconds until the deadline, 0 when it has passed."""
+        return max(0.0, self._deadlines.get((store, upload), 0.0) - self._clock())
+
+    def begin_expiry(self) -> list[tuple[str, str]]:
+        """Store and id of the uploads whose deadline has passed; their expiry has begun with this call."""
+        now = self._clock()
+        overdue = [key for key, deadline in self._deadlines.items() if deadline <= now and key not in self._ending]
+        self._ending.update(overdue)
+        return overdue
+
+    def expiry_failed(self, store: str, upload: str) -> None:
+        """The expiry could not be committed; it will begin again."""
+        self._ending.discard((store, upload))

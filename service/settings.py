@@ -11,6 +11,8 @@ from service.journal import JournalSettings
 class Settings:
     """How a replica works. Times in seconds, sizes in bytes.
 
+    ``upload_seconds``: how long an upload may wait for the handle that takes it, and the URL to put its bytes is good.
+    ``download_seconds``: how long the URL is good that a reader is sent to.
     ``linger_seconds``: how long replaced blobs stay for readers on the way. ``collect_after_seconds``: how old a
     blob that nothing names must be before it is collected. ``max_state_bytes``: the largest state, None for no
     limit of Milepost's own. ``request_seconds``: how long a write may wait for the storage before it is answered
@@ -26,4 +28,6 @@ class Settings:
     trash_interval_seconds: float = 1.0
     resign_seconds: float = 10.0
     max_state_bytes: int | None = None
+    upload_seconds: float = 900.0
+    download_seconds: float = 300.0
     journal: JournalSettings = field(default_factory=JournalSettings)

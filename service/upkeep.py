@@ -1,4 +1,4 @@
-"""What a leader does beside answering: expire sessions, finish removals that were cut off, scrub, collect."""
+"""What a leader does beside answering: expire sessions and uploads, finish removals that were cut off, scrub."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from itertools import islice
 
 from milepost.errors import Problem
 from service.journal import Journal
-from service.leases import Leases
+from service.leases import Leases, UploadLeases
 from service.removals import Removals
 from service.rules.decisions import FinishNeeded, Moment
 from service.rules.handles import finish_of
-from service.rules.records import Handle, Session, Store, handle_of, session_key
-from service.rules.requests import ExpireSession, Scrub
+from service.rules.records import Handle, Session, Store, Upload, handle_of, session_key, store_of
+from service.rules.requests import ExpireSession, ExpireUpload, Scrub
 from service.rules.state import View
 from service.rules.stores import droppable
+from service.rules.uploads import droppable as upload_droppable
 
 log = logging.getLogger("milepost.upkeep")
 
@@ -43,6 +44,27 @@ async def _expire(journal: Journal, leases: Leases, session: Session, clock: Cal
     except Problem as error:
         log.warning("cannot expire session %s yet: %s", session.id, error)
         leases.expiry_failed(session)
+
+
+async def expire_uploads(journal: Journal, leases: UploadLeases, clock: Callable[[], float], interval: float) -> None:
+    """End the uploads whose time is up, until cancelled. Their bytes are discarded only after that has landed."""
+    while True:
+        if journal.lease_holds():
+            overdue = leases.begin_expiry()
+            await asyncio.gather(*(_expire_upload(journal, leases, *upload, clock) for upload in overdue))
+        await asyncio.sleep(interval)
+
+
+async def _expire_upload(
+    journal: Journal, leases: UploadLeases, store: str, upload: str, clock: Callable[[], float]
+) -> None:
+    request = ExpireUpload(session="", store_name=store, upload=upload)
+    try:
+        await journal.wait(journal.submit(request, clock() + _COMMIT_SECONDS))
+        log.info("upload %s in %s was not used in time", upload, store)
+    except Problem as error:
+        log.warning("cannot end upload %s in %s yet: %s", upload, store, error)
+        leases.expiry_failed(store, upload)
 
 
 async def tidy(journal: Journal, removals: Removals, clock: Callable[[], float], interval: float) -> None:
@@ -87,6 +109,8 @@ def _droppable(view: View, moment: Moment) -> dict[str, tuple[str, ...]]:
                 found.setdefault(located[0], []).append(key)
         elif isinstance(record, Session) and 0 < record.ended <= moment.sessions_horizon:
             found.setdefault("", []).append(session_key(record.id))
+        elif isinstance(record, Upload) and upload_droppable(record, moment):
+            found.setdefault(store_of(key) or "", []).append(key)
     return {store: tuple(islice(keys, _BATCH)) for store, keys in found.items()}
 
 

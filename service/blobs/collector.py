@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from backends.contract import BlobStore, PointerStore
 from service.blobs.intake import term_of
 from service.blobs.trash import Trash
 from service.journal import Journal
-from service.rules.records import Handle
+from service.rules.records import Handle, Record, Upload
 
 log = logging.getLogger("milepost.collector")
 
@@ -25,9 +25,9 @@ async def collect(
 ) -> int:
     """One round; returns how many blobs were handed to the trash.
 
-    A blob may go if its key carries a term before this leadership, no record names it, and the head still carries
-    our term after both were looked at. Blobs of this leadership are never touched: a request on its way may be
-    about to name them.
+    A blob may go if its key carries a term before this leadership, no handle or pending upload names it, and the head
+    still carries our term after both were looked at. Blobs of this leadership are never touched: a request on its way
+    may be about to name them.
     """
     first_term = journal.first_term
     candidates = [
@@ -37,7 +37,7 @@ async def collect(
     ]
     if not candidates or not may_go_on():
         return 0
-    named = {record.blob for record in journal.read().view.state.records.values() if isinstance(record, Handle)}
+    named = named_by(journal.read().view.state.records.values())
     orphans = [key for key in candidates if key not in named]
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
         return 0
@@ -47,3 +47,8 @@ async def collect(
             break
         await trash.try_now(key)
     return len(orphans)
+
+
+def named_by(records: Iterable[Record]) -> set[str]:
+    """The blobs that a handle points to, or that a handle may yet take from an upload."""
+    return {record.blob for record in records if isinstance(record, Handle | Upload)}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 
 from backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnavailable, UnsafeKey
 from milepost.errors import BlobMissing as BlobMissingProblem
@@ -28,16 +29,37 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
     Afterwards the stream raises `DeliveryCut`, before its last byte.
     """
     stop = ref.size if end is None else end
-    try:
-        size = await blobs.size(ref.key)
-        if size != ref.size:
-            raise problem(Code.CORRUPT, f"the stored bytes number {size}, the record says {ref.size}")
+    with _told_as_problems():
+        await _check_size(blobs, ref)
         whole = start == 0 and stop == ref.size
         if not whole:
             return _part(blobs, ref, start, stop)
         if ref.size > VERIFIED_AHEAD_BYTES:
             return _held_back(blobs, ref)
         return _ready(await _verified(blobs, ref))
+
+
+async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
+    """A URL by which the bytes of a state can be fetched for so long; None where the blobs cannot sign one.
+
+    Raises problems as `deliver` does before the first byte.
+    """
+    with _told_as_problems():
+        await _check_size(blobs, ref)
+        signed = await blobs.sign_get(ref.key, seconds)
+        return signed.url if signed is not None and not signed.headers else None  # a redirect cannot ask for headers
+
+
+async def _check_size(blobs: BlobStore, ref: BlobRef) -> None:
+    size = await blobs.size(ref.key)
+    if size != ref.size:
+        raise problem(Code.CORRUPT, f"the stored bytes number {size}, the record says {ref.size}")
+
+
+@contextmanager
+def _told_as_problems() -> Iterator[None]:
+    try:
+        yield
     except BlobMissing as error:
         raise problem(Code.BLOB_MISSING, "the bytes of this state are gone") from error
     except BlobTruncated as error:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from milepost.wire import Code
+from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
 from service.blobs.intake import Incoming
 from service.http.headers import content_digest, content_length
 from service.http.protocol import was_cut
+from service.operations.uploads import Reference
 from service.problems import problem
 
 MOST_JSON_BYTES = 64 * 1024
 Body = TypeVar("Body", bound=msgspec.Struct)
+Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 def state_of(request: Request) -> Incoming:
@@ -35,11 +38,25 @@ async def _chunks(request: Request) -> AsyncIterator[bytes]:
         raise problem(Code.INCOMPLETE_BODY, "the sender closed its side inside the body")
 
 
+class _Reference(msgspec.Struct, forbid_unknown_fields=True):
+    upload: Annotated[str, msgspec.Meta(pattern=f"^{NAME.pattern}")]
+    size: Size
+    sha256: Digest
+
+
+async def state_or_reference(request: Request) -> Incoming | Reference:
+    """The state as a stream, or the reference to an upload, whichever the media type says."""
+    if _media_type(request) != UPLOAD_MEDIA_TYPE:
+        return state_of(request)
+    told = _decoded(await _gathered(request), _Reference)
+    return Reference(told.upload, told.size, told.sha256)
+
+
 async def json_of(request: Request, kind: type[Body], *, optional: bool = False) -> Body:
     """A JSON body of a known shape; unknown fields are refused, and a field that stands twice. An absent one stands
     for the defaults if ``optional``.
     """
-    media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    media_type = _media_type(request)
     if media_type != "application/json":
         raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes application/json, not {media_type[:60]!r}")
     data = await _gathered(request)
@@ -57,6 +74,10 @@ async def no_fields(request: Request) -> None:
         data = await _gathered(request)
         if data:
             _decoded(data, _NoFields)
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
 
 
 class _NoFields(msgspec.Struct, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from milepost.wire import Code
-from service.operations.states import Span
+from service.operations.reading import Span
 from service.problems import problem
 
 _ONE = re.compile(r"bytes\s*=\s*(\d{0,18})-(\d{0,18})\Z")

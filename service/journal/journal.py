@@ -44,13 +44,14 @@ class LeadershipLost(Exception):
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
     """Times in seconds. ``most_waiting``: requests that may wait to be submitted. ``epoch_floor``: granted epochs
-    are above it.
+    are above it. ``most_uploads``: how many a store may have pending.
     """
 
     commit_seconds: float = 10.0
     take_over_seconds: float = 30.0
     most_waiting: int = 10_000
     epoch_floor: int = 0
+    most_uploads: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +207,7 @@ class Journal:
             keys_horizon=self._horizon.before(now - KEPT_KEYS_SECONDS),
             sessions_horizon=self._horizon.before(now - ENDED_SESSION_SECONDS),
             epoch_floor=self._settings.epoch_floor,
+            most_uploads=self._settings.most_uploads,
         )
 
     # -- writing ---------------------------------------------------------------------------------------------------

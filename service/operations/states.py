@@ -1,53 +1,39 @@
-"""Operations that carry bytes: add, replace, and reading a state."""
+"""Operations that bring bytes: add and replace."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
-from service.blobs.delivery import deliver, is_missing
 from service.blobs.intake import Incoming, blob_key, take_in
 from service.journal import Served
 from service.journal.claims import MaySubmit, Superseded
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, attempted, decided, reply_of
-from service.operations.handles import existing
+from service.operations.reading import Span as Span
+from service.operations.reading import read_state as read_state
+from service.operations.uploads import Reference, add_or_replace
 from service.problems import noted, problem
 from service.rules.decisions import Accepted, Decision
 from service.rules.records import Handle
-from service.rules.requests import Add, BlobRef, Replace, Request
+from service.rules.requests import Add, BlobRef, Replace, Request, UploadRef
 
+State = Incoming | Reference
+"""The bytes themselves, or the upload that they lie in already."""
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The bytes ``[start, end)`` that a reader asked for."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A state on its way out."""
-
-    handle: Handle
-    span: Span
-    chunks: AsyncIterator[bytes]
-    revision: int
-    term: int
+RequestOf = Callable[[BlobRef, UploadRef | None], Request]
 
 
 async def add(
-    replica: Replica, caller: Caller, store: str, name: str, incoming: Incoming, labels: Mapping[str, str]
+    replica: Replica, caller: Caller, store: str, name: str, state: State, labels: Mapping[str, str]
 ) -> Reply:
     """addAndLock: blob first, pointer second."""
 
-    def request(blob: BlobRef) -> Request:
-        return Add(caller.session, caller.key, caller.attempt, store, name, caller.epoch, blob, labels)
+    def request(blob: BlobRef, upload: UploadRef | None) -> Request:
+        return Add(caller.session, caller.key, caller.attempt, store, name, caller.epoch, blob, labels, upload)
 
-    return await _with_blob(replica, caller, store, incoming, request)
+    return await _with_state(replica, caller, store, state, request)
 
 
 async def replace(
@@ -56,20 +42,25 @@ async def replace(
     store: str,
     name: str,
     version: str,
-    incoming: Incoming,
+    state: State,
     labels: Mapping[str, str] | None,
 ) -> Reply:
     """replace: the old blob is discarded once it has lingered."""
 
-    def request(blob: BlobRef) -> Request:
-        return Replace(caller.session, caller.key, caller.attempt, store, name, caller.epoch, version, blob, labels)
+    def request(blob: BlobRef, upload: UploadRef | None) -> Request:
+        acting = caller.session, caller.key, caller.attempt
+        return Replace(*acting, store, name, caller.epoch, version, blob, labels, upload)
 
-    return await _with_blob(replica, caller, store, incoming, request)
+    return await _with_state(replica, caller, store, state, request)
 
 
-async def _with_blob(
-    replica: Replica, caller: Caller, store: str, incoming: Incoming, request_of: Callable[[BlobRef], Request]
-) -> Reply:
+async def _with_state(replica: Replica, caller: Caller, store: str, state: State, request_of: RequestOf) -> Reply:
+    if isinstance(state, Reference):
+        return await add_or_replace(replica, caller, store, state, request_of)
+    return await _with_blob(replica, caller, store, state, request_of)
+
+
+async def _with_blob(replica: Replica, caller: Caller, store: str, incoming: Incoming, request_of: RequestOf) -> Reply:
     """Put the bytes, then move the pointer; bytes that can never be named any more are discarded at once."""
     if not replica.leads:
         raise problem(Code.NO_LEADER, "this replica does not lead")
@@ -78,7 +69,7 @@ async def _with_blob(
 
     async def act(may_submit: MaySubmit) -> Reply:
         blob = await take_in(replica.blobs, key, incoming, replica.settings.max_state_bytes)
-        return await _moved(replica, request_of(blob), blob, generation, may_submit)
+        return await _moved(replica, request_of(blob, None), blob, generation, may_submit)
 
     return await attempted(replica, caller, store, act)
 
@@ -107,40 +98,3 @@ def _took(decision: Decision, blob: BlobRef) -> bool:
     return isinstance(decision, Accepted) and any(
         isinstance(record, Handle) and record.blob == blob.key for record in decision.changes.values()
     )
-
-
-async def read_state(
-    replica: Replica,
-    store: str,
-    name: str,
-    version: str | None,
-    span_of: Callable[[Handle], Span],
-) -> Delivery:
-    """The bytes of a handle. Without ``version``, a state replaced in this very moment is read in its newer form.
-
-    ``span_of`` picks the bytes, and raises a problem for a range that lies outside.
-    """
-    while True:
-        reading = replica.journal.read()
-        handle = existing(reading.view, store, name)
-        if version is not None and handle.version != version:
-            raise problem(
-                Code.VERSION_MISMATCH,
-                f"{name!r} is at version {handle.version!r}, not {version!r}",
-                extras={"current": handle.version},
-            )
-        span = span_of(handle)
-        ref = BlobRef(handle.blob, handle.size, handle.sha256)
-        try:
-            chunks = await deliver(replica.blobs, ref, span.start, span.end)
-        except Problem as error:
-            if is_missing(error) and _moved_on(replica, store, name, handle):
-                continue
-            raise
-        return Delivery(handle, span, chunks, reading.revision, reading.term)
-
-
-def _moved_on(replica: Replica, store: str, name: str, handle: Handle) -> bool:
-    """Whether the handle is another version by now, or gone: then its old blob is rightly missing."""
-    now = replica.journal.read().view.handle(store, name)
-    return not isinstance(now, Handle) or now.version != handle.version or now.removing or now.gone

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from service.blobs.intake import Incoming
 from service.leader import Replica
-from service.operations import epochs, handles, sessions, states, stores
+from service.operations import epochs, handles, reading, sessions, states, stores
 from service.operations.calls import Caller, Reply
 from service.rules.requests import (
     Add,
@@ -132,8 +132,8 @@ async def _list(replica: Replica, look: Look, _: float) -> Told:
 
 
 async def _state(replica: Replica, look: Look, _: float) -> Told:
-    delivery = await states.read_state(
-        replica, look.store, look.name, look.version, lambda handle: states.Span(0, handle.size)
+    delivery = await reading.read_state(
+        replica, look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
     )
     data = b"".join([chunk async for chunk in delivery.chunks])
     return Told(delivery.revision, (delivery.handle.version, data))

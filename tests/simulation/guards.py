@@ -22,7 +22,7 @@ from service.journal.groups import Group, Unchanging
 from service.leader import Replica
 from service.leases import Leases
 from service.operations import handles as operations
-from service.operations import states
+from service.operations import reading, states
 from service.operations.calls import Caller, Reply, decided
 from service.problems import problem
 from service.rules import guards, handles, locks, replays
@@ -295,7 +295,7 @@ def readers_move_on(patch: Patch) -> None:
             self.trash.later(key, 0.0)
 
     patch.setattr(Replica, "_landed", landed)
-    patch.setattr(states, "_moved_on", lambda *_: False)
+    patch.setattr(reading, "_moved_on", lambda *_: False)
 
 
 def failed_discard_is_applied(patch: Patch) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from milepost.errors import NotExist
 from service.blobs.intake import Incoming
 from service.leader import Replica
-from service.operations import epochs, handles, sessions, states, stores
+from service.operations import epochs, handles, reading, sessions, states, stores
 from service.operations.calls import Caller
 from service.rules.records import Handle
 from tests.contracts.state_handle_store.door import Door, Entry, Inventory, Removal
@@ -52,7 +52,7 @@ class UseCaseDoor(Door):
         return Entry.told((await handles.lock(self._replica(), caller, store, name)).answer.body)
 
     async def read(self, store: str, name: str) -> bytes:
-        delivery = await states.read_state(self._replica(), store, name, None, _whole)
+        delivery = await reading.read_state(self._replica(), store, name, None, _whole)
         return b"".join([chunk async for chunk in delivery.chunks])
 
     async def lock_all(self, caller: Caller, store: str) -> Inventory:
@@ -83,5 +83,5 @@ def _incoming(state: bytes) -> Incoming:
     return Incoming(chunks())
 
 
-def _whole(handle: Handle) -> states.Span:
-    return states.Span(0, handle.size)
+def _whole(handle: Handle) -> reading.Span:
+    return reading.Span(0, handle.size)

@@ -1,0 +1,36 @@
+"""A look at bytes that somebody else has put: what lies there, before a pointer moves to it."""
+
+from __future__ import annotations
+
+import hashlib
+
+from backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnavailable, UnsafeKey
+from milepost.wire import Code
+from service.problems import problem
+from service.rules.requests import BlobRef
+
+
+async def found_at(blobs: BlobStore, key: str, size: int) -> BlobRef | None:
+    """What lies under ``key``; None for nothing. Its digest is left empty where it is not of the expected ``size``.
+
+    What was seen whole stays: keys are fresh, and nothing is ever put over a blob. Raises ``storage-unavailable`` and
+    ``corrupt`` problems.
+    """
+    try:
+        actual = await blobs.size(key)
+        if actual != size:
+            return BlobRef(key, actual, "")
+        return BlobRef(key, actual, await blobs.checked_digest(key) or await _read_through(blobs, key))
+    except (BlobMissing, BlobTruncated):
+        return None
+    except UnsafeKey as error:
+        raise problem(Code.CORRUPT, f"the record of the upload names bytes where none can be: {error}") from error
+    except StorageUnavailable as error:
+        raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
+
+
+async def _read_through(blobs: BlobStore, key: str) -> str:
+    digest = hashlib.sha256()
+    async for chunk in blobs.get(key):
+        digest.update(chunk)
+    return digest.hexdigest()
