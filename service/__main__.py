@@ -39,7 +39,10 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "--pointers", default=default("pointers", "embedded:./milepost-data"), metavar="URL", help="embedded:DIR"
     )
     flags.add_argument(
-        "--blobs", default=default("blobs", "file:./milepost-data/blobs"), metavar="URL", help="file:DIR"
+        "--blobs",
+        default=default("blobs", "file:./milepost-data/blobs"),
+        metavar="URL",
+        help="file:DIR or s3://bucket/prefix?endpoint_url=…&region=…&addressing_style=path|virtual",
     )
     flags.add_argument(
         "--token-file",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import NoCredentialsError
+from botocore.loaders import Loader, create_loader
 from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.store import S3Store
 
@@ -44,6 +45,7 @@ class Connection:
         self.deadline = deadline
         with border("set up the S3 client", bucket=address.bucket, set_up=True):
             core = botocore.session.get_session()
+            core.register_component("data_loader", _models(core.get_config_variable("data_path")))
             session = boto3.Session(botocore_session=core)
             if session.get_credentials() is None:
                 raise NoCredentialsError
@@ -91,6 +93,12 @@ class Connection:
         """What comes before a key in URLs of objects: boto3 knows about path style, virtual hosts and partitions."""
         url: str = self.client.generate_presigned_url("get_object", Params={"Bucket": self.bucket, "Key": "key"})
         return url.partition("?")[0].removesuffix("/key")
+
+
+@cache
+def _models(path: str | None) -> Loader:
+    """What botocore knows of AWS: a third of a second of JSON, so read once by each process."""
+    return create_loader(path)
 
 
 def _authority(path: str | None) -> bytes | None:
