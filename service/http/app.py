@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from service.http import pages, problems
 from service.http.context import Context
 from service.http.middleware import Envelope, Gate
-from service.http.routes import around, epochs, handles, sessions, states, stores
+from service.http.routes import around, epochs, handles, sessions, states, stores, uploads
 
 _DESCRIPTION = """
 Milepost keeps the one fact a Spark driver needs after a crash: which checkpoint is the latest, and who may write
@@ -52,7 +52,7 @@ def create_app(context: Context) -> ASGIApp:
     )
     app.state.context = context
     problems.install(app)
-    for part in (handles, states, stores, sessions, epochs, around, pages):
+    for part in (handles, states, uploads, stores, sessions, epochs, around, pages):
         app.include_router(part.router)
     app.add_middleware(Gate, context=context)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

@@ -23,6 +23,11 @@ HANDLE_EXAMPLE: dict[str, Any] = {
     "epoch": 3,
     "removing": False,
 }
+ANNOUNCEMENT: dict[str, Any] = {
+    "size": {"type": "integer", "minimum": 0},
+    "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+}
+ANNOUNCEMENT_EXAMPLE = {"size": HANDLE_EXAMPLE["size"], "sha256": HANDLE_EXAMPLE["sha256"]}
 CORRUPT_EXAMPLE = {"name": "damaged", "reason": "JSON is malformed: invalid character (byte 0)"}
 EPOCH_EXAMPLE = {
     "epoch": 3,
@@ -57,7 +62,7 @@ _ANSWER_HEADERS: dict[str, str] = {
     Header.REPLAYED: "`true` when this is the first answer again.",
     Header.REPR_DIGEST: "SHA-256 of the whole state.",
     Header.RETRY_AFTER: "Seconds.",
-    Header.LOCATION: "The same path at the leader.",
+    Header.LOCATION: "The same path at the leader, or the signed URL of a state's bytes.",
     "Content-Range": "The bytes that follow, or the size where none do.",
     "Accept-Ranges": "`bytes`.",
     "WWW-Authenticate": "`Bearer`.",
@@ -90,7 +95,7 @@ ACTING = (
     Code.SHUTTING_DOWN,
     Code.STORAGE_FULL,
 )
-RECEIVING = (Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN, Code.NOT_SUPPORTED)
+RECEIVING = (Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN)
 
 
 def described(
@@ -103,9 +108,11 @@ def described(
     query: Mapping[str, str] | None = None,
     store: bool = True,
     by_leader: bool = True,
+    elsewhere: tuple[str, Iterable[str]] = ("", ()),
 ) -> dict[str, Any]:
     """The arguments of a route's decorator: its answers (status to text and example), problems, headers and body.
 
+    ``elsewhere``: where a 307 may lead but to the leader, and its headers then.
     A call without a ``body`` refuses one with anything in it.
     """
     codes = {*codes, *EVERYWHERE, *([Code.INVALID_NAME] if store else []), *([Code.NO_LEADER] if by_leader else [])}
@@ -115,8 +122,9 @@ def described(
         for status, (text, example) in success.items()
     }
     if by_leader:
-        to_leader = _answer_headers(307, [Header.LOCATION, Header.TERM, Header.REQUEST_ID])
-        responses[307] = {"description": "To the leader.", "headers": to_leader}
+        text, also = elsewhere
+        redirected = _answer_headers(307, [Header.LOCATION, *also, Header.TERM, Header.REQUEST_ID])
+        responses[307] = {"description": f"To the leader{text}.", "headers": redirected}
     for status, group in sorted(_by_status(codes).items()):
         responses[status] = _problem_response(status, group, always)
     needed = {Header.SESSION, *([Header.IF_MATCH] if Code.PRECONDITION_REQUIRED in codes else [])}
@@ -150,13 +158,13 @@ def probed(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
 
 def json_body(example: dict[str, Any], properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     """The description of a JSON body."""
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
+    schema = json_schema(properties, required)
     return {"required": bool(required), "content": {"application/json": {"schema": schema, "example": example}}}
+
+
+def json_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """The schema of an object that takes no other members."""
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def _by_status(codes: Iterable[Code]) -> dict[int, list[Code]]:

@@ -11,8 +11,6 @@ from service.journal import Served
 from service.journal.claims import MaySubmit, Superseded
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, attempted, decided, reply_of
-from service.operations.reading import Span as Span
-from service.operations.reading import read_state as read_state
 from service.operations.uploads import Reference, add_or_replace
 from service.problems import noted, problem
 from service.rules.decisions import Accepted, Decision

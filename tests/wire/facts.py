@@ -86,7 +86,7 @@ COMMITS = (
     | {"storage-unavailable", "storage-full", "outcome-unknown", "shutting-down"}
 )
 CHANGES = COMMITS | {"session-required"}
-RECEIVES = frozenset({"digest-mismatch", "upload-unknown", "not-supported"})
+RECEIVES = frozenset({"digest-mismatch", "upload-unknown"})
 OF_NO_CALL = frozenset({"no-route", "method-not-allowed", "length-required"})
 """Told of paths and methods that are not there, and kept for backends to come."""
 
@@ -103,6 +103,7 @@ class Call:
     requires: frozenset[str] = frozenset()
     gives: frozenset[str] = frozenset()
     query: frozenset[str] = frozenset()
+    sent_on_with: frozenset[str] = frozenset()
 
     @property
     def about_a_store(self) -> bool:
@@ -130,7 +131,8 @@ class Call:
         own = self.gives if status in self.success and status != 307 else ()
         about = ["Milepost-Revision"] if self.about_a_store and status != 307 else []
         with_status = GIVEN_WITH.get(status, ()) if self.path.startswith("/v1/") else ()
-        return {*own, *about, *with_status, "Milepost-Term", "X-Request-Id"}
+        sent_on = self.sent_on_with if status == 307 else ()
+        return {*own, *sent_on, *about, *with_status, "Milepost-Term", "X-Request-Id"}
 
 
 GIVEN_WITH = {
@@ -193,6 +195,7 @@ CALLS = (
         takes=_set("If-Match", "Range"),
         gives=_set("ETag", "Repr-Digest", "Accept-Ranges"),
         query=_set("redirect"),
+        sent_on_with=_set("ETag", "Repr-Digest", "Milepost-Revision"),
     ),
     _removing(HANDLE, "version-mismatch", "discard-failed", match=True),
     _read(STORE + "/handles", "invalid-request", query=_set("limit", "token")),
@@ -214,7 +217,7 @@ CALLS = (
     _acting("POST", STORE + "/epoch", 200, "held", "unsupported-media-type"),
     _read(STORE + "/epoch", "corrupt"),
     _acting("DELETE", STORE + "/epoch", 204, "fenced"),
-    _acting("POST", STORE + "/uploads", 201, "not-supported"),
+    _acting("POST", STORE + "/uploads", 201, "not-supported", "upload-unknown", "unsupported-media-type"),
     Call(
         "GET",
         STORE + "/events",

@@ -15,13 +15,22 @@ from milepost.wire import (
     quote_version,
 )
 from service.http import ranges
-from service.http.bodies import state_of
+from service.http.bodies import state_or_reference
 from service.http.context import replica_of
-from service.http.documents import ACTING, HANDLE_EXAMPLE, RECEIVING, WRITING, described
+from service.http.documents import (
+    ACTING,
+    ANNOUNCEMENT,
+    ANNOUNCEMENT_EXAMPLE,
+    HANDLE_EXAMPLE,
+    RECEIVING,
+    WRITING,
+    described,
+    json_schema,
+)
 from service.http.headers import accepts, caller, checked_name, if_match, labels, one, required_if_match
 from service.http.replies import about, json_reply
 from service.http.routes.handles import only_known
-from service.operations import states
+from service.operations import reading, states
 from service.problems import problem
 from service.rules.records import Handle
 
@@ -32,7 +41,10 @@ _BODY = {
     "required": True,
     "content": {
         STATE_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
-        UPLOAD_MEDIA_TYPE: {"example": {"upload": "u-1", "size": 5, "sha256": HANDLE_EXAMPLE["sha256"]}},
+        UPLOAD_MEDIA_TYPE: {
+            "schema": json_schema({"upload": {"type": "string"}, **ANNOUNCEMENT}, ["upload", *ANNOUNCEMENT]),
+            "example": {"upload": "9f86d081884c7d659a2feaa0c55ad015", **ANNOUNCEMENT_EXAMPLE},
+        },
     },
 }
 _SENT = [*WRITING, Header.CONTENT_DIGEST, Header.LABEL_PREFIX + "{key}"]
@@ -50,11 +62,11 @@ _SENT = [*WRITING, Header.CONTENT_DIGEST, Header.LABEL_PREFIX + "{key}"]
     ),
 )
 async def add(request: Request, store: str, name: str) -> Response:
-    """Store the bytes, then add the handle that points to them."""
+    """Store the bytes, or take those of an upload, then add the handle that points to them."""
     names = checked_name(store, "store"), checked_name(name)
-    _no_upload(request)
-    reply = await states.add(replica_of(request), caller(request), *names, state_of(request), labels(request) or {})
-    return json_reply(reply, 201)
+    acting, labelled = caller(request), labels(request) or {}
+    state = await state_or_reference(request)
+    return json_reply(await states.add(replica_of(request), acting, *names, state, labelled), 201)
 
 
 @router.put(
@@ -77,18 +89,13 @@ async def add(request: Request, store: str, name: str) -> Response:
     ),
 )
 async def replace(request: Request, store: str, name: str) -> Response:
-    """Store the bytes, then move the handle to them if it is still at the version of If-Match."""
+    """Store the bytes, or take those of an upload, then move the handle to them if it is still at the version of
+    If-Match.
+    """
     names = checked_name(store, "store"), checked_name(name)
-    _no_upload(request)
-    reply = await states.replace(
-        replica_of(request),
-        caller(request),
-        *names,
-        required_if_match(request),
-        state_of(request),
-        labels(request),
-    )
-    return json_reply(reply)
+    acting, version, labelled = caller(request), required_if_match(request), labels(request)
+    state = await state_or_reference(request)
+    return json_reply(await states.replace(replica_of(request), acting, *names, version, state, labelled))
 
 
 @router.get(
@@ -109,6 +116,7 @@ async def replace(request: Request, store: str, name: str) -> Response:
         headers=[Header.IF_MATCH, "Range"],
         answers=[Header.ETAG, Header.REPR_DIGEST, "Accept-Ranges"],
         query={"redirect": "`true`: 307 to a signed URL where the blobs can sign."},
+        elsewhere=(", or to a signed URL if asked for", [Header.ETAG, Header.REPR_DIGEST, Header.REVISION]),
     ),
 )
 async def read(request: Request, store: str, name: str) -> Response:
@@ -120,17 +128,19 @@ async def read(request: Request, store: str, name: str) -> Response:
     accepts(request, STATE_MEDIA_TYPE)
     only_known(request, {"redirect"})
     asked = None if request.headers.get("if-range") else one(request, "Range")
+    replica, version = replica_of(request), if_match(request)
 
-    def span_of(handle: Handle) -> states.Span:
-        return ranges.span_of(asked, handle.size) or states.Span(0, handle.size)
+    def span_of(handle: Handle) -> reading.Span:
+        return ranges.span_of(asked, handle.size) or reading.Span(0, handle.size)
 
-    delivery = await states.read_state(replica_of(request), *names, if_match(request), span_of)
+    if _redirect(request) and (location := await reading.locate_state(replica, *names, version, span_of)) is not None:
+        headers = {**_headers(location), Header.LOCATION: location.url, "Cache-Control": "no-store"}
+        return Response(status_code=307, headers=headers)
+    delivery = await reading.read_state(replica, *names, version, span_of)
     handle, span = delivery.handle, delivery.span
     partial = ranges.span_of(asked, handle.size) is not None
     headers = {
-        **about(delivery.revision, delivery.term),
-        Header.ETAG: quote_version(handle.version),
-        Header.REPR_DIGEST: digest_header(handle.sha256),
+        **_headers(delivery),
         "Accept-Ranges": "bytes",
         "Content-Length": str(span.end - span.start),
     }
@@ -139,7 +149,16 @@ async def read(request: Request, store: str, name: str) -> Response:
     return StreamingResponse(delivery.chunks, 206 if partial else 200, headers, STATE_MEDIA_TYPE)
 
 
-def _no_upload(request: Request) -> None:
-    """References to uploads need blobs that can sign; none of the present ones can."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == UPLOAD_MEDIA_TYPE:
-        raise problem(Code.NOT_SUPPORTED, "the blob store of this deployment cannot sign uploads")
+def _headers(found: reading.Delivery | reading.Location) -> dict[str, str]:
+    return {
+        **about(found.revision, found.term),
+        Header.ETAG: quote_version(found.handle.version),
+        Header.REPR_DIGEST: digest_header(found.handle.sha256),
+    }
+
+
+def _redirect(request: Request) -> bool:
+    value = request.query_params.get("redirect", "false")
+    if value not in ("true", "false"):
+        raise problem(Code.INVALID_REQUEST, f"redirect takes true or false, not {value[:60]!r}")
+    return value == "true"

@@ -1,4 +1,4 @@
-"""``/v1/stores``, and what a deployment without signing or watching answers."""
+"""``/v1/stores``, and what is answered to a watch as yet."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from milepost.wire import Code, Header
+from milepost.wire import Code
 from service.http.context import replica_of
-from service.http.documents import ACTING, CHANGING, HANDLE_EXAMPLE, described, json_body
+from service.http.documents import described
 from service.http.headers import accepts, checked_name
 from service.http.replies import about, json_response
 from service.http.routes.handles import from_token, limit_of, only_known, to_token
@@ -38,33 +38,6 @@ async def list_stores(request: Request, limit: str | None = None, token: str | N
     only_known(request, {"limit", "token"})
     page = stores.list_stores(replica_of(request), from_token(token), limit_of(limit))
     return json_response({"stores": page.stores, "next": to_token(page.next)}, 200, about(None, page.term))
-
-
-@router.post(
-    "/{store}/uploads",
-    tags=["uploads"],
-    summary="Announce an upload",
-    **described(
-        success={
-            201: (
-                "Where to put the bytes.",
-                {"upload": "u-1", "method": "PUT", "url": "https://…", "headers": {}, "expires_in": 900},
-            )
-        },
-        codes=[Code.NOT_SUPPORTED, *ACTING],
-        headers=CHANGING,
-        answers=[Header.REPLAYED],
-        body=json_body(
-            {"size": HANDLE_EXAMPLE["size"], "sha256": HANDLE_EXAMPLE["sha256"]},
-            {"size": {"type": "integer", "minimum": 0}, "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
-            ["size", "sha256"],
-        ),
-    ),
-)
-async def announce_upload(store: str) -> Response:
-    """Needs blobs that can sign; none of the present ones can."""
-    checked_name(store, "store")
-    raise problem(Code.NOT_SUPPORTED, "the blob store of this deployment cannot sign uploads")
 
 
 @router.get(

@@ -1,0 +1,62 @@
+"""``/v1/stores/{store}/uploads``: bytes that a client puts into the blob store by itself."""
+
+from __future__ import annotations
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from milepost.wire import Code, Header
+from service.http.bodies import Digest, Size, json_of
+from service.http.context import replica_of
+from service.http.documents import ACTING, ANNOUNCEMENT, ANNOUNCEMENT_EXAMPLE, CHANGING, described, json_body
+from service.http.headers import caller, checked_name
+from service.http.replies import json_response, reply_headers
+from service.operations import uploads
+
+router = APIRouter(prefix="/v1/stores/{store}/uploads", tags=["uploads"])
+
+_EXAMPLE = {
+    "upload": "9f86d081884c7d659a2feaa0c55ad015",
+    "method": "PUT",
+    "url": "https://bucket.s3.example/flights/000000000007/5d41402abc4b2a76b9719d911017c592?X-Amz-Signature=...",
+    "headers": {"If-None-Match": "*", "Content-Length": "5"},
+    "expires_in": 900.0,
+}
+
+
+class Announcement(msgspec.Struct, forbid_unknown_fields=True):
+    """What is going to be put."""
+
+    size: Size
+    sha256: Digest
+
+
+@router.post(
+    "",
+    summary="Announce an upload",
+    **described(
+        success={201: ("Where to put the bytes, and the headers to put them with.", _EXAMPLE)},
+        codes=[
+            Code.NOT_SUPPORTED,
+            Code.UPLOAD_UNKNOWN,
+            Code.UNSUPPORTED_MEDIA_TYPE,
+            *ACTING,
+        ],
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+        body=json_body(ANNOUNCEMENT_EXAMPLE, ANNOUNCEMENT, list(ANNOUNCEMENT)),
+    ),
+)
+async def announce(request: Request, store: str) -> Response:
+    """Send exactly this request to the URL, with the bytes, before `expires_in` seconds are over. Then add or replace a
+    handle with the upload's reference: one upload becomes one handle at most.
+
+    A retry under the same key gets a new URL for the same upload; `upload-unknown` if that was used up meanwhile.
+    """
+    checked_name(store, "store")
+    acting = caller(request)
+    body = await json_of(request, Announcement)
+    reply = await uploads.create(replica_of(request), acting, store, body.size, body.sha256)
+    return json_response(reply.answer.body, 201, {**reply_headers(reply), "Cache-Control": "no-store"})
