@@ -29,9 +29,21 @@ setup: $(ready) ## Make the environment .venv from the lock, and get what it tak
 demo: $(ready) ## Show it: a streaming job loses its driver twice, with Milepost and without it
 	@$(with_java) $(python) -m demo $(ARGS)
 
+.PHONY: demo-ha
+demo-ha: $(ready) ## The same on three replicas, ZooKeeper and S3, with the service's leader killed as well
+	@$(with_java) $(python) -m demo --replicated $(ARGS)
+
 .PHONY: serve
 serve: $(ready) ## Run one server, embedded, on 127.0.0.1:7070 (more: make serve ARGS="--listen ...")
 	@.venv/bin/milepost-server $(ARGS)
+
+.PHONY: up
+up: $(ready) ## Start three replicas, three ZooKeepers and S3 on this machine, and leave them running
+	@$(with_java) $(python) -m parts up $(ARGS)
+
+.PHONY: down
+down: $(ready) ## End what make up started
+	@$(python) -m parts down $(ARGS)
 
 ## Check it
 
@@ -73,6 +85,10 @@ test-spark-full: $(ready) ## Interrupt real Spark drivers 40 times over
 test-kill: $(ready) ## Kill the server at 200 random points
 	@MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -s tests/crash $(ARGS)
 
+.PHONY: bench-failover
+bench-failover: $(ready) ## Kill, stop and pause leaders, 20 rounds of each, and print how long writes waited
+	@$(with_java) $(python) -m benchmarks.failover $(ARGS)
+
 .PHONY: simulate
 simulate: $(ready) ## A million requests through the simulator, under faults and virtual time
 	@$(python) -m tests.simulation --requests 1000000 $(ARGS)
@@ -97,7 +113,7 @@ build: ## Build both distributions into dist/
 
 .PHONY: clean
 clean: ## Remove what builds and runs left behind
-	@rm -rf dist demo-output milepost-data .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	@rm -rf dist demo-output milepost-data milepost-up .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	@find . -name __pycache__ -type d -not -path './.venv/*' -not -path './.cache/*' -prune -exec rm -rf {} +
 
 .PHONY: distclean

@@ -7,6 +7,8 @@ import shutil
 import signal
 import sys
 import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
@@ -16,6 +18,7 @@ from demo.flights import all_flights, write_files
 from demo.plot import draw
 from demo.processes import ROOT, DemoFailed, Processes
 from demo.progress import Progress
+from demo.replicated import ReplicatedService
 from demo.report import Run, complaints, table
 from demo.scenario import Scenario, Script
 from demo.service import EmbeddedService
@@ -32,7 +35,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _end)
     progress = Progress()
     try:
-        wrong = run(options.output.resolve(), options.service, options.ttl, progress)
+        wrong = run(options.output.resolve(), options.service, options.ttl, progress, replicated=options.replicated)
     except KeyboardInterrupt:
         progress.say("interrupted")
         return 128 + signal.SIGINT
@@ -44,30 +47,45 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def run(output: Path, services: list[str], ttl: float, progress: Progress) -> list[str]:
-    """The whole demo; what was wrong. Raises `DemoFailed` when it cannot be played to its end."""
+def run(output: Path, services: list[str], ttl: float, progress: Progress, *, replicated: bool = False) -> list[str]:
+    """The whole demo; what was wrong. Raises `DemoFailed` when it cannot be played to its end.
+
+    ``services``: the URLs of a Milepost that runs already; none: one is started, ``replicated`` or embedded.
+    """
     _clear(output)
     flights = all_flights()
     progress.say(f"{flights.num_rows:,} flights as input, in {_FILES} files")
     write_files(flights, output / "input", _FILES)
-    with Processes(output) as processes:
-        service = None if services else EmbeddedService(processes, output / "service")
+    with Processes(output) as processes, ExitStack() as ends:
+        service: EmbeddedService | ReplicatedService | None = None
+        if replicated:
+            service = ReplicatedService(output / "service")
+            progress.say("three replicas, three ZooKeepers and S3 are starting")
+        elif not services:
+            service = EmbeddedService(processes, output / "service")
+        if service is not None:
+            ends.callback(service.stop)
         archive = java.archive_path(ROOT / ".cache")
         if not archive.exists():
             progress.say("for the first time on this machine: an archive of Spark's classes, for quick starts")
             java.make_archive(processes, archive)
         if service is not None:
             service.wait_until_it_leads()
-            services = [service.url]
-        runs = _play(processes, output, services, ttl, java.options(archive, processes.scratch), progress)
-        if service is not None:
-            service.stop()
+            services = service.urls
+        options = java.options(archive, processes.scratch)
+        runs = _play(processes, output, services, ttl, options, progress, _killing(service))
     _report(runs, output, progress)
     return complaints(*runs)
 
 
 def _play(
-    processes: Processes, output: Path, services: list[str], ttl: float, java_options: str, progress: Progress
+    processes: Processes,
+    output: Path,
+    services: list[str],
+    ttl: float,
+    java_options: str,
+    progress: Progress,
+    kill_service: Callable[[], str] | None,
 ) -> tuple[Run, Run]:
     """Both runs and their audit. What comes next is started while something is waited for."""
     job = f"flights-{uuid.uuid4().hex[:8]}"
@@ -95,12 +113,17 @@ def _play(
     audit = Audit(processes, output / "audit", ours, theirs.output)
 
     progress.begin("with Milepost")
-    events = with_milepost.play(meanwhile=plain.prepare)
+    events = with_milepost.play(plain.prepare, kill_service)
     progress.begin("plain Spark, the same drivers broken in the same places")
-    plain_events = plain.play(meanwhile=audit.prepare)
+    plain_events = plain.play(audit.prepare)
     progress.begin("comparing what was published with the input")
     compared, plain_compared = audit.result()
     return Run(events, compared), Run(plain_events, plain_compared)
+
+
+def _killing(service: EmbeddedService | ReplicatedService | None) -> Callable[[], str] | None:
+    """How the service's leader is killed, where another replica can take over."""
+    return service.kill_leader if isinstance(service, ReplicatedService) else None
 
 
 def _report(runs: tuple[Run, Run], output: Path, progress: Progress) -> None:
@@ -125,6 +148,11 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     parser.add_argument(
         "--service", action="append", default=[], metavar="URL", help="a Milepost that runs already; may be repeated"
+    )
+    parser.add_argument(
+        "--replicated",
+        action="store_true",
+        help="three replicas over ZooKeeper and S3, whose leader is killed as well as the driver",
     )
     parser.add_argument("--output", type=Path, default=ROOT / "demo-output", metavar="DIR")
     parser.add_argument("--ttl", type=float, default=5.0, metavar="SECONDS", help="length of the drivers' sessions")

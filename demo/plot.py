@@ -10,12 +10,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from demo.timeline import EVALUATED, FENCED, HALTED, KILLED, LEADS, PAUSED, WOKEN, Event, Span, spans
+from demo.timeline import EVALUATED, FENCED, HALTED, KILLED, LEADS, PAUSED, SERVICE_KILLED, WOKEN, Event, Span, spans
 
 _COLOURS = ("#4477aa", "#ee9933", "#228866")
 _WRONG, _RIGHT = "#cc2233", "#227744"
 _NOTES = {EVALUATED: "not published again", FENCED: "shut out"}
-_FAULTS = {PAUSED: "paused", WOKEN: "woken", KILLED: "killed"}
+_FAULTS = {PAUSED: "paused", WOKEN: "woken", KILLED: "killed", SERVICE_KILLED: "killed"}
 
 
 def draw(runs: Sequence[tuple[str, Sequence[Event]]], path: Path) -> None:

@@ -16,6 +16,7 @@ from demo.timeline import (
     LEADS,
     PAUSED,
     PUBLISHED,
+    SERVICE_KILLED,
     STANDBY,
     WOKEN,
     Event,
@@ -33,6 +34,7 @@ _SENTENCES = {
     PAUSED: "is PAUSED (SIGSTOP)",
     WOKEN: "is WOKEN (SIGCONT)",
     KILLED: "is KILLED (SIGKILL)",
+    SERVICE_KILLED: "is KILLED (SIGKILL), {detail}",
 }
 _WIDTH = 110
 

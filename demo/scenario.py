@@ -15,7 +15,21 @@ from pathlib import Path
 from demo.processes import DemoFailed, Process, Processes
 from demo.progress import Progress
 from demo.settings import AFTER_PUBLISHING, BEFORE_PUBLISHING, DriverSettings, Halt
-from demo.timeline import FAILED, FENCED, FINISHED, HALTED, KILLED, LEADS, PAUSED, STANDBY, WOKEN, Event, EventLog
+from demo.timeline import (
+    FAILED,
+    FENCED,
+    FINISHED,
+    HALTED,
+    KILLED,
+    LEADS,
+    PAUSED,
+    PUBLISHED,
+    SERVICE_KILLED,
+    STANDBY,
+    WOKEN,
+    Event,
+    EventLog,
+)
 
 _POLL_SECONDS = 0.1
 _DEADLINE_SECONDS = 180.0
@@ -75,10 +89,12 @@ class Scenario:
         self._start("driver A")
         self._start("driver B")
 
-    def play(self, meanwhile: Callable[[], None]) -> list[Event]:
+    def play(self, meanwhile: Callable[[], None], kill_service: Callable[[], str] | None = None) -> list[Event]:
         """Run it to its end; what happened. Raises `DemoFailed`.
 
         ``meanwhile`` is called when the second driver was killed: until its session expires, the processor is free.
+        ``kill_service`` kills the leader of the service and names it. It is called when the second driver has published
+        its first batch, and once more together with the death of that driver.
         """
         if not self._drivers:
             self.prepare()
@@ -94,6 +110,9 @@ class Scenario:
         self._log.note(first, PAUSED)
         self._start("driver C")
         self._hand_over("driver B")
+        if kill_service is not None:
+            self._wait_for(PUBLISHED, batch=self._script.pause_in)
+            self._log.note("the service's leader", SERVICE_KILLED, detail=kill_service())
         second = self._wait_for(HALTED, batch=self._script.kill_in).driver
         self._wait_for(STANDBY, count=3)
 
@@ -106,6 +125,8 @@ class Scenario:
         self._expected_to_end.add(second)
         self._log.note(second, KILLED)
         self._drivers[second].kill()
+        if kill_service is not None:
+            self._log.note("the service's leader", SERVICE_KILLED, detail=kill_service())
         meanwhile()
         self._hand_over("driver C")
         third = self._wait_for(FINISHED).driver

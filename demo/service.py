@@ -24,6 +24,11 @@ class EmbeddedService:
             "--pointers", f"embedded:{directory}/pointers", "--blobs", f"file:{directory}/blobs",
         )  # fmt: skip
 
+    @property
+    def urls(self) -> list[str]:
+        """Of the one replica."""
+        return [self.url]
+
     def wait_until_it_leads(self) -> None:
         """Raises `DemoFailed` when it ends, or does not lead in time."""
         end = time.monotonic() + _DEADLINE_SECONDS

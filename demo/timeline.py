@@ -22,6 +22,8 @@ FINISHED = "finished"
 PAUSED = "paused"
 WOKEN = "woken"
 KILLED = "killed"
+# What is done to the service.
+SERVICE_KILLED = "service killed"
 
 _ENDS = (PUBLISHED, EVALUATED, FENCED, FAILED, KILLED)
 

@@ -101,10 +101,14 @@ class SeaweedFS:
         finally:
             client.close()
 
-    def url(self, bucket: str, prefix: str = "") -> str:
-        """What ``--blobs`` takes; the keys come from the environment (`Keys.environment`)."""
+    def url(self, bucket: str, prefix: str = "", endpoint_url: str | None = None) -> str:
+        """What ``--blobs`` takes; the keys come from the environment (`Keys.environment`).
+
+        ``endpoint_url`` names what stands before the server, if anything does.
+        """
         place = f"{bucket}/{prefix}" if prefix else bucket
-        return f"s3://{place}?endpoint_url={quote(self.endpoint_url, safe='')}&region={REGION}&addressing_style=path"
+        endpoint = quote(endpoint_url or self.endpoint_url, safe="")
+        return f"s3://{place}?endpoint_url={endpoint}&region={REGION}&addressing_style=path"
 
     def _ready(self) -> bool:
         """The gateway answers, and the master knows the volume server: before that, reads and writes fail."""

@@ -39,6 +39,7 @@ class ServerProcess(Process):
         blobs: str | None = None,
         wrapper: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        detached: bool = False,
     ) -> None:
         self._port = Port()
         self.port = self._port.number
@@ -55,6 +56,7 @@ class ServerProcess(Process):
             log_path=directory / f"server-{self.port}.log",
             directory=ROOT,
             environment={**inherited, **(environment or {})},
+            detached=detached,
         )
 
     def start(
@@ -90,9 +92,9 @@ class ServerProcess(Process):
         """Wait until ``text`` stands in the log. Raises `ServerFailed`."""
         self.wait_until(lambda: text in self.logged(), f"{text!r} is not logged", deadline)
 
-    def status_of(self, path: str) -> int | None:
-        """The status of GET ``path``, None where nobody answers."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+    def status_of(self, path: str, timeout: float = 5.0) -> int | None:
+        """The status of GET ``path``; None where nobody answers within ``timeout`` seconds."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             connection.request("GET", path)
             return connection.getresponse().status

@@ -1,0 +1,147 @@
+"""How long writes wait when a leader dies, stops, is paused, or ZooKeeper's own leader dies.
+
+    python -m benchmarks.failover [--rounds 20] [--fault killed …]
+
+Three replicas over three ZooKeepers and S3, and four writers that go through the SDK all the while. A round breaks
+one thing, waits until every writer writes again, and mends it. Told is the longest time from the fault, or from the
+last acknowledgement after it, to the next acknowledged write of anybody. At the end every acknowledged write must be
+there, the SDK must have let no error through, and a session from before the first fault must live and hold its lock
+and its epoch; otherwise the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from milepost import Client
+from milepost.session import Session
+from parts.deployment import SESSION_SECONDS, Deployment
+from parts.writers import Writers
+
+STORE = "benchmark"
+_WITHIN_SECONDS = 60.0
+
+
+@contextmanager
+def killed(deployment: Deployment) -> Iterator[None]:
+    """SIGKILL to the leader."""
+    leader = deployment.leader()
+    leader.kill()
+    yield
+    leader.start(until="/readyz")
+
+
+@contextmanager
+def stopped(deployment: Deployment) -> Iterator[None]:
+    """SIGTERM to the leader."""
+    leader = deployment.leader()
+    leader.terminate()
+    yield
+    leader.wait()
+    leader.start(until="/readyz")
+
+
+@contextmanager
+def paused(deployment: Deployment) -> Iterator[None]:
+    """SIGSTOP to the leader, woken after another one leads."""
+    leader = deployment.leader()
+    leader.pause()
+    yield
+    leader.resume()
+    leader.wait_for("/leader", 503)
+
+
+@contextmanager
+def zookeeper_killed(deployment: Deployment) -> Iterator[None]:
+    """SIGKILL to the leader of the ZooKeepers."""
+    leader = deployment.zookeepers.leader()
+    leader.kill()
+    yield
+    leader.serve()
+
+
+FAULTS: dict[str, Callable[[Deployment], AbstractContextManager[None]]] = {
+    "killed": killed,
+    "stopped": stopped,
+    "paused": paused,
+    "zookeeper-killed": zookeeper_killed,
+}
+
+
+def gap_after(moment: float, acknowledged: Sequence[float]) -> float:
+    """The longest wait for an acknowledgement since ``moment``."""
+    moments = [moment, *(each for each in acknowledged if each > moment)]
+    return max(later - earlier for earlier, later in itertools.pairwise(moments))
+
+
+def rounds_of(fault: str, deployment: Deployment, writers: Writers, count: int) -> list[float]:
+    """The gap of each round."""
+    gaps: list[float] = []
+    for _ in range(count):
+        for replica in deployment.replicas:
+            replica.wait_for("/readyz")
+        deployment.leader()
+        writers.wait_for_write_after(time.monotonic(), _WITHIN_SECONDS)
+        with FAULTS[fault](deployment):
+            moment = time.monotonic()
+            time.sleep(SESSION_SECONDS / 2)
+            writers.wait_for_write_after(time.monotonic(), _WITHIN_SECONDS)
+            gaps.append(gap_after(moment, writers.acknowledged()))
+    return gaps
+
+
+def told(fault: str, gaps: Sequence[float]) -> str:
+    """A line of the table."""
+    ordered = sorted(gaps)
+    p99 = ordered[min(len(ordered) - 1, round(0.99 * len(ordered)))]
+    return f"{fault:<18}{len(gaps):>7}{statistics.median(gaps):>9.2f}{p99:>9.2f}{ordered[-1]:>9.2f}"
+
+
+def outlived(session: Session) -> list[str]:
+    """What of a session from before all faults is not as it was, in words."""
+    store = session.store(STORE)
+    wrong: list[str] = []
+    if session.lost:
+        wrong.append("the session was lost")
+    if session.id not in store.get("held").locks:
+        wrong.append("the session's lock was lost")
+    epoch = session.store("led").current_epoch()
+    if (epoch.epoch, epoch.session) != (1, session.id):
+        wrong.append(f"the session's epoch was lost: {epoch}")
+    return wrong
+
+
+def main() -> int:
+    """Run it and print the table; the exit status."""
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--rounds", type=int, default=20)
+    flags.add_argument("--fault", choices=FAULTS, action="append")
+    options = flags.parse_args()
+    with tempfile.TemporaryDirectory() as directory, Deployment(Path(directory)) as deployment:
+        deployment.start()
+        with Client(deployment.urls, timeout=_WITHIN_SECONDS) as client, client.session("holder") as session:
+            session.store(STORE).add_and_lock("held", b"held")
+            session.store("led").campaign()
+            print(f"session timeout {SESSION_SECONDS:g} s; seconds without an acknowledged write after the fault")
+            print(f"{'leader':<18}{'rounds':>7}{'median':>9}{'p99':>9}{'worst':>9}", flush=True)
+            with Writers(deployment.urls, STORE) as writers:
+                for fault in options.fault or FAULTS:
+                    print(told(fault, rounds_of(fault, deployment, writers, options.rounds)), flush=True)
+            wrong = [*outlived(session), *writers.lost(), *(f"let through: {error!r}" for error in writers.errors())]
+        acknowledged = len(writers.acknowledged())
+        print(f"{acknowledged:,} writes were acknowledged; {len(wrong)} complaints")
+        for complaint in wrong:
+            print(f"WRONG: {complaint}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

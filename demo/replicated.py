@@ -1,0 +1,52 @@
+"""Milepost as it is run in earnest, for the length of a demo: three replicas over three ZooKeepers and S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from demo.processes import DemoFailed
+from parts.deployment import Deployment
+from parts.process import ProcessFailed
+from parts.server import ServerProcess
+
+
+class ReplicatedService:
+    """The whole set, with its data and logs under ``directory``."""
+
+    def __init__(self, directory: Path) -> None:
+        self._deployment = Deployment(directory)
+        self._killed: ServerProcess | None = None
+
+    @property
+    def urls(self) -> list[str]:
+        """Of all three replicas."""
+        return self._deployment.urls
+
+    def wait_until_it_leads(self) -> None:
+        """Start it; one replica leads afterwards. Raises `DemoFailed`."""
+        with _border():
+            self._deployment.start()
+
+    def kill_leader(self) -> str:
+        """SIGKILL to the replica that leads; its URL. The one killed before is started again. Raises `DemoFailed`."""
+        with _border():
+            leader = self._deployment.leader()
+            leader.kill()
+            if self._killed is not None:
+                self._killed.start(until=None)
+            self._killed = leader
+        return leader.url
+
+    def stop(self) -> None:
+        """End every part of it. Idempotent."""
+        self._deployment.end()
+
+
+@contextmanager
+def _border() -> Iterator[None]:
+    try:
+        yield
+    except ProcessFailed as failure:
+        raise DemoFailed(str(failure)) from failure

@@ -1,0 +1,124 @@
+"""Writers that keep account of what was acknowledged, for what is done to the service meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from milepost import Client
+from milepost.errors import MilepostError
+from milepost.store import StateHandleStore
+
+_ADD_EVERY = 10
+_CALL_SECONDS = 60.0
+_JOIN_SECONDS = 90.0
+
+
+@dataclass
+class Account:
+    """What one writer was told. Times are monotonic seconds."""
+
+    replaced: str
+    version: str = ""
+    state: bytes = b""
+    acknowledged: list[float] = field(default_factory=list)
+    added: dict[str, bytes] = field(default_factory=dict)
+    versions: list[str] = field(default_factory=list)
+    errors: list[MilepostError] = field(default_factory=list)
+
+
+class Writers:
+    """``count`` threads, each with a client and a session of its own, that write until the block ends.
+
+    Each replaces one handle again and again, and every tenth time adds another one. All go through the SDK, which is
+    told of every replica; an error it lets through is noted, and the writer goes on from what it reads.
+    """
+
+    def __init__(self, urls: Sequence[str], store: str, count: int = 4, ttl: float = 15.0) -> None:
+        self.accounts = [Account(f"replaced-{number}") for number in range(count)]
+        self._urls = list(urls)
+        self._store = store
+        self._ttl = ttl
+        self._over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._write, args=(account, number), daemon=True)
+            for number, account in enumerate(self.accounts)
+        ]
+
+    def acknowledged(self) -> list[float]:
+        """When a write was acknowledged, by any of them, in order."""
+        return sorted(moment for account in self.accounts for moment in list(account.acknowledged))
+
+    def wait_for_write_after(self, moment: float, seconds: float) -> None:
+        """Wait until each has begun and ended a write after ``moment``. Raises TimeoutError after ``seconds``."""
+        end = time.monotonic() + seconds
+        while not all(sum(each > moment for each in account.acknowledged[-2:]) == 2 for account in self.accounts):
+            if time.monotonic() > end:
+                raise TimeoutError(f"not every writer has written within {seconds:g} s")
+            time.sleep(0.02)
+
+    def lost(self) -> list[str]:
+        """What was acknowledged and is not there any more, in words; to be asked after the block."""
+        with Client(self._urls, timeout=_CALL_SECONDS) as client:
+            store = client.store(self._store)
+            found: list[str] = []
+            for account in self.accounts:
+                states = {**account.added, account.replaced: account.state}
+                found += [f"{name} is not what was acknowledged" for name in states if not _holds(store, name, states)]
+                if len(set(account.versions)) != len(account.versions):
+                    found.append(f"{account.replaced} had one version twice")
+            return found
+
+    def errors(self) -> list[MilepostError]:
+        """What the SDK did not hide."""
+        return [error for account in self.accounts for error in account.errors]
+
+    def __enter__(self) -> Writers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(_JOIN_SECONDS)
+
+    def _write(self, account: Account, number: int) -> None:
+        with (
+            Client(self._urls, timeout=_CALL_SECONDS) as client,
+            client.session(f"writer-{number}", ttl=self._ttl) as session,
+        ):
+            store = session.store(self._store)
+            count = 0
+            while not self._over.is_set():
+                try:
+                    _step(store, account, count)
+                    count += 1
+                except MilepostError as error:
+                    account.errors.append(error)
+                    self._over.wait(0.1)
+
+
+def _step(store: StateHandleStore, account: Account, count: int) -> None:
+    state = f"{account.replaced} {count}".encode()
+    if count % _ADD_EVERY == 0 and count:
+        name = f"{account.replaced}-added-{count}"
+        store.add_and_lock(name, state)
+        account.added[name] = state
+    elif account.version:
+        account.version = store.replace(account.replaced, account.version, state).version
+        account.state = state
+        account.versions.append(account.version)
+    else:
+        account.version = store.add_and_lock(account.replaced, state).version
+        account.state = state
+    account.acknowledged.append(time.monotonic())
+
+
+def _holds(store: StateHandleStore, name: str, states: dict[str, bytes]) -> bool:
+    return store.exists(name) is not None and store.read(name) == states[name]

@@ -1,0 +1,42 @@
+"""Leaders die, stop and are paused under a load of writes: nothing acknowledged is lost, and no error comes through."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from benchmarks.failover import FAULTS, gap_after
+from milepost import Client
+from parts.deployment import Deployment
+from parts.writers import Writers
+
+WITHIN_SECONDS = 60.0
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_writes_go_on_and_nothing_is_lost(deployment: Deployment, fault: str) -> None:
+    store = f"writes-{fault}"
+    with (
+        Client(deployment.urls, timeout=WITHIN_SECONDS) as client,
+        client.session("holder", ttl=10) as session,
+    ):
+        session.store(store).add_and_lock("held", b"held")
+        led = session.store(f"{store}-led")
+        epoch = led.campaign()
+        with Writers(deployment.urls, store) as writers:
+            writers.wait_for_write_after(time.monotonic(), WITHIN_SECONDS)
+            with FAULTS[fault](deployment):
+                writers.wait_for_write_after(time.monotonic(), WITHIN_SECONDS)
+            writers.wait_for_write_after(time.monotonic(), WITHIN_SECONDS)
+        assert writers.errors() == []
+        assert writers.lost() == []
+        assert not session.lost
+        assert session.store(store).get("held").locks == (session.id,)
+        assert led.current_epoch() == epoch
+        led.add_and_lock("under-the-epoch", b"still fenced and still ours")
+
+
+def test_a_gap_is_the_longest_wait_since_the_fault() -> None:
+    assert gap_after(10.0, [9.0, 10.5, 14.0, 14.2]) == 3.5
+    assert gap_after(10.0, [9.0, 13.0]) == 3.0
