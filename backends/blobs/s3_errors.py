@@ -61,8 +61,8 @@ def border(doing: str, *, bucket: str, set_up: bool = False) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        status, code = int(error.response["ResponseMetadata"]["HTTPStatusCode"]), str(error.response["Error"]["Code"])
-        raise _answered(doing, bucket, status, code, set_up) from error
+        status, code = error.response["ResponseMetadata"]["HTTPStatusCode"], error.response["Error"].get("Code")
+        raise _answered(doing, bucket, int(status), str(code or ""), set_up) from error
     except (BaseError, FileNotFoundError) as error:
         raise _of_obstore(doing, bucket, error, set_up) from error
     except BotoCoreError as error:

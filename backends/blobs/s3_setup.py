@@ -32,8 +32,8 @@ class ServerClock:
         return self._read + timedelta(seconds=time.monotonic() - self._at)
 
 
-def prepare(connection: Connection) -> ServerClock:
-    """Prove that the bucket can be worked in, and remove abandoned uploads.
+def prepare(connection: Connection, abandoned_after: timedelta = ABANDONED_AFTER) -> ServerClock:
+    """Prove that the bucket can be worked in, and abort the uploads that were begun longer ago than that.
 
     Raises `Misconfigured`, `StorageUnavailable`.
     """
@@ -43,7 +43,7 @@ def prepare(connection: Connection) -> ServerClock:
     except StorageFull as error:
         log.warning("the blob store opens for reading and deleting: %s", error)
     try:
-        _abort_abandoned(connection, clock.now() - ABANDONED_AFTER)
+        _abort_abandoned(connection, clock.now() - abandoned_after)
     except BackendError as error:  # some servers cannot list them, some credentials may not
         log.warning("abandoned uploads stay in bucket %s: %s", connection.bucket, error)
     return clock

@@ -1,0 +1,150 @@
+"""A gateway of HTTP in front of a real server, for what no real server does when it is told to.
+
+It hands requests on one by one and unchanged, each over a connection of its own, until a fault is set: then it answers
+itself, loses an answer, cuts one short, or damages a body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+_PIECE = 65536
+
+
+@dataclass(frozen=True)
+class Request:
+    """The head of one request, as the gateway took it."""
+
+    method: str
+    target: str
+
+
+@dataclass
+class Fault:
+    """What happens to the requests that ``matches``, ``times`` times at most."""
+
+    matches: Callable[[Request], bool]
+    times: int = 1_000_000
+    answer: tuple[int, str] | None = None
+    """Answer this status and error code, without asking the server."""
+    lose_answer: bool = False
+    """Let the server do it, and close the connection instead of handing its answer on."""
+    cut_after: int | None = None
+    """Hand on so many bytes of the answer's body, then close the connection."""
+    damage: bool = False
+    """Turn round the bits of the last byte of the request's body."""
+
+
+class Gateway:
+    """Listens at ``url`` for what is meant for ``upstream``."""
+
+    def __init__(self, upstream: str) -> None:
+        place = urlsplit(upstream)
+        assert place.hostname is not None
+        self._upstream = (place.hostname, place.port)
+        self.url = ""
+        self.requests: list[Request] = []
+        self.faults: list[Fault] = []
+        self._serving: set[asyncio.Task[None]] = set()
+
+    def __call__(self, *faults: Fault) -> None:
+        """Set the faults; none: hand everything on."""
+        self.faults = list(faults)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, one request."""
+        serving = asyncio.current_task()
+        assert serving is not None
+        self._serving.add(serving)
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError):
+                await self._exchange(reader, writer)
+        except asyncio.CancelledError:
+            return  # by `end`, which waits for this
+        finally:
+            self._serving.discard(serving)
+            writer.close()
+
+    async def end(self) -> None:
+        """Close every connection."""
+        for serving in self._serving:
+            serving.cancel()
+        await asyncio.gather(*self._serving)
+        await asyncio.sleep(0)  # for the transports, which close at the loop's next turn
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        method, target, _ = head.decode().split("\r\n")[0].split(" ", 2)
+        request = Request(method, target)
+        self.requests.append(request)
+        fault = self._fault(request)
+        if "100-continue" in head.decode().lower():
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = await reader.readexactly(_length(head))
+        if fault.damage and body:
+            body = body[:-1] + bytes([body[-1] ^ 0xFF])
+        if fault.answer is not None:
+            status, code = fault.answer
+            told = b"" if method == "HEAD" or not code else f"<Error><Code>{code}</Code></Error>".encode()
+            told_head = f"HTTP/1.1 {status} As told\r\nContent-Length: {len(told)}\r\nConnection: close\r\n\r\n"
+            writer.write(told_head.encode() + told)
+            await writer.drain()
+            return
+        await self._hand_on(head, body, writer, fault)
+
+    async def _hand_on(self, head: bytes, body: bytes, writer: asyncio.StreamWriter, fault: Fault) -> None:
+        up_reader, up_writer = await asyncio.open_connection(*self._upstream)
+        try:
+            up_writer.write(_closing(head) + body)
+            answer = await up_reader.readuntil(b"\r\n\r\n")
+            if fault.lose_answer:
+                await up_reader.read()
+                return
+            writer.write(answer)
+            left = fault.cut_after
+            while piece := await up_reader.read(_PIECE if left is None else min(left, _PIECE)):
+                writer.write(piece)
+                await writer.drain()
+                left = None if left is None else left - len(piece)
+        finally:
+            up_writer.close()
+
+    def _fault(self, request: Request) -> Fault:
+        for fault in self.faults:
+            if fault.times and fault.matches(request):
+                fault.times -= 1
+                return fault
+        return Fault(lambda _: True)
+
+
+@asynccontextmanager
+async def gateway(upstream: str) -> AsyncIterator[Gateway]:
+    """One that listens within the block."""
+    made = Gateway(upstream)
+    async with await asyncio.start_server(made.serve, "127.0.0.1", 0, limit=1 << 20) as server:
+        made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield made
+        finally:
+            await made.end()
+
+
+def _length(head: bytes) -> int:
+    for line in head.decode().lower().split("\r\n"):
+        if line.startswith("content-length:"):
+            return int(line.partition(":")[2])
+    return 0
+
+
+def _closing(head: bytes) -> bytes:
+    """The same head, asking for the connection to be closed after the answer, and for no leave to send the body."""
+    lines = [
+        line
+        for line in head.rstrip(b"\r\n").split(b"\r\n")
+        if not line.lower().startswith((b"connection:", b"expect:"))
+    ]
+    return b"\r\n".join([*lines, b"Connection: close", b"", b""])
