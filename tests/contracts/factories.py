@@ -8,8 +8,12 @@ from backends.blobs.local import LocalBlobs
 from backends.blobs.s3 import S3Blobs
 from backends.contract import BlobStore, Election, PointerStore
 from backends.elections.embedded import EmbeddedElection
+from backends.elections.zookeeper import ZooKeeperElection
 from backends.pointers.embedded import EmbeddedPointers
+from backends.pointers.zookeeper import ZooKeeperPointers
+from backends.zookeeper.address import Address
 from tests.contracts.places import Backend, Services
+from tests.support import zookeeper
 from tests.support.s3 import fresh_url
 
 
@@ -20,9 +24,15 @@ def _directory(tmp_path: Path, services: Services) -> str:
 
 POINTERS: tuple[Backend[PointerStore], ...] = (
     Backend("embedded", _directory, lambda address: EmbeddedPointers(Path(address))),
+    Backend("zookeeper", zookeeper.fresh_url, lambda address: ZooKeeperPointers(Address.parse(address))),
 )
 ELECTIONS: tuple[Backend[Election], ...] = (
     Backend("embedded", _directory, lambda address, advertise: EmbeddedElection(Path(address), advertise)),
+    Backend(
+        "zookeeper",
+        zookeeper.fresh_url,
+        lambda address, advertise: ZooKeeperElection(Address.parse(address), advertise),
+    ),
 )
 BLOBS: tuple[Backend[BlobStore], ...] = (
     Backend("local", _directory, lambda address: LocalBlobs(Path(address))),

@@ -1,0 +1,102 @@
+"""One candidacy: a session with an entry in the queue, until it is withdrawn or lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from typing import Any
+
+from kazoo.exceptions import ConnectionLoss
+
+from backends.contract import StorageUnavailable
+from backends.elections.zookeeper_entries import Entry, election_of, encode, in_order
+from backends.zookeeper.address import Address
+from backends.zookeeper.bridge import Bridge
+from backends.zookeeper.connection import Connection
+
+log = logging.getLogger("milepost.election")
+
+
+class Candidacy:
+    """A session of its own, so that its end takes the entry out of the queue at once, whatever was on its way."""
+
+    def __init__(self, address: Address, advertise: str, patience: float | None = None) -> None:
+        self.connection = Connection(address, "election", patience)
+        self._place = election_of(address.root)
+        self._advertise = advertise
+        self._name = uuid.uuid4().hex
+        self._entry: Entry | None = None
+        self._changed = asyncio.Event()
+        self._bridge = Bridge(asyncio.get_running_loop())
+        self.over = asyncio.Event()
+
+    @property
+    def path(self) -> str:
+        """Of our entry."""
+        assert self._entry is not None, "there is none yet"
+        return f"{self._place}/{self._entry.name}"
+
+    async def enter(self) -> None:
+        """Take a place in the queue. Raises `Misconfigured`, `StorageUnavailable`."""
+        await self.connection.open()
+        self.over = self.connection.lost
+        await self.connection.ask(f"make {self._place}", lambda client: client.ensure_path_async(self._place))
+        while self._entry is None:
+            try:
+                await self.connection.ask("enter the election", self._create, ConnectionLoss)
+            except ConnectionLoss:
+                log.debug("whether the entry was made is seen from the queue")
+            self._entry = next((entry for entry in await self._queue() if entry.candidacy == self._name), None)
+            self._check()
+
+    async def first(self) -> None:
+        """Wait until our entry is the first. Raises `StorageUnavailable` once it is lost."""
+        while True:
+            queue = await self._queue()
+            self._check()
+            if self._entry not in queue:
+                raise StorageUnavailable("our entry in the election is gone")
+            place = queue.index(self._entry)
+            if place == 0:
+                return
+            await self._gone(f"{self._place}/{queue[place - 1].name}")
+            self._check()
+
+    async def withdraw(self) -> None:
+        """Leave the queue. Idempotent; never raises. A session that cannot be closed now is left to expire."""
+        await self.connection.close()
+
+    def _create(self, client: Any) -> Any:
+        return client.create_async(
+            f"{self._place}/{self._name}-", encode(self._advertise), ephemeral=True, sequence=True
+        )
+
+    async def _queue(self) -> list[Entry]:
+        """Also catches up first, so that an entry of ours which was made is seen."""
+        await self.connection.ask("catch up", lambda client: client.sync_async(self._place))
+        names = await self.connection.ask("see the queue", lambda client: client.get_children_async(self._place))
+        return in_order(names)
+
+    async def _gone(self, path: str) -> None:
+        """Wait until something happened to the entry before ours or to our connection, or for a session's time."""
+        self._changed.clear()
+        doing = "watch the queue"
+        if await self.connection.ask(doing, lambda client: client.exists_async(path, watch=self._notice)) is None:
+            return
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._changed, self.over)]
+        try:
+            seconds = self.connection.address.session_seconds
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def _notice(self, event: Any) -> None:
+        """In kazoo's thread. Always the same callable, so that kazoo keeps it once however often it is set."""
+        del event  # whatever it was, the queue is looked at again
+        self._bridge.post(self._changed.set)
+
+    def _check(self) -> None:
+        if self.over.is_set():
+            raise StorageUnavailable("the session with ZooKeeper was lost, and the candidacy with it")

@@ -1,0 +1,104 @@
+"""Leadership that lasts as long as a session with ZooKeeper, and a lease that is surely shorter."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from kazoo.exceptions import NoNodeError, SessionExpiredError
+
+from backends.contract import BackendError
+from backends.elections.zookeeper_candidacy import Candidacy
+from backends.zookeeper.errors import culprit
+
+log = logging.getLogger("milepost.election")
+
+CERTAIN: Final = 0.75
+"""Of a session's timeout. A server tells the one that expires sessions whom it heard from each half tick, and a session
+lasts for two ticks or more: so the timeout counts from a quarter of itself before the exchange, at worst.
+"""
+
+EXCHANGES: Final = 8
+"""In one timeout of the session."""
+
+
+class SessionLeadership:
+    """A `Leadership`. Each exchange is a transaction that checks our entry and changes nothing.
+
+    A read would prove nothing: a server that is cut off from the others answers reads for several ticks, while they
+    expire the session. A transaction has gone through a majority of them.
+    """
+
+    def __init__(self, candidacy: Candidacy, clock: Callable[[], float] = time.monotonic) -> None:
+        self._candidacy = candidacy
+        self._clock = clock
+        self._until = 0.0
+        self._sent = 0.0
+        self._lost = asyncio.Event()
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """The first exchange; from then on they go on by themselves. Raises `BackendError`."""
+        if not await self._exchange():
+            self._end("the entry in the election was gone as soon as it was won")
+        self._renewing = asyncio.create_task(self._renew(), name="zookeeper-lease")
+
+    def remaining(self, now: float) -> float:
+        """See `Leadership.remaining`."""
+        return self._until - now
+
+    async def wait_lost(self) -> None:
+        """See `Leadership.wait_lost`; also returns after `resign`."""
+        await self._lost.wait()
+
+    async def resign(self) -> None:
+        """See `Leadership.resign`."""
+        self._end("resigned")
+        renewing, self._renewing = self._renewing, None
+        if renewing is not None:
+            renewing.cancel()
+        await self._candidacy.withdraw()
+
+    async def _renew(self) -> None:
+        while not self._lost.is_set():
+            interval = self._candidacy.connection.session_seconds / EXCHANGES
+            try:
+                async with asyncio.timeout(interval):
+                    await self._candidacy.over.wait()
+                self._end("the session with ZooKeeper was lost")
+            except TimeoutError:
+                await self._try()
+
+    async def _try(self) -> None:
+        try:
+            if not await self._exchange():
+                self._end("the entry in the election is gone")
+        except BackendError as error:
+            log.warning("cannot renew the lease: %s", error)
+
+    async def _exchange(self) -> bool:
+        """Prove that the session lives and the entry is there; False if that is over for good."""
+        connection = self._candidacy.connection
+        try:
+            results = await connection.ask("renew the lease", self._check, SessionExpiredError)
+        except SessionExpiredError:
+            return False
+        failure = culprit(results)
+        if failure is None and not self._lost.is_set():
+            self._until = max(self._until, self._sent + CERTAIN * connection.session_seconds)
+        return failure is None or not isinstance(failure[1], NoNodeError)
+
+    def _check(self, client: Any) -> Any:
+        self._sent = self._clock()
+        request = client.transaction()
+        request.check(self._candidacy.path, -1)
+        return request.commit_async()
+
+    def _end(self, why: str) -> None:
+        if self._renewing is not None and not self._lost.is_set():
+            log.info("leadership is over: %s", why)
+        self._until = 0.0
+        self._lost.set()

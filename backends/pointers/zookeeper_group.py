@@ -1,0 +1,125 @@
+"""One group of changes as one transaction of ZooKeeper.
+
+A transaction must say whether it creates a znode or sets it, so a leader keeps in mind which znodes there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kazoo.exceptions import BadVersionError, KazooException, NoNodeError
+
+from backends.contract import Change, Commit, Done, Head, Refusal, Refused, Unknown
+from backends.pointers.zookeeper_layout import Layout, encode_head
+from backends.zookeeper.client import Client
+from backends.zookeeper.errors import culprit, name_of, refusal
+
+MAX_TRANSACTION_BYTES: Final = 900 * 1024
+"""A server drops the connection of who sends more than ``jute.maxbuffer``, 1 MiB unless set otherwise."""
+
+_OVERHEAD: Final = 64
+"""Bytes that one operation takes beyond its path and value, at most; a created one has its rights as well."""
+
+
+class Znodes:
+    """Which znodes there are, as far as that is known; ``complete`` means that what is not known is not there."""
+
+    def __init__(self, present: Iterable[str] = (), *, complete: bool = False) -> None:
+        self._there = dict.fromkeys(present, True)
+        self._complete = complete
+
+    def has(self, path: str) -> bool | None:
+        """None: not known."""
+        return self._there.get(path, False if self._complete else None)
+
+    def learn(self, path: str, *, there: bool) -> None:
+        """It is there, or it is not."""
+        if there or not self._complete:
+            self._there[path] = there
+        else:
+            self._there.pop(path, None)
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What is to be done to which znodes, after the head was moved."""
+
+    created: dict[str, bytes] = field(default_factory=dict)
+    set: dict[str, bytes] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """About as many bytes as it takes on its way, rather more."""
+        written = (*self.created.items(), *self.set.items())
+        paths = sum(len(path) + _OVERHEAD for path in self.deleted)
+        return paths + sum(len(path) + len(value) + _OVERHEAD for path, value in written)
+
+    def stage(self, znodes: Znodes) -> None:
+        """Let ``znodes`` be as they will be."""
+        for path in self.created:
+            znodes.learn(path, there=True)
+        for path in self.deleted:
+            znodes.learn(path, there=False)
+
+    def send(self, client: Client, layout: Layout, head: Head, version: int) -> Any:
+        """Send it, led by what makes it this leader's: the head of its term is at ``version``."""
+        request = client.transaction()
+        request.set_data(layout.head(head), encode_head(head), version)
+        for path, value in self.created.items():
+            request.create(path, value)
+        for path, value in self.set.items():
+            request.set_data(path, value)
+        for path in self.deleted:
+            request.delete(path)
+        return request.commit_async()
+
+
+def involved(layout: Layout, changes: Sequence[Change]) -> Iterator[str]:
+    """The paths of which must be known whether they are there."""
+    for key, value in changes:
+        path = layout.record(key)
+        yield path
+        if value is not None:
+            yield from parents(layout, path)
+
+
+def parents(layout: Layout, path: str) -> list[str]:
+    """The znodes between the records' and this one, from the top."""
+    names = path[len(layout.records) + 1 :].split("/")[:-1]
+    return [layout.records + "/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
+
+
+def build(layout: Layout, changes: Sequence[Change], znodes: Znodes) -> Transaction:
+    """The transaction that makes these changes; everything `involved` is known."""
+    transaction = Transaction()
+    for key, value in changes:
+        path = layout.record(key)
+        if value is None:
+            if znodes.has(path):
+                transaction.deleted.append(path)
+        elif znodes.has(path):
+            transaction.set[path] = value
+        else:
+            for parent in parents(layout, path):
+                if not znodes.has(parent):
+                    transaction.created.setdefault(parent, b"")
+            transaction.created[path] = value
+    return transaction
+
+
+def end_of(results: list[object], head: Head) -> Commit:
+    """What became of a transaction by which ``head`` was to be reached. The first operation is the head's."""
+    failure = culprit(results)
+    if failure is None:
+        odd = next((result for result in results if isinstance(result, KazooException)), None)
+        return Done(head) if odd is None else Unknown(f"the transaction ended with {name_of(odd)}")
+    number, error = failure
+    if number == 0 and isinstance(error, BadVersionError | NoNodeError):
+        return Refused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} moved ({name_of(error)})")
+    reason = refusal(error)
+    if reason is None:
+        return Unknown(f"operation {number} of the transaction ended with {name_of(error)}")
+    return Refused(reason, f"operation {number} of the transaction ended with {name_of(error)}")

@@ -1,0 +1,76 @@
+"""All records of a journal, read in batches, with several on their way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from kazoo.exceptions import NoNodeError
+
+from backends.contract import Change
+from backends.pointers.zookeeper_layout import Layout, is_bucket
+from backends.zookeeper.connection import Connection
+from backends.zookeeper.errors import backend_error
+from backends.zookeeper.reading import AT_ONCE, Answer, Children, Found, MultiRead
+
+_IN_FLIGHT: Final = 4
+
+
+class Walk:
+    """One walk through what lies under a journal's records. What was found is remembered in `present`."""
+
+    def __init__(self, connection: Connection, layout: Layout) -> None:
+        self.present: list[str] = [layout.records]
+        self._connection = connection
+        self._layout = layout
+        self._directories: deque[str] = deque([layout.records])
+        self._records: deque[str] = deque()
+        self._reading: deque[tuple[list[str], asyncio.Task[list[Answer]]]] = deque()
+
+    async def records(self) -> AsyncGenerator[Change, None]:
+        """Every record. What vanishes meanwhile is left out: the head tells at the end whether that matters."""
+        try:
+            while self._go_on():
+                paths, reading = self._reading[0]
+                answers = await reading
+                self._reading.popleft()
+                for path, answer in zip(paths, answers, strict=True):
+                    if isinstance(answer, Children):
+                        self._descend(path, answer)
+                    elif isinstance(answer, Found):
+                        yield self._record(path, answer)
+                    elif not isinstance(answer, NoNodeError):
+                        raise backend_error(answer, f"read {path}") from answer
+        finally:
+            for _, reading in self._reading:
+                reading.cancel()
+            await asyncio.gather(*(reading for _, reading in self._reading), return_exceptions=True)
+
+    def _go_on(self) -> bool:
+        """Ask for more; whether anything is on its way."""
+        while len(self._reading) < _IN_FLIGHT and (self._directories or self._records):
+            waiting = self._directories or self._records
+            paths = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
+            request = MultiRead.children(paths) if waiting is self._directories else MultiRead.values(paths)
+            self._reading.append((paths, asyncio.create_task(self._read(request))))
+        return bool(self._reading)
+
+    async def _read(self, request: MultiRead) -> list[Answer]:
+        answers: list[Answer] = await self._connection.ask(
+            f"load {self._layout.journal!r}", lambda client: client.send(request)
+        )
+        return answers
+
+    def _descend(self, path: str, children: Children) -> None:
+        paths = [f"{path}/{name}" for name in children.names]
+        self.present.extend(paths)
+        if is_bucket(path.rpartition("/")[2]):
+            self._records.extend(paths)
+        else:
+            self._directories.extend(paths)
+
+    def _record(self, path: str, found: Found) -> Change:
+        bucket, _, name = path.rpartition("/")
+        return Change(self._layout.key(bucket.rpartition("/")[0], name), found.value)

@@ -1,0 +1,143 @@
+"""kazoo's client, with what it takes to know a session's timeout and to leave a server that no longer answers.
+
+kazoo sends and receives in a thread of its own. The names with a leading underscore that are overridden here are
+kazoo's own; tests/backends/zookeeper/test_client.py fails where a release changes them.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Connect
+from kazoo.security import CREATOR_ALL_ACL
+
+from backends.contract import Misconfigured
+from backends.zookeeper.address import Address, Tls
+from backends.zookeeper.errors import teach_codes
+
+_RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.2, "max_delay": 1.0}
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """Threads for kazoo."""
+
+    def __init__(self, connect_seconds: float) -> None:
+        super().__init__()
+        self._connect_seconds = connect_seconds
+
+    def create_connection(self, *arguments: Any, **options: Any) -> Any:
+        """kazoo would wait a whole session's time for one host that swallows packets, and lose the session."""
+        timeout = options.get("timeout")
+        options["timeout"] = self._connect_seconds if timeout is None else min(timeout, self._connect_seconds)
+        return super().create_connection(*arguments, **options)
+
+    def select(self, readers: Any, writers: Any, others: Any, timeout: float | None = None) -> Any:
+        """What TLS has decrypted but nobody read yet is ready too; the socket below it does not tell."""
+        buffered = [reader for reader in readers if isinstance(reader, ssl.SSLSocket) and reader.pending()]
+        if not buffered:
+            return super().select(readers, writers, others, timeout)
+        ready, writable, rest = super().select(readers, writers, others, 0)
+        return [*ready, *(reader for reader in buffered if reader not in ready)], writable, rest
+
+
+class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
+    """The loop that sends and receives, in kazoo's thread."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.session_seconds = 0.0
+        self._waiting_since = 0.0
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        answer = super()._invoke(timeout, request, xid)
+        if isinstance(request, Connect):
+            self.session_seconds = answer[0].time_out / 1000
+        return answer
+
+    def _read_socket(self, read_timeout: float) -> Any:
+        self._waiting_since = time.monotonic()
+        return super()._read_socket(read_timeout)
+
+    def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
+        """kazoo pings, and so notices that nobody answers, only while nothing is sent."""
+        now = time.monotonic()
+        if not self.client._pending:
+            self._waiting_since = now
+        elif now - self._waiting_since > read_timeout:
+            raise ConnectionDropped(f"no answer for {read_timeout:.1f} s")
+        super()._send_request(read_timeout, connect_timeout)
+
+
+class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
+    """A client for one address, not started yet."""
+
+    def __init__(self, address: Address) -> None:
+        """Raises `Misconfigured` for files that cannot be used."""
+        teach_codes()
+        credentials = address.credentials()
+        tls = address.tls
+        if tls is not None:
+            _check(tls)
+        super().__init__(
+            hosts=address.hosts,
+            timeout=address.session_seconds,
+            handler=_Handler(address.session_seconds / 3),
+            default_acl=CREATOR_ALL_ACL if credentials else None,
+            auth_data=[("digest", credentials)] if credentials else None,
+            connection_retry=_RECONNECT,
+            logger=_quiet_logger(),
+            use_ssl=tls is not None,
+            ca=_path(tls and tls.ca_file),
+            certfile=_path(tls and tls.cert_file),
+            keyfile=_path(tls and tls.key_file),
+            verify_certs=tls is None or tls.verify != "none",
+            check_hostname=tls is not None and tls.verify == "full",
+        )
+        self._connection = _Sender(self, self._conn_retry.copy(), logger=self.logger)
+
+    @property
+    def session_seconds(self) -> float:
+        """What the servers granted; 0 before the first connection."""
+        return float(self._connection.session_seconds)
+
+    def send(self, request: Any) -> Any:
+        """Send a request of a kind that kazoo does not know; kazoo's promise of the answer."""
+        answer = self.handler.async_result()
+        self._call(request, answer)
+        return answer
+
+
+def _quiet_logger() -> logging.Logger:
+    """kazoo's debugging lines show credentials and a session's password, so they are not to be had."""
+    logger = logging.getLogger("milepost.kazoo")
+    logger.setLevel(logging.WARNING)
+    return logger
+
+
+def _check(tls: Tls) -> None:
+    """kazoo takes a file that is missing for a server that is away, and tries for ever."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if tls.ca_file is not None:
+            context.load_verify_locations(tls.ca_file)
+        if tls.cert_file is not None:
+            context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_password)
+    except (OSError, ssl.SSLError) as error:
+        files = ", ".join(str(file) for file in (tls.ca_file, tls.cert_file, tls.key_file) if file is not None)
+        raise Misconfigured(f"cannot use {files} for TLS to ZooKeeper: {error}") from error
+
+
+def _no_password() -> str:
+    """OpenSSL would ask the terminal."""
+    return ""
+
+
+def _path(file: Any) -> str | None:
+    return None if file is None else str(file)

@@ -1,0 +1,218 @@
+"""A connection to ZooKeeper as a coroutine sees it: opened, asked, closed; each wait has a deadline.
+
+kazoo reconnects by itself and opens a new session when the old one has expired. While there is no connection nothing is
+handed to it, because it would keep that, and send it later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import KazooException, WriterNotClosedException
+from kazoo.protocol.states import KeeperState
+
+from backends.contract import StorageUnavailable
+from backends.zookeeper.address import Address
+from backends.zookeeper.bridge import Bridge
+from backends.zookeeper.client import Client
+from backends.zookeeper.errors import backend_error, name_of
+
+log = logging.getLogger("milepost.zookeeper")
+
+Act = Callable[[Client], Any]
+"""Sends one request and returns kazoo's promise of the answer; for example ``lambda client: client.get_async(path)``"""
+
+_REBUILD_SECONDS = 0.5
+
+
+class Garbled(KazooException):  # type: ignore[misc]  # kazoo has no types
+    """An answer that cannot be read."""
+
+
+class Connection:
+    """One session at a time. ``patience`` (seconds) bounds each wait; ``purpose`` is for the log."""
+
+    def __init__(self, address: Address, purpose: str, patience: float | None = None) -> None:
+        self.address = address
+        self.patience = max(2.0, 2 * address.session_seconds) if patience is None else patience
+        self._purpose = purpose
+        self._client: Client | None = None
+        self._up = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._lost_sessions = 0
+        self._bridge: Bridge | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect; idempotent. Raises `Misconfigured`, `StorageUnavailable`: then nothing is left open."""
+        if self._client is None:
+            self._begin()
+        try:
+            async with asyncio.timeout(self.patience):
+                await self._up.wait()
+            if self._client is None:
+                raise StorageUnavailable("the connection to ZooKeeper was closed while it was opened")
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, TimeoutError):
+                raise StorageUnavailable(
+                    f"cannot reach ZooKeeper at {self.address.hosts} within {self.patience:g} s"
+                ) from None
+            raise
+
+    async def close(self) -> bool:
+        """End the session, which deletes its ephemeral znodes; idempotent. Whether it has ended within the deadline.
+
+        What was sent before still gets its answer if the server gives one.
+        """
+        client, self._client = self._client, None
+        waited_for, self._up = self._up, asyncio.Event()
+        waited_for.set()
+        self._lost.set()
+        if client is None:
+            return True
+        try:
+            async with asyncio.timeout(self.patience):
+                await self._end(client)
+        except TimeoutError:
+            log.warning("the %s session with ZooKeeper could not be closed, and is left to expire", self._purpose)
+            return False
+        return True
+
+    @property
+    def session_seconds(self) -> float:
+        """The timeout of the session that the servers granted."""
+        return self._client.session_seconds if self._client is not None else 0.0
+
+    @property
+    def lost_sessions(self) -> int:
+        """How many sessions were lost since `open`: two reads with the same number between were made in one."""
+        return self._lost_sessions
+
+    @property
+    def lost(self) -> asyncio.Event:
+        """Set once the session of now is lost for good; a later session has an event of its own."""
+        return self._lost
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def submit(self, act: Act) -> asyncio.Future[Any]:
+        """Send now; the future of the answer, which fails with kazoo's exceptions. Whoever stops waiting may.
+
+        Raises `StorageUnavailable` when nothing was sent, nor ever will be.
+        """
+        client = self._client
+        if client is None or self._bridge is None:
+            raise StorageUnavailable("the connection to ZooKeeper is not open")
+        if not client.connected:
+            raise StorageUnavailable("there is no connection to ZooKeeper now")
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        act(client).rawlink(partial(_answered, self._bridge, future))
+        return future
+
+    async def ask(self, doing: str, act: Act, *expected: type[KazooException]) -> Any:
+        """The answer; waits for a connection if there is none.
+
+        Raises ``expected`` exceptions as they are, and for others `StorageUnavailable` or `Misconfigured`.
+        """
+        try:
+            async with asyncio.timeout(self.patience):
+                if self._client is not None:
+                    await self._up.wait()
+                return await self.submit(act)
+        except TimeoutError as error:
+            raise StorageUnavailable(f"cannot {doing}: ZooKeeper gives no answer") from error
+        except expected:
+            raise
+        except KazooException as error:
+            raise backend_error(error, doing) from error
+
+    # -- within ----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        client = Client(self.address)
+        self._bridge = self._bridge or Bridge(asyncio.get_running_loop())
+        self._lost = asyncio.Event()
+        self._client = client
+        client.add_listener(partial(_changed, self._bridge, self._became, client))
+        client.start_async()
+
+    def _became(self, client: Client, state: str) -> None:
+        """The connection changed; in the loop."""
+        if client is not self._client:
+            return
+        if state == KeeperState.CONNECTED:
+            log.info("connected to ZooKeeper for the %s", self._purpose)
+            self._up.set()
+        elif state == KeeperState.CONNECTING:
+            log.warning("lost the connection to ZooKeeper for the %s; trying again", self._purpose)
+            self._up.clear()
+        else:
+            log.warning("lost the session with ZooKeeper for the %s: %s", self._purpose, state)
+            self._up.clear()
+            self._lost_sessions += 1
+            self._lost.set()
+            self._lost = asyncio.Event()
+            if state != KeeperState.EXPIRED_SESSION:  # kazoo has given up, and would for ever
+                asyncio.get_running_loop().call_later(_REBUILD_SECONDS, self._rebuild, client)
+
+    def _rebuild(self, client: Client) -> None:
+        if client is self._client:
+            _in_thread(_stop, client)
+            lost = self._lost
+            self._begin()
+            self._lost = lost
+
+    async def _end(self, client: Client) -> None:
+        """kazoo waits for its threads, so this does in another one."""
+        ended = asyncio.Event()
+        bridge = Bridge(asyncio.get_running_loop())
+        _in_thread(_stop, client, partial(bridge.post, ended.set))
+        await ended.wait()
+
+
+def _changed(bridge: Bridge, became: Callable[[Client, str], None], client: Client, state: str) -> None:
+    """In kazoo's thread. kazoo's listeners hear of three states; the client knows which of five it is."""
+    del state
+    bridge.post(partial(became, client, client.client_state))
+
+
+def _answered(bridge: Bridge, future: asyncio.Future[Any], promise: Any) -> None:
+    """In kazoo's thread."""
+    bridge.post(partial(_settle, future, promise))
+
+
+def _settle(future: asyncio.Future[Any], promise: Any) -> None:
+    """In the loop. Nobody may be waiting any more."""
+    if future.done():
+        return
+    error = promise.exception
+    if error is None:
+        future.set_result(promise.value)
+    elif isinstance(error, KazooException):
+        future.set_exception(error)
+    else:
+        garbled = Garbled(name_of(error))
+        garbled.__cause__ = error
+        future.set_exception(garbled)
+
+
+def _in_thread(act: Callable[..., None], *arguments: Any) -> None:
+    threading.Thread(target=act, args=arguments, daemon=True, name="zookeeper-close").start()
+
+
+def _stop(client: Client, then: Callable[[], None] = lambda: None) -> None:
+    """In a thread of its own."""
+    try:
+        client.stop()
+        client.close()
+    except WriterNotClosedException:
+        log.warning("kazoo's thread does not end; it is left alone")
+    finally:
+        then()

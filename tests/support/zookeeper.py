@@ -1,0 +1,28 @@
+"""The ZooKeeper that a session of tests shares, and places in it that nobody else uses."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from parts.zookeeper import ZooKeeperServer, zookeeper
+from tests.contracts.places import Services
+
+SESSION_SECONDS = 4.0
+"""As in service, so that a machine that is busy loses no session by it."""
+
+
+def shared_server(services: Services) -> ZooKeeperServer:
+    """One server for all; who wants to stop one starts another."""
+    return services.get("zookeeper", zookeeper)
+
+
+def fresh_url(tmp_path: Path, services: Services) -> str:
+    """An address below which nothing is yet."""
+    del tmp_path
+    return url(shared_server(services).address)
+
+
+def url(hosts: str, session_seconds: float = SESSION_SECONDS) -> str:
+    """An address at these servers below which nothing is yet."""
+    return f"zookeeper://{hosts}/tests/{uuid.uuid4().hex}?session_timeout={session_seconds:g}"
