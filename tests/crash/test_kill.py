@@ -54,6 +54,8 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(tmp_path: Path) 
         handles += _read_whole(writers[0], SHARED_STORE)
         assert server.stop() == 0
     _no_version_twice([grown for writer in writers for grown in writer.grown])
+    for writer in writers:
+        _versions_only_rise(writer.grown)
     aftermath = inspect(tmp_path)
     assert aftermath.handles == handles
     tallies = [writer.wire.tally for writer in writers]
@@ -110,3 +112,18 @@ def _no_version_twice(grown: list[Grown]) -> None:
     assert len(set(versions)) == len(versions)
     replaced = [(each.name, each.instead_of) for each in grown if each.instead_of is not None]
     assert len(set(replaced)) == len(replaced)
+
+
+def _versions_only_rise(grown: list[Grown]) -> None:
+    """What one client was told of a name, in that order; also across crashes, removals and the writes of others."""
+    last: dict[str, int] = {}
+    for each in grown:
+        revision = _revision(each.version)
+        assert revision > last.get(each.name, 0), each
+        assert each.instead_of is None or revision > _revision(each.instead_of), each
+        last[each.name] = revision
+
+
+def _revision(version: str) -> int:
+    """Opaque to clients; its last part is the revision at which the state was set."""
+    return int(version.rpartition(".")[2])

@@ -12,6 +12,7 @@ from backends.contract import BlobStore, StorageUnavailable
 from service.blobs.collector import collect
 from service.blobs.intake import blob_key
 from tests.service.acting import STORE, actor
+from tests.support.faults import Faults
 from tests.support.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until
 
@@ -35,7 +36,7 @@ async def orphan(running: Rig) -> str:
 
 async def keys(running: Rig) -> set[str]:
     """What lies in the blob store."""
-    return {info.key async for info in running.blobs.list("", 0.0)}
+    return {info.key async for info in running.blobs.real.list("", 0.0)}
 
 
 async def collected(running: Rig, older_than: float = 0.0) -> int:
@@ -49,6 +50,16 @@ async def collected(running: Rig, older_than: float = 0.0) -> int:
         older_than=older_than,
         may_go_on=replica.journal.lease_holds,
     )
+
+
+async def met(faults: Faults) -> None:
+    """Wait until one more call has failed."""
+    before = faults.met
+
+    async def failed() -> bool:
+        return faults.met > before
+
+    await until(failed)
 
 
 async def test_only_orphans_of_older_leaderships_go(tmp_path: Path) -> None:
@@ -145,10 +156,15 @@ async def test_it_comes_round_by_itself_also_after_the_store_was_away(tmp_path: 
             return await keys(running) == set()
 
         await until(empty)
-        await orphan(running)
-        await running.stop()
+        running.blobs.lists.from_now_on(StorageUnavailable("by the test"))
         running.blobs.deletes.from_now_on(StorageUnavailable("by the test"))
-        await running.restart(settings)
+        left = await put(running.blobs.real, blob_key(STORE, 1))
+        await met(running.blobs.lists)
+        running.blobs.lists.heal()
+        await met(running.blobs.deletes)
+        assert await keys(running) == {left}
+        running.blobs.deletes.heal()
+        running.clock.advance(60.0)
         await until(empty)
 
 

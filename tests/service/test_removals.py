@@ -14,20 +14,27 @@ from milepost.wire import Code, Outcome
 from service.blobs import trash
 from tests.contracts.state_handle_store.door import Removal
 from tests.service.acting import actor
-from tests.support.faults import refuse, undisturbed
+from tests.support.faults import before, refuse, undisturbed
 from tests.support.replicas import PROMPT, embedded, rig
 
 pytestmark = pytest.mark.anyio
 
 REMOVED = Removal(removed=True)
+HASTY = replace(PROMPT, request_seconds=0.3)
 
 
 async def test_a_discard_that_takes_too_long_is_told_as_one_that_failed(tmp_path: Path) -> None:
     """The removal stands; a second one joins the discard that is still going on."""
-    async with rig(embedded(tmp_path), replace(PROMPT, request_seconds=0.3)) as running:
+    async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         await a.add("pointer", b"state")
         running.blobs.deletes_pass.clear()
+
+        async def hurry() -> None:
+            """The commit of the mark has its usual time; what comes after it has not."""
+            running.replica.settings = HASTY
+
+        running.pointers.disturb(before(hurry))
         with pytest.raises(DiscardFailed) as caught:
             await a.remove("pointer")
         assert (caught.value.outcome, caught.value.retryable) == (Outcome.APPLIED, True)
@@ -51,12 +58,13 @@ async def test_an_add_that_waits_too_long_for_a_discard_is_not_applied(
         running.blobs.deletes.once(StorageUnavailable("by the test"))
         with pytest.raises(DiscardFailed):
             await a.remove("pointer")
-        running.replica.settings = replace(PROMPT, request_seconds=0.3)
+        running.replica.settings = HASTY
         running.blobs.deletes_pass.clear()
         with pytest.raises(Unavailable) as caught:
             await a.add("pointer", b"new")
         assert (caught.value.code, caught.value.outcome) == (Code.STORAGE_UNAVAILABLE, Outcome.NOT_APPLIED)
         assert await a.exists("pointer") is None
+        running.replica.settings = PROMPT
         running.blobs.deletes_pass.set()
         assert await a.remove("pointer") == REMOVED
         await running.emptied_trash()

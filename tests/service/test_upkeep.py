@@ -161,6 +161,13 @@ async def test_a_removal_goes_on_being_tried_while_blobs_cannot_be_discarded(tmp
         with pytest.raises(DiscardFailed):
             await a.remove("pointer")
         await a.add("another", b"other")
+        tried = running.blobs.deletes.met
+
+        async def tried_again() -> bool:
+            return running.blobs.deletes.met > tried
+
+        await until(tried_again)
+        assert [entry.removing for entry in await a.listing()] == [False, True]
         running.blobs.deletes.heal()
 
         async def finished() -> bool:

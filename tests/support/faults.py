@@ -49,11 +49,12 @@ class ShiftedClock:
 
 
 class Faults:
-    """What one kind of call fails with."""
+    """What one kind of call fails with; ``met`` counts those that did."""
 
     def __init__(self) -> None:
         self._next: deque[BackendError] = deque()
         self._all: BackendError | None = None
+        self.met = 0
 
     def once(self, error: BackendError) -> None:
         """The next call fails."""
@@ -70,10 +71,10 @@ class Faults:
 
     def check(self) -> None:
         """Raise what this call has to fail with, if it has to."""
-        if self._next:
-            raise self._next.popleft()
-        if self._all is not None:
-            raise self._all
+        error = self._next.popleft() if self._next else self._all
+        if error is not None:
+            self.met += 1
+            raise error
 
 
 def refuse(reason: Refusal, detail: str = "by the test") -> Disturbance:
@@ -181,6 +182,7 @@ class FaultyBlobs:
         self.real = real
         self.puts = Faults()
         self.deletes = Faults()
+        self.lists = Faults()
         self.put_keys: list[str] = []
         self.discarded: list[str] = []
         self.stuck: set[str] = set()
@@ -214,6 +216,7 @@ class FaultyBlobs:
         self.discarded.append(key)
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+        self.lists.check()
         return self.real.list(prefix, older_than)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:

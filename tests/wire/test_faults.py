@@ -37,18 +37,21 @@ def test_a_database_that_is_gone_is_unavailable_to_writes_until_it_is_back(api: 
 # -- the same application in this process, with other settings ---------------------------------------------------------
 
 HASTY = replace(PROMPT, request_seconds=0.3)
+"""Only while a fault lasts: real storage takes as long as it takes."""
 
 
 def test_a_write_that_is_not_confirmed_in_time_is_of_unknown_outcome(tmp_path: Path) -> None:
     """Another process holds the database's lock for real; only the patience is shorter than usual (20 s)."""
-    with in_process(tmp_path, HASTY) as here:
+    with in_process(tmp_path) as here:
         api = Api.on(here.http, "s").keyed("k")
         with no_commits(here.database), ThreadPoolExecutor(1) as threads:
+            here.rig.replica.settings = HASTY
             sent = threads.submit(api.add, "a")
             document = problem(sent.result(DEADLINE_SECONDS), 503, "outcome-unknown", outcome="unknown")
             assert document["retryable"] is True
             late = problem(api.with_headers({"Idempotency-Key": "k2"}).add("b"), 503, "storage-unavailable")
             assert late["retryable"] is True
+        here.rig.replica.settings = PROMPT
         again = api.with_headers({"Milepost-Attempt": "2"}).add("a")
         assert (again.status_code, again.headers["milepost-replayed"]) == (201, "true")
         assert api.exists("b").status_code == 404
