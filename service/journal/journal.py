@@ -133,10 +133,12 @@ class Journal:
         return len(self._view.state.records)
 
     async def lead(self, leadership: Leadership) -> None:
-        """Take the journal over and load it. Raises what `PointerStore.take_over` and `load` raise."""
-        async with asyncio.timeout(self._settings.take_over_seconds):
-            self._head = await self._store.take_over(self.name)
-            self._view = View(await settling.load(self._store, self._head))
+        """Take the journal over and load it.
+
+        Raises `LeadershipLost`, and what `PointerStore.take_over` and `load` raise.
+        """
+        self._head, state = await self._taken_over(leadership)
+        self._view = View(state)
         self._horizon = Horizon(ENDED_SESSION_SECONDS)
         self._horizon.note(self._clock(), self._head.revision)
         self.generation += 1
@@ -298,12 +300,11 @@ class Journal:
                 group.task.cancel()
         delay = 0.05
         while True:
-            if not self.lease_holds():
+            leadership = self._leadership
+            if leadership is None or not self.lease_holds():
                 raise LeadershipLost("the lease ran out while a write was in doubt")
             try:
-                async with asyncio.timeout(self._settings.take_over_seconds):
-                    head = await self._store.take_over(self.name)
-                    state = await settling.load(self._store, head)
+                head, state = await self._taken_over(leadership)
                 break
             except TakeOverLost as error:
                 raise LeadershipLost("another process took the journal over") from error
@@ -314,6 +315,23 @@ class Journal:
                 await asyncio.sleep(delay * (0.5 + self._jitter.random()))
                 delay = min(2.0, delay * 2)
         self._resume(head, state)
+
+    async def _taken_over(self, leadership: Leadership) -> tuple[Head, State]:
+        """The head of the next term, and what stands under it; nothing is judged, answered or launched before."""
+        async with asyncio.timeout(self._settings.take_over_seconds):
+            head = await self._store.take_over(self.name)
+            state = await settling.load(self._store, head)
+        self._still_leads(leadership)
+        return head, state
+
+    def _still_leads(self, leadership: Leadership) -> None:
+        """Whoever paused on the way here may have taken the journal from a successor, which still answers from memory.
+
+        If the lease held at some moment after the take-over, any successor's take-over comes later, and fences all that
+        is written under this term. Nothing else is needed.
+        """
+        if leadership.remaining(self._clock()) <= 0:
+            raise LeadershipLost("the lease ran out while the journal was taken over")
 
     def _give_up_certain(self) -> None:
         """While the store cannot be taken over: a refusal of the store's own is an answer already."""

@@ -133,6 +133,20 @@ async def test_a_journal_that_another_took_over_is_not_taken_back(tmp_path: Path
         assert running.blobs.discarded == []
 
 
+async def test_a_leader_whose_lease_ended_during_its_take_over_goes_on_with_nothing(tmp_path: Path) -> None:
+    """It may have taken the journal from its successor, who cannot know yet and answers reads."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        running.pointers.after_take_over = lambda: setattr(running.election, "in_doubt", True)
+        running.pointers.disturb(lose_request())
+        assert await end_of(a.add("pointer", b"1")) == (Code.OUTCOME_UNKNOWN, Outcome.UNKNOWN)
+        assert running.pointers.committed == 2
+        running.pointers.after_take_over = lambda: None
+        running.election.in_doubt = False
+        await running.leads()
+        assert await a.names() == []
+
+
 async def test_a_group_that_arrives_after_its_term_was_burnt_does_not_land(tmp_path: Path) -> None:
     """It was given up for lost, and its requests were submitted again; then the network lets go of it."""
     async with rig(embedded(tmp_path)) as running:

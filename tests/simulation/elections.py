@@ -46,6 +46,10 @@ class ElectionService:
         self._expires = self._loop.time() + self._terms.lease
         return self._grant
 
+    def surely_held_by(self, candidate: str) -> bool:
+        """Whether nobody else can be leading now."""
+        return self.holder == candidate and self._loop.time() < self._expires
+
     def renew(self, grant: int) -> bool:
         """Whether the grant still stands; then it does so for another while."""
         if grant != self._grant or self.holder is None or self._loop.time() >= self._expires:

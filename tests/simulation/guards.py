@@ -150,6 +150,11 @@ def fence_before_judgement(patch: Patch) -> None:
     patch.setattr(SimPointers, "take_over", take_over)
 
 
+def lease_after_take_over(patch: Patch) -> None:
+    """The lease is looked at before a take-over, and not after it again."""
+    patch.setattr(Journal, "_still_leads", lambda _self, _leadership: None)
+
+
 def judgement_by_traces(patch: Patch) -> None:
     """A group in doubt counts as not landed, and its requests are decided again."""
     patch.setattr(settling, "_left_trace", lambda _view, _group: False)
@@ -339,6 +344,7 @@ GUARDS: tuple[TakeOut, ...] = (
     reads_of_committed_state,
     refusals_wait,
     fence_before_judgement,
+    lease_after_take_over,
     judgement_by_traces,
     newest_attempt_stands,
     blobs_of_this_leadership,

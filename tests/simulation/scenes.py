@@ -95,11 +95,13 @@ def lost_answers(seed: int) -> Plan:
 
 
 def deaf_leaders(seed: int) -> Plan:
-    """Leaders are cut off from the election for longer than their lease lasts, and nobody tells them."""
+    """Leaders are cut off from the election for longer than their lease lasts, and nobody tells them: often no refused
+    commit either.
+    """
     return replace(
         calm(seed),
         weather=Weather(
-            interval=1.0, pause=0.0, kill=0.0, stop=0.0, cut=1.0, outage=0.0, long=12.0, lines=("election",)
+            interval=1.0, pause=0.0, kill=0.0, stop=0.0, cut=1.0, outage=0.0, long=12.0, lines=("election", "pointers")
         ),
     )
 
@@ -136,4 +138,22 @@ def lonely_leader(seed: int) -> Plan:
         patience=6.0,
         settings=replace(calm(seed).settings, request_seconds=10.0, collect_interval_seconds=0.05),
         weather=Weather(interval=1.5, pause=1.0, kill=0.0, stop=0.0, cut=0.0, outage=0.0, short=0.5, long=1.5),
+    )
+
+
+def slow_take_overs(seed: int) -> Plan:
+    """Answers of the coordination store get lost, take-overs may last longer than a lease, and clients are patient."""
+    return replace(
+        calm(seed),
+        patience=20.0,
+        ttl=60.0,
+        pointers=Faults(latency=0.005, deaf=0.1, slow=0.1, latest=6.0),
+        settings=replace(
+            calm(seed).settings,
+            request_seconds=20.0,
+            journal=JournalSettings(commit_seconds=0.3, take_over_seconds=30.0),
+        ),
+        weather=Weather(
+            interval=3.0, pause=0.0, kill=0.0, stop=0.0, cut=1.0, outage=0.0, short=1.0, long=12.0, lines=("election",)
+        ),
     )

@@ -32,6 +32,7 @@ TAKEN_OUT: list[tuple[guards.TakeOut, Scene, set[Invariant]]] = [
     (guards.reads_of_committed_state, scenes.slow_store, {DIRTY}),
     (guards.refusals_wait, scenes.slow_store, {DIRTY, YES, THERE}),
     (guards.fence_before_judgement, scenes.held_groups, {DIRTY, FIRST, YES, NO}),
+    (guards.lease_after_take_over, scenes.slow_take_overs, {Invariant.DEPOSED}),
     (guards.judgement_by_traces, scenes.lost_answers, {THERE}),
     (guards.newest_attempt_stands, scenes.impatient, {NO}),
     (guards.blobs_of_this_leadership, scenes.lonely_leader, {THERE}),

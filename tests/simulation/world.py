@@ -15,6 +15,7 @@ from tests.simulation.blobs import BlobService, SimBlobs
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.elections import ElectionService, SimElection
 from tests.simulation.inspection import Inspection
+from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.network import Faults, Line
 from tests.simulation.plan import Plan
@@ -41,6 +42,7 @@ class World:
         self.blobs = BlobService(self.loop)
         self.inspection = Inspection(self.chronicle, self.blobs)
         self.calm = False
+        self._stolen = False
         self.places: list[Process] = []
         self._lines: list[Line] = []
         self._buried: list[Process] = []
@@ -55,10 +57,13 @@ class World:
     def taken_over(self, by: str, head: Head) -> None:
         """See `Witness`."""
         self.tally["take-overs"] += 1
+        self._stolen = not self.election.surely_held_by(by)
         self.chronicle.taken_over(by, head)
 
     def committed(self, by: str, head: Head, changes: Sequence[Change], revision: int) -> None:
         """See `Witness`."""
+        if self._stolen:
+            raise Violation(Invariant.DEPOSED, f"{by} took term {head.term} when it led no more, and wrote under it")
         self.tally["groups"] += 1
         self.inspection.committed(self.chronicle.committed(by, head, changes, revision))
 
