@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,3 +68,11 @@ class Place:
 def finish(job: Job, query: StreamingQuery) -> None:
     """Wait for the end of the query."""
     assert job.awaitTermination(query, DEADLINE_SECONDS), "the query did not end in time"
+
+
+def wait_until(holds: Callable[[], bool], deadline: float = 120.0) -> None:
+    """Wait until something holds; what does not in ``deadline`` seconds fails."""
+    until = time.monotonic() + deadline
+    while not holds():
+        assert time.monotonic() < until, "it did not come about in time"
+        time.sleep(0.05)

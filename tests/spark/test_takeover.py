@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +13,14 @@ import pytest
 import milepost
 import milepost.spark
 from milepost.errors import Fenced, SessionLost
-from milepost.spark import BatchContext, published_batches
+from milepost.spark import BatchContext, published_batches, restore
+from milepost.spark.ledger import Ledger
+from milepost.spark.record import Checkpoint
+from milepost.spark.store import HandleStore
+from milepost.spark.workdir import remove_older
 from milepost.store import StateHandleStore
 from parts.server import ServerProcess
-from tests.spark.jobs import Place, finish
+from tests.spark.jobs import Place, finish, wait_until
 from tests.spark.process import Driver
 from tests.spark.queries import KINDS, write_input
 from tests.spark.settings import Setup
@@ -76,6 +79,37 @@ def test_a_fenced_driver_evaluates_nothing_either(place: Place, client: milepost
     assert published == [0, 1]
 
 
+def test_a_driver_whose_directory_its_successor_cleared_away_is_fenced(place: Place, client: milepost.Client) -> None:
+    """It stood still between its recovery and its first batch: Spark finds nothing, and begins at batch 0."""
+    place.run(lambda *_: None)
+    published: list[int] = []
+    with place.lead() as job:
+        succeed(client, place.name)
+        remove_older(Path(job.checkpointLocation).parent, job.epoch + 1)
+        with pytest.raises(Fenced):
+            finish(job, place.start(job, job.exactlyOnce(lambda _, context: published.append(context.batchId))))
+    assert published == []
+
+
+def test_a_driver_that_is_succeeded_while_it_restores_is_fenced(
+    place: Place, client: milepost.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its successor clears away what it builds."""
+    place.run(lambda *_: None)
+    materialise = restore.materialise
+
+    def meanwhile(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> Ledger:
+        ledger = materialise(store, checkpoint, directory)
+        assert store.epoch is not None
+        succeed(client, place.name)
+        remove_older(directory.parent, store.epoch + 1)
+        return ledger
+
+    monkeypatch.setattr(restore, "materialise", meanwhile)
+    with pytest.raises(Fenced), place.lead():
+        pass
+
+
 def test_who_does_not_wait_for_the_query_is_told_at_the_end_of_the_block(place: Place, client: milepost.Client) -> None:
     def publish(_frame: DataFrame, _context: BatchContext) -> None:
         succeed(client, place.name)
@@ -102,12 +136,14 @@ def test_a_lost_session_stops_a_query_that_has_nothing_to_do(place: Place, clien
 def test_an_outage_of_the_service_delays_a_batch_and_fails_none(place: Place, tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "service", "--log-level", "warning") as service:
         service.start()
+        over = threading.Event()
 
         def come_back() -> None:
             time.sleep(_OUTAGE_SECONDS)
             service.start()
+            over.wait()  # a server lives as long as the thread that started it
 
-        back = threading.Thread(target=come_back)
+        back = threading.Thread(target=come_back, daemon=True)
 
         def publish(frame: DataFrame, context: BatchContext) -> None:
             frame.write.parquet(context.staging(place.output))
@@ -119,6 +155,7 @@ def test_an_outage_of_the_service_delays_a_batch_and_fails_none(place: Place, tm
         with away.lead(ttl=60.0, timeout=1.0) as job:
             finish(job, away.start(job, job.exactlyOnce(publish)))
             assert job.published == 1
+        over.set()
         back.join(60.0)
 
 
@@ -192,10 +229,3 @@ def test_sigterm_ends_a_driver_in_order(
         assert job.recovery.checkpoint.resumes_at == 2
     published = published_batches(place.spark, service.url, name)
     assert len(published) == len(KINDS["aggregation"].expected(2))
-
-
-def wait_until(holds: Callable[[], bool], deadline: float = 120.0) -> None:
-    until = time.monotonic() + deadline
-    while not holds():
-        assert time.monotonic() < until, "it did not come about in time"
-        time.sleep(0.05)

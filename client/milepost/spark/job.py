@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
-from milepost.errors import Fenced, MilepostError, UnsafeQuery
+from milepost.errors import Fenced, MilepostError, UnsafeQuery, WrongCheckpoint
 from milepost.session import Session
 from milepost.spark.batch import ExactlyOnce, Publish
 from milepost.spark.guard import QueryGuard
@@ -160,6 +160,8 @@ class Job:
         """Raise as itself what Spark turned into text, and what stands behind an error that only followed from it."""
         failure = self._failure()
         self._told = True
+        if isinstance(failure, WrongCheckpoint):  # a newer driver clears away the directories of those before it
+            self._raise_if_fenced(failure)
         if isinstance(failure, MilepostError):
             raise failure from (failure.__cause__ or cause)
         if self._session.lost and (self._stopping or cause is not None):
@@ -168,9 +170,12 @@ class Job:
             except MilepostError as lost:
                 raise lost from cause
         if cause is not None:
-            try:
-                self._pointer.store.raise_if_fenced(cause)
-            except Fenced:
-                raise
-            except MilepostError as error:
-                _log.warning("whether a newer driver leads could not be asked: %s", error)
+            self._raise_if_fenced(cause)
+
+    def _raise_if_fenced(self, cause: Exception) -> None:
+        try:
+            self._pointer.store.raise_if_fenced(cause)
+        except Fenced:
+            raise
+        except MilepostError as error:
+            _log.warning("whether a newer driver leads could not be asked: %s", error)

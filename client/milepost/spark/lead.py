@@ -144,14 +144,18 @@ def _take_over(
     pointer = JobPointer.take(store)
     files = HadoopFiles(spark)
     directory = parent / pointer.record.job
-    restored, recovery = recover(
-        store.plain,
-        pointer.record,
-        directory,
-        store.epoch,
-        setting=lambda key: spark.conf.get(key, None),
-        modified_ms=files.modified_ms,
-    )
+    try:
+        restored, recovery = recover(
+            store.plain,
+            pointer.record,
+            directory,
+            store.epoch,
+            setting=lambda key: spark.conf.get(key, None),
+            modified_ms=files.modified_ms,
+        )
+    except OSError as error:  # a newer driver clears away what those before it build
+        store.raise_if_fenced(error)
+        raise
     remove_older(directory, store.epoch)
     removals.sweep(LAYER_PREFIX, pointer.record.layer_names())
     snapshotter = Snapshotter(store, restored.directory, restored.ledger)
