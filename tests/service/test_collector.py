@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backends.contract import BlobStore, StorageUnavailable
+from backends.pointers.embedded import FILE_NAME
 from service.blobs.collector import collect
 from service.blobs.intake import blob_key
+from service.rules.records import handle_key
 from tests.service.acting import STORE, actor
 from tests.support.faults import Faults
 from tests.support.replicas import PROMPT, Rig, embedded, rig
@@ -178,3 +184,37 @@ async def test_a_blob_that_cannot_be_discarded_is_tried_again(tmp_path: Path) ->
         running.clock.advance(60.0)
         await running.emptied_trash()
         assert await keys(running) == set()
+
+
+def rewritten(directory: Path, key: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Change what is stored under ``key``; nobody must be leading."""
+    with closing(sqlite3.connect(directory / "pointers" / FILE_NAME)) as connection, connection:
+        (value,) = connection.execute("SELECT value FROM record WHERE key = ?", (key,)).fetchone()
+        changed = json.dumps(change(json.loads(value))).encode()
+        connection.execute("UPDATE record SET value = ? WHERE key = ?", (changed, key))
+
+
+async def test_a_store_with_a_record_that_cannot_be_read_keeps_all_of_its_blobs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The record may name any of them: a newer release wrote it, and will lead again."""
+    key = handle_key(STORE, "pointer")
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        await a.add("pointer", b"state")
+        orphans = {await orphan(running)}
+        of_another_store = await put(running.blobs.real, blob_key("another-store", 1))
+        await running.stop()
+        rewritten(tmp_path, key, lambda record: {**record, "schema": record["schema"] + 1})
+        await running.restart()
+        assert await collected(running) == 1
+        assert running.blobs.discarded == [of_another_store]
+        assert [record.message for record in caplog.records if STORE in record.message] == [
+            f"nothing of store {STORE} is collected, for it has a record that cannot be read"
+        ]
+        await running.stop()
+        rewritten(tmp_path, key, lambda record: {**record, "schema": record["schema"] - 1})
+        await running.restart()
+        assert await a.read("pointer") == b"state"
+        assert await collected(running) == 1
+        assert set(running.blobs.discarded) == orphans
