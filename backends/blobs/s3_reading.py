@@ -51,6 +51,12 @@ class Source:
                 if failures == _ATTEMPTS or self._tag is None:
                     raise
                 await asyncio.sleep(_BACKOFF_SECONDS * 2**failures)
+            except ConditionFailed as error:
+                raise BlobTruncated(f"{self._path} was replaced while it was read") from error
+            except BlobMissing as error:
+                if self._position == self._begin:
+                    raise
+                raise BlobTruncated(f"{self._path} was gone after {self._position} bytes") from error
             else:
                 return
 
@@ -63,17 +69,9 @@ class Source:
 
     async def _open(self) -> GetResult:
         """Ask for what is left; learns the blob's size and ETag where they are not known yet."""
-        begun = self._position > self._begin
-        try:
-            with self._connection.border("read a blob"):
-                async with asyncio.timeout(self._connection.deadline):
-                    result = await self._get()
-        except ConditionFailed as error:
-            raise BlobTruncated(f"{self._path} was replaced while it was read") from error
-        except BlobMissing as error:
-            if begun:
-                raise BlobTruncated(f"{self._path} was gone after {self._position} bytes") from error
-            raise
+        with self._connection.border("read a blob"):
+            async with asyncio.timeout(self._connection.deadline):
+                result = await self._get()
         if self._end is None:
             self._end = result.meta["size"]
             self._tag = result.meta["e_tag"]

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-# The smallest that S3 takes. 10,000 parts are the most, so they double every 1,000: enough for 5 TiB.
+# The smallest that S3 takes. 10,000 parts are the most, so they double every 1,000: enough for 4.8 TiB.
 PART_BYTES: Final = 5 * 1024 * 1024
 _PARTS_OF_ONE_SIZE: Final = 1000
 _PARTS_AT_ONCE: Final = 2
