@@ -128,6 +128,12 @@ def test_a_job_stays_with_its_output(place: Place) -> None:
         finish(job, place.start(job, job.files(str(place.directory / "elsewhere"))))
 
 
+def test_a_job_stays_with_files(place: Place) -> None:
+    run(place)
+    with place.lead() as job, pytest.raises(UnsafeQuery, match=r"publishes by job\.files"):
+        job.exactlyOnce(lambda *_: None)
+
+
 def test_a_column_named_batch_is_refused(place: Place) -> None:
     with place.lead() as job:
         stream = place.spark.readStream.schema("Batch long").json(str(place.input))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -12,9 +12,10 @@ from pyspark.sql.functions import udf
 
 import milepost
 import milepost.spark.job
-from milepost.errors import InputMissing
-from milepost.spark import BatchContext, ledger
-from milepost.spark.record import JOB, decode
+from milepost.errors import InputMissing, NoSafeCheckpoint
+from milepost.spark import BatchContext, ledger, published_batches, read_published
+from milepost.spark.record import JOB, Checkpoint, decode
+from milepost.spark.sink import FilesSink
 from parts.server import ServerProcess
 from tests.spark.jobs import Place, finish
 from tests.spark.queries import KINDS, read_input, write_input
@@ -180,24 +181,57 @@ def test_input_that_was_deleted_is_refused_and_rewritten_input_reported(place: P
         assert [Path(uri).name for uri in job.recovery.rewritten] == ["00001.json"]
 
 
+def damage_newest(place: Place, service: ServerProcess, client: milepost.Client) -> Checkpoint:
+    """Spoil a layer of the newest checkpoint, the entry to batch 1."""
+    newest = decode(client.store(place.name).read(JOB)).checkpoints[0]
+    assert newest.resumes_at == 1
+    blob = blob_file(service, place.name, newest.layers[-1].name)
+    blob.write_bytes(blob.read_bytes()[::-1])
+    return newest
+
+
 def test_a_damaged_checkpoint_is_passed_over_for_one_that_is_still_safe(
     place: Place, service: ServerProcess, client: milepost.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The entry to batch 1 is damaged: the job goes on at batch 0, which is published, and publishes it no second
     time."""
     monkeypatch.setattr(ledger, "INLINE_BYTES", 0)
-    first, second = Publisher(1), Publisher()
-    with place.lead() as job, pytest.raises(StreamingQueryException):
-        finish(job, place.start(job, job.exactlyOnce(first), "aggregation"))
-    newest = decode(client.store(place.name).read(JOB)).checkpoints[0]
-    assert newest.resumes_at == 1
-    blob = blob_file(service, place.name, newest.layers[-1].name)
-    blob.write_bytes(blob.read_bytes()[::-1])
+    write = FilesSink.__call__
+
+    def failing(sink: FilesSink, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
+        if context.batchId == 1:
+            raise KeyError("no such place")
+        return write(sink, frame, context)
+
+    with monkeypatch.context() as broken, place.lead() as job:
+        broken.setattr(FilesSink, "__call__", failing)
+        query = place.start(job, job.files(place.output), "aggregation")
+        with pytest.raises(StreamingQueryException):
+            finish(job, query)
+    newest = damage_newest(place, service, client)
+    first = published_batches(place.spark, place.url, place.name)
     with place.lead() as job:
         assert [skipped.checkpoint for skipped in job.recovery.skipped] == [newest]
-        finish(job, place.start(job, job.exactlyOnce(second), "aggregation"))
-    assert [context.batchId for context in second.contexts] == [1]
-    assert first.rows | second.rows == dict(enumerate(KINDS["aggregation"].expected(2)))
+        finish(job, place.start(job, job.files(place.output), "aggregation"))
+    both = published_batches(place.spark, place.url, place.name)
+    assert (both[:1], len(both)) == (first, 2)
+    rows = read_published(place.spark, place.url, place.name).collect()
+    found = [sorted((row.k, row.w) for row in rows if row.batch == batch) for batch in (0, 1)]
+    assert found == KINDS["aggregation"].expected(2)
+
+
+def test_a_batch_that_a_sink_may_hold_already_is_not_begun_anew(
+    place: Place, service: ServerProcess, client: milepost.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver died inside batch 1, whose rows a table that counts by batch may have taken."""
+    monkeypatch.setattr(ledger, "INLINE_BYTES", 0)
+    with place.lead() as job, pytest.raises(StreamingQueryException):
+        finish(job, place.start(job, job.exactlyOnce(Publisher(1)), "aggregation"))
+    newest = damage_newest(place, service, client)
+    with pytest.raises(NoSafeCheckpoint, match="batch 1, which was entered"), place.lead():
+        pass
+    names = {handle.name for handle in client.store(place.name).get_all_handles()}
+    assert {layer.name for layer in newest.layers} <= names
 
 
 def test_settings_that_the_querys_log_overrules_are_reported(place: Place, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from milepost.errors import NoSafeCheckpoint, WrongCheckpoint
+from milepost.errors import (
+    BlobMissing,
+    ConnectionFailed,
+    MilepostError,
+    NoSafeCheckpoint,
+    ServerFault,
+    StateTruncated,
+    Unavailable,
+    WrongCheckpoint,
+)
 from milepost.spark import ledger as ledger_module
 from milepost.spark.record import Checkpoint, JobRecord
 from milepost.spark.restore import restore
 from milepost.spark.snapshotter import Snapshotter
-from milepost.spark.store import CertainStore
+from milepost.spark.store import CertainStore, HandleStore
+from milepost.wire import Code
 from parts.server import ServerProcess
 from tests.spark.checkpoints import log, put, tree
 from tests.wire.damage import blob_file
+
+FILES = {"kind": "files"}
+"""The manifest of a batch that was published by `Job.files`, as far as it matters here."""
 
 
 class Run:
@@ -32,10 +48,10 @@ class Run:
         self.record = self.record.entering(checkpoint, 2)
         return checkpoint
 
-    def publish(self, batch: int) -> None:
+    def publish(self, batch: int, manifest: object = None) -> None:
         """The batch ends: its state is there, then it is published, then committed."""
         put(self.directory, f"state/0/0/{batch + 1}.delta", f"state {batch + 1}".encode() * 2000)
-        self.record = self.record.publishing(batch, None, 1)
+        self.record = self.record.publishing(batch, manifest, 1)
         log(self.directory, batch, committed=True)
 
 
@@ -97,8 +113,9 @@ def test_a_tail_goes_on_behind_its_batch(run: Run, certain: CertainStore, tmp_pa
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     run: Run, certain: CertainStore, tmp_path: Path, service: ServerProcess, name: str
 ) -> None:
+    """Output files that nobody saw may be written anew, with other rows in each batch."""
     run.enter(0)
-    run.publish(0)
+    run.publish(0, FILES)
     newest = run.enter(1)
     damage(service, name, newest)
     restored = restore(certain.plain, run.record, tmp_path / "work", 2)
@@ -109,9 +126,70 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     assert set(tree(restored.directory)) == {"metadata", "offsets/0"}
 
 
+@pytest.mark.parametrize("manifest", [None, {"kind": "of the user's own"}])
+def test_a_batch_that_a_sink_may_know_is_not_divided_anew(
+    run: Run, certain: CertainStore, tmp_path: Path, service: ServerProcess, name: str, manifest: object
+) -> None:
+    """Batch 1 was entered: a table that counts by batch may hold it, as it was cut then."""
+    run.enter(0)
+    run.publish(0, manifest)
+    newest = run.enter(1)
+    damage(service, name, newest)
+    before = {handle.name for handle in certain.plain.get_all_handles()}
+    with pytest.raises(NoSafeCheckpoint, match=r"older than batch 1, which was entered.*put the damaged bytes back"):
+        restore(certain.plain, run.record, tmp_path / "work", 2)
+    assert {handle.name for handle in certain.plain.get_all_handles()} == before
+
+
+class CutOff:
+    """The real store, behind a connection that is cut inside each state: the network cannot be had to do so on time.
+
+    ``obstacle`` is what each attempt to read on meets.
+    """
+
+    def __init__(self, real: HandleStore, obstacle: MilepostError) -> None:
+        self._real = real
+        self._obstacle = obstacle
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    @contextmanager
+    def open(self, name: str, version: str | None = None) -> Iterator[Iterator[bytes]]:
+        def chunks(real: Iterator[bytes]) -> Iterator[bytes]:
+            yield next(real)[:100]
+            raise StateTruncated("the rest is refused") from self._obstacle
+
+        with self._real.open(name, version) as real:
+            yield chunks(real)
+
+
+@pytest.mark.parametrize(
+    "obstacle", [Unavailable(Code.NO_LEADER), ConnectionFailed("reset"), ServerFault(Code.INTERNAL)]
+)
+def test_an_outage_while_unpacking_is_no_damage(
+    run: Run, certain: CertainStore, tmp_path: Path, obstacle: MilepostError
+) -> None:
+    run.enter(0)
+    run.publish(0, FILES)
+    newest = run.enter(1)
+    with pytest.raises(type(obstacle)):
+        restore(CutOff(certain.plain, obstacle), run.record, tmp_path / "work", 2)
+    assert restore(certain.plain, run.record, tmp_path / "work", 2).checkpoint == newest
+
+
+def test_bytes_that_end_early_because_they_are_gone_are_damage(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+    run.enter(0)
+    run.publish(0, FILES)
+    newest = run.enter(1)
+    gone = CutOff(certain.plain, BlobMissing(Code.BLOB_MISSING))
+    restored = restore(gone, run.record, tmp_path / "work", 2)
+    assert [skipped.checkpoint for skipped in restored.skipped] == [newest]
+
+
 def test_a_missing_layer_is_damage_too(run: Run, certain: CertainStore, tmp_path: Path) -> None:
     run.enter(0)
-    run.publish(0)
+    run.publish(0, FILES)
     newest = run.enter(1)
     certain.plain.release_and_try_remove(newest.layers[-1].name)
     restored = restore(certain.plain, run.record, tmp_path / "work", 2)

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from milepost.errors import (
-    ConnectionFailed,
-    DeadlineExceeded,
-    DiscardFailed,
-    MilepostError,
-    OutcomeUnknown,
-    ServerFault,
-    Unavailable,
-    VersionMismatch,
-)
+from milepost.core.outages import OUTAGES_OR_DOUBT
+from milepost.errors import DiscardFailed, MilepostError, ServerFault, VersionMismatch
 from milepost.store import StateHandleStore
 
 log = logging.getLogger("milepost")
 
 REMOVAL_SECONDS = 5.0  # what stays undone is tried again with the next checkpoint
-_PASSING = (ConnectionFailed, DeadlineExceeded, DiscardFailed, OutcomeUnknown, ServerFault, Unavailable)
+_PASSING = (*OUTAGES_OR_DOUBT, DiscardFailed, ServerFault)
 
 
 class CleanUpLags(MilepostError):

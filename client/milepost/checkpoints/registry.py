@@ -19,24 +19,20 @@ from milepost.checkpoints.records import (
 )
 from milepost.checkpoints.retention import superfluous
 from milepost.core.body import State
+from milepost.core.outages import hindrance
 from milepost.errors import (
     Closed,
-    ConnectionFailed,
     Damaged,
-    DeadlineExceeded,
     NotExist,
     OutcomeUnknown,
     SessionLost,
     StateTruncated,
-    Unavailable,
     VersionMismatch,
 )
 from milepost.store import StateHandleStore
 from milepost.types import Handle
 
 log = logging.getLogger("milepost")
-
-_OUTAGE = (ConnectionFailed, DeadlineExceeded, Unavailable)
 
 
 class CheckpointRegistry:
@@ -107,7 +103,7 @@ class CheckpointRegistry:
                 state = self._intact(candidates[-1].handle)
                 break
             except (Damaged, NotExist, StateTruncated, VersionMismatch) as error:
-                if isinstance(error.__cause__, _OUTAGE):
+                if hindrance(error) is not None:
                     raise
                 damaged = candidates.pop()
                 skipped.append(self._skip(damaged.handle.name, damaged.number, damaged.handle.version, str(error)))

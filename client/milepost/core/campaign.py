@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from milepost.core.effects import Operation, Sleep
+from milepost.core.outages import OUTAGES_OR_DOUBT
 from milepost.core.store import StoreOperations
-from milepost.errors import ConnectionFailed, DeadlineExceeded, EpochHeld, OutcomeUnknown, Unavailable
+from milepost.errors import EpochHeld
 from milepost.types import Epoch
 
 POLL_SECONDS = 20.0  # below the service's limit: a leader that vanished is noticed sooner
@@ -25,7 +26,7 @@ def campaign(store: StoreOperations, wait: float | None) -> Operation[Epoch]:
         poll = max(0.0, min(POLL_SECONDS, deadline - clock()))
         try:
             epoch = yield from store.poll_epoch(poll)
-        except (EpochHeld, Unavailable, ConnectionFailed, DeadlineExceeded, OutcomeUnknown):
+        except (EpochHeld, *OUTAGES_OR_DOUBT):
             if clock() + BETWEEN_SECONDS >= deadline:
                 raise
             yield Sleep(BETWEEN_SECONDS)

@@ -11,7 +11,7 @@ from milepost.core import answers
 from milepost.core.calls import Caller
 from milepost.core.effects import Answer, Emit, Lost, Operation, Read
 from milepost.core.request import Request, if_match
-from milepost.errors import MilepostError, ServerFault, StateTruncated
+from milepost.errors import ConnectionFailed, MilepostError, ServerFault, StateTruncated
 from milepost.wire import Code, Header, parse_digest_header
 
 log = logging.getLogger("milepost")
@@ -32,7 +32,8 @@ def download(caller: Caller, path: str, version: str | None) -> Operation[None]:
 
     A connection that is cut is resumed at the byte where it was, on condition of the same version. The last chunk is
     given out only after size and digest agreed. The timeout bounds the start and each resumption, not the whole.
-    Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`, `StateTruncated`.
+    Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`, `StateTruncated`; the latter with what stood in the
+    way as its cause, and with none where the bytes themselves are wrong.
     """
     headers = {} if version is None else if_match(version)
     reply = yield from caller.call(Request("GET", path, headers), stream=True)
@@ -59,7 +60,8 @@ def download(caller: Caller, path: str, version: str | None) -> Operation[None]:
         reason = chunk.reason if isinstance(chunk, Lost) else "the answer ended early"
         fruitless += 1
         if fruitless > MAX_RESUMPTIONS:
-            raise StateTruncated(f"{received} of {start.size} bytes came, and then no more: {reason}")
+            detail = f"{received} of {start.size} bytes came, and then no more: {reason}"
+            raise StateTruncated(detail) from ConnectionFailed(reason)
         log.info("resuming a state at byte %d of %d: %s", received, start.size, reason)
         answer = yield from _resume(caller, path, start, received)
     if digest.hexdigest() != start.sha256:

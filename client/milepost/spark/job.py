@@ -15,6 +15,7 @@ from milepost.session import Session
 from milepost.spark.batch import ExactlyOnce, Publish
 from milepost.spark.guard import QueryGuard
 from milepost.spark.hadoop import HadoopFiles
+from milepost.spark.manifest import published_by_files
 from milepost.spark.pointer import JobPointer
 from milepost.spark.recovery import Recovery
 from milepost.spark.removals import Removals
@@ -81,10 +82,12 @@ class Job:
 
         What ``publish`` returns (JSON, small) is kept in the job record with the batch. What is protected and what is
         not: `BatchContext`. The frame is evaluated once and persisted before ``publish`` sees it. Raises `UnsafeQuery`
-        when called a second time.
+        when called a second time, and for a job that published by `files` before.
         """
         if self._function is not None:
             raise UnsafeQuery("one lead() serves one start of one query: a second query needs a store of its own")
+        if published_by_files(self.manifest) and not isinstance(publish, FilesSink):
+            raise UnsafeQuery("this job publishes by job.files; begin another way of publishing under another name")
         guard = QueryGuard(self._spark, self._snapshotter.directory)
         self._function = ExactlyOnce(publish, self._pointer, self._snapshotter, guard, self._removals, self._retain)
         return self._function

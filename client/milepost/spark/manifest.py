@@ -20,6 +20,8 @@ PAGE_BATCHES = 128
 PAGE_BYTES = 256 * 1024
 DIRECTORY = "_milepost"
 """Directory of the pages, under the output; Spark's readers pass over names with an underscore."""
+KIND = "files"
+"""What tells the manifest of `Job.files` from one that a publishing function of the user's returned."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class Page:
     def link(self, file: str, content: bytes) -> PageLink:
         """The link to this page, written as ``content`` to ``file``."""
         return PageLink(file, hashlib.sha256(content).hexdigest(), self.batches[0].batch, self.batches[-1].batch)
+
+
+def published_by_files(manifest: Any) -> bool:
+    """Whether a job record's manifest is one of `Job.files`."""
+    return isinstance(manifest, dict) and manifest.get("kind") == KIND
 
 
 def extended(head: tuple[PageLink, Page] | None, batch: PublishedBatch, frame: str) -> Page:

@@ -5,6 +5,10 @@ with the offsets that were logged for it, and the batch is not published twice. 
 of the batches in between are not in such a checkpoint, so Spark would divide the input into batches anew, while P and
 what came before have been published by the old division: rows would be lost or doubled. So an intact but older
 checkpoint is refused.
+
+The same holds for a batch that was entered after P: its publishing function may have written to a sink that counts by
+batch (Delta's ``txnVersion``), which would take the batch's new rows for the old ones. Only `Job.files`, whose output
+nobody sees before it is published, may divide the input of such a batch anew.
 """
 
 from __future__ import annotations
@@ -15,9 +19,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from milepost.core.outages import hindrance
 from milepost.errors import Damaged, NoSafeCheckpoint, NotExist, StateTruncated, VersionMismatch, WrongCheckpoint
 from milepost.spark.layers import unpack
 from milepost.spark.ledger import Ledger
+from milepost.spark.manifest import published_by_files
 from milepost.spark.record import Checkpoint, JobRecord, Layer
 from milepost.spark.snapshot import Stat
 from milepost.spark.store import HandleStore
@@ -47,16 +53,16 @@ class Restored:
 def restore(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) -> Restored:
     """Build ``<workdir>/e<epoch>``: first beside it, then renamed, so that it is whole or absent.
 
-    Raises `NoSafeCheckpoint` when the record names checkpoints but none can be used, and `WrongCheckpoint` when the
-    directory is there already.
+    Raises `NoSafeCheckpoint` when the record names checkpoints but none can be used, `WrongCheckpoint` when the
+    directory is there already, and what keeps the service from being read: an outage is no damage.
     """
     directory, building = workdir / f"e{epoch}", workdir / f"e{epoch}.tmp"
     if directory.exists():
         raise WrongCheckpoint(f"{directory} is there already, and no epoch is used twice: is {workdir} another job's?")
     skipped: list[Skipped] = []
     for checkpoint in record.checkpoints:
-        if checkpoint.resumes_at < record.published:
-            reason = f"older than the published batch {record.published}, which would be cut differently"
+        reason = _unsafe(checkpoint, record)
+        if reason:
             skipped.append(Skipped(checkpoint, reason))
             continue
         shutil.rmtree(building, ignore_errors=True)
@@ -74,10 +80,23 @@ def restore(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) ->
         reasons = "; ".join(f"{skip.checkpoint}: {skip.reason}" for skip in skipped) or "the record names none"
         raise NoSafeCheckpoint(
             f"batch {record.published} was published last, and no checkpoint can be gone on from without losing or "
-            f"repeating rows ({reasons}); start over under another name, with another output"
+            f"repeating rows ({reasons}); nothing was removed: put the damaged bytes back into the service's blob "
+            "store and start again, or start over under another name, with another output"
         )
     directory.mkdir(parents=True)
     return Restored(directory, Ledger(), None)
+
+
+def _unsafe(checkpoint: Checkpoint, record: JobRecord) -> str:
+    """Why a query must not go on from ``checkpoint``, however intact it is; empty if it may."""
+    if checkpoint.resumes_at < record.published:
+        return f"older than the published batch {record.published}, which would be cut differently"
+    if checkpoint.resumes_at < record.entered and not published_by_files(record.manifest):
+        return (
+            f"older than batch {record.entered}, which was entered: its publishing function may have written already, "
+            "and the batch would be cut differently"
+        )
+    return ""
 
 
 def materialise(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> Ledger:
@@ -94,15 +113,20 @@ def materialise(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> 
 
 
 def _unpacked(store: HandleStore, layer: Layer, directory: Path) -> list[str]:
-    """A connection cut again and again looks like damage; one cut once is none."""
-    for _ in range(_READS - 1):
+    """Raises what stands in the way of reading as itself, and `StateTruncated` only for bytes that are wrong."""
+    for attempt in range(_READS):
         try:
             with store.open(layer.name, layer.version) as chunks:
                 return unpack(chunks, directory)
         except StateTruncated as cut:
-            _log.warning("reading %s again: %s", layer.name, cut)
-    with store.open(layer.name, layer.version) as chunks:
-        return unpack(chunks, directory)
+            obstacle = hindrance(cut)
+            if attempt < _READS - 1:
+                _log.warning("reading %s again: %s", layer.name, cut)
+            elif obstacle is None:
+                raise
+            else:
+                raise obstacle from obstacle.__cause__
+    raise AssertionError("the last read returns or raises")
 
 
 def _stats(directory: Path, paths: Iterable[str]) -> dict[str, Stat]:

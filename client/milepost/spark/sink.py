@@ -11,12 +11,22 @@ from milepost.errors import RecordUnreadable, UnsafeQuery
 from milepost.spark.context import BatchContext, attempts_of
 from milepost.spark.hadoop import HadoopFiles
 from milepost.spark.local import SCHEME, LocalFiles
-from milepost.spark.manifest import DIRECTORY, Page, PageLink, PublishedBatch, extended, link_from, link_json, load
+from milepost.spark.manifest import (
+    DIRECTORY,
+    KIND,
+    Page,
+    PageLink,
+    PublishedBatch,
+    extended,
+    link_from,
+    link_json,
+    load,
+    published_by_files,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-KIND = "files"
 KEPT_HEADS = 8
 """So many superseded versions of a page stay, for readers on the way."""
 
@@ -89,7 +99,7 @@ def published_page(manifest: Any, output: str | None = None) -> PageLink | None:
     """
     if manifest is None:
         return None
-    if not isinstance(manifest, dict) or manifest.get("kind") != KIND:
+    if not published_by_files(manifest):
         raise UnsafeQuery("this job did not publish by job.files so far; begin the files under another job's name")
     if output is not None and manifest["output"] != output:
         raise UnsafeQuery(f"this job publishes into {manifest['output']} and cannot go on in {output}")

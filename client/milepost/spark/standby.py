@@ -7,14 +7,8 @@ import time
 from collections.abc import Callable
 
 from milepost.client import Client
-from milepost.errors import (
-    ConnectionFailed,
-    DeadlineExceeded,
-    EpochHeld,
-    OutcomeUnknown,
-    SessionLost,
-    Unavailable,
-)
+from milepost.core.outages import OUTAGES_OR_DOUBT
+from milepost.errors import EpochHeld, SessionLost
 from milepost.session import Session
 from milepost.store import StateHandleStore
 
@@ -65,7 +59,7 @@ def _another_session(client: Client, holder: str, ttl: float, until: float | Non
     while True:
         try:
             return client.session(holder, ttl, on_lost=on_lost)
-        except (Unavailable, ConnectionFailed, DeadlineExceeded, OutcomeUnknown):
+        except OUTAGES_OR_DOUBT:
             if _over(until):
                 raise
             time.sleep(_PAUSE)

@@ -13,15 +13,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from milepost.core.outages import OUTAGES
 from milepost.errors import (
     AlreadyExists,
-    ConnectionFailed,
-    DeadlineExceeded,
     Fenced,
     MilepostError,
     NotExist,
     Problem,
-    Unavailable,
     VersionMismatch,
 )
 from milepost.types import Epoch, Handle, Removal
@@ -110,7 +108,7 @@ class CertainStore:
                 if doubtful and (handle := landed()) is not None:
                     return handle
                 return write()
-            except (Unavailable, ConnectionFailed, DeadlineExceeded) as error:
+            except OUTAGES as error:
                 obstacle: MilepostError = error
             except (AlreadyExists, VersionMismatch):
                 if conflict:

@@ -9,8 +9,10 @@ import pytest
 
 from milepost.core.download import MAX_RESUMPTIONS, download
 from milepost.core.effects import Answer, Lost, Send
+from milepost.core.outages import hindrance
 from milepost.errors import (
     BlobMissing,
+    ConnectionFailed,
     Corrupt,
     NotExist,
     ServerFault,
@@ -93,9 +95,10 @@ def test_a_cut_after_the_last_byte_does_not_matter() -> None:
 
 def test_a_connection_that_is_cut_again_and_again_ends_it() -> None:
     world = World(whole(b"012", CUT), *[rest(CUT)] * 20)
-    with pytest.raises(StateTruncated, match="3 of 10"):
+    with pytest.raises(StateTruncated, match="3 of 10") as raised:
         read(world)
     assert len(world.sent) == 1 + MAX_RESUMPTIONS
+    assert isinstance(hindrance(raised.value), ConnectionFailed)
 
 
 def test_cuts_do_not_matter_while_bytes_come() -> None:
@@ -130,8 +133,9 @@ def test_an_outage_in_the_middle_truncates_it_and_stays_the_cause() -> None:
 @pytest.mark.parametrize("chunks", [(b"01234", b"5678X"), (b"X",) * 10])
 def test_bytes_that_do_not_match_are_never_given_out_whole(chunks: tuple[bytes, ...]) -> None:
     world = World(whole(*chunks))
-    with pytest.raises(StateTruncated, match="digest"):
+    with pytest.raises(StateTruncated, match="digest") as raised:
         read(world)
+    assert hindrance(raised.value) is None
     assert sum(map(len, world.emitted)) < len(STATE)
 
 
