@@ -128,7 +128,7 @@ def test_answers_that_the_caller_accepts(api: Api, accept: str) -> None:
 @pytest.mark.parametrize("media_type", ["text/plain", "application/xml", "application/x-www-form-urlencoded", ""])
 def test_a_media_type_that_is_not_taken(api: Api, http: httpx.Client, media_type: str) -> None:
     headers = {"Content-Type": media_type}
-    body = b'{"ttl": 15, "holder": "h"}'
+    body = b'{"ttl": 900, "holder": "h"}'
     problem(http.post("/v1/sessions", content=body, headers=headers), 415, "unsupported-media-type")
     problem(api.call("POST", "/epoch", content=b'{"wait": 0}', headers=headers), 415, "unsupported-media-type")
     assert api.current().json()["epoch"] == 0
@@ -136,7 +136,7 @@ def test_a_media_type_that_is_not_taken(api: Api, http: httpx.Client, media_type
 
 @pytest.mark.parametrize("media_type", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
 def test_media_types_that_are_json(http: httpx.Client, media_type: str) -> None:
-    body = b'{"ttl": 15, "holder": "h"}'
+    body = b'{"ttl": 900, "holder": "h"}'
     assert http.post("/v1/sessions", content=body, headers={"Content-Type": media_type}).status_code == 201
 
 

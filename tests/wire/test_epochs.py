@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
 
 from parts.server import DEADLINE_SECONDS
 from tests.wire.api import Api, open_session, problem
+from tests.wire.in_process import in_process
 from tests.wire.test_record import RFC_3339_UTC
 
 
@@ -78,12 +80,17 @@ def test_a_campaign_that_waits_is_granted_when_the_holder_goes(
     assert granted.json()["session"] == other.session
 
 
-def test_a_campaign_that_waits_is_granted_when_the_holder_expires(http: httpx.Client, store: str) -> None:
-    epoch = Api(http, store, open_session(http, 1)).granted()
-    other = Api.on(http, store)
-    granted = other.campaign(wait=60)
-    assert granted.json()["epoch"] == epoch + 1
-    assert granted.json()["session"] == other.session
+def test_a_campaign_that_waits_is_granted_when_the_holder_expires(tmp_path: Path) -> None:
+    """The clock is moved on instead of waiting."""
+    with in_process(tmp_path) as here, ThreadPoolExecutor(1) as threads:
+        epoch = Api(here.http, "s", open_session(here.http, 30)).granted()
+        other = Api.on(here.http, "s")
+        waiting = threads.submit(other.campaign, wait=60)
+        assert not wait([waiting], timeout=0.2).done
+        here.rig.clock.advance(31)
+        granted = waiting.result(DEADLINE_SECONDS)
+        assert granted.json()["epoch"] == epoch + 1
+        assert granted.json()["session"] == other.session
 
 
 def test_a_campaign_whose_own_session_ends_meanwhile_ends(api: Api) -> None:

@@ -77,7 +77,7 @@ def test_more_than_may_wait_is_too_many(tmp_path: Path) -> None:
 def test_an_ended_session_is_gone_for_an_hour_and_unknown_thereafter(tmp_path: Path) -> None:
     """The clock is moved on instead of waiting."""
     with in_process(tmp_path) as here:
-        body = {"ttl": 15, "holder": "h", "session": "reused"}
+        body = {"ttl": 600, "holder": "h", "session": "reused"}
         assert here.http.post("/v1/sessions", json=body).status_code == 201
         api = Api(here.http, "s", "reused")
         api.added("a")

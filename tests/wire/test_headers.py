@@ -11,6 +11,7 @@ import pytest
 
 from parts.server import ServerProcess
 from tests.wire.api import Api, digest, problem
+from tests.wire.unchanged import nothing_changed
 
 CHANGING = [
     ("POST", "/handles/a"),
@@ -34,12 +35,13 @@ READING = [
 
 
 @pytest.mark.parametrize(("method", "path"), CHANGING)
-def test_session_is_required_on_every_changing_call_on_a_store(api: Api, method: str, path: str) -> None:
+def test_session_is_required_on_every_changing_call_on_a_store(
+    api: Api, server: ServerProcess, method: str, path: str
+) -> None:
     api.added("a")
-    before = api.everything()
     nobody = replace(api, session=None)
-    problem(nobody.call(method, path, headers={"If-Match": '"v"'}), 400, "session-required")
-    assert api.everything() == before
+    with nothing_changed(api, server):
+        problem(nobody.call(method, path, headers={"If-Match": '"v"'}), 400, "session-required")
 
 
 @pytest.mark.parametrize(("method", "path"), READING)
@@ -50,26 +52,51 @@ def test_session_is_optional_on_reads(api: Api, method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "../x", "a b", "x" * 201, ".hidden"])
-def test_session_that_is_no_name_is_refused(api: Api, given: str) -> None:
-    problem(replace(api, session=given).add("a"), 422, "invalid-name")
+def test_session_that_is_no_name_is_refused(api: Api, server: ServerProcess, given: str) -> None:
+    tried = replace(api, session=given)
+    version = api.added("there")["version"]
+    with nothing_changed(api, server):
+        for response in (tried.add("a"), tried.replace("there", version), tried.remove("there"), tried.lock_all()):
+            problem(response, 422, "invalid-name")
 
 
-def test_session_given_twice_is_refused(api: Api, http: httpx.Client) -> None:
-    headers = [("Milepost-Session", str(api.session)), ("Milepost-Session", str(api.other().session))]
-    problem(http.post(f"/v1/stores/{api.store}/locks", headers=headers), 422, "invalid-request")
+def test_session_given_twice_is_refused(api: Api, http: httpx.Client, server: ServerProcess) -> None:
+    other = api.other()
+    api.added("a")
+    headers = [("Milepost-Session", str(other.session)), ("Milepost-Session", str(api.session))]
+    with nothing_changed(api, server), nothing_changed(other, server):
+        problem(http.post(f"/v1/stores/{api.store}/locks", headers=headers), 422, "invalid-request")
 
 
-@pytest.mark.parametrize("given", ["one", "1.0", "-1", "+1", "1 2", "1e3", "0x1", "", "9" * 30, "\u0663".encode()])
-def test_epoch_takes_a_whole_number(api: Api, http: httpx.Client, given: str | bytes) -> None:
+@pytest.mark.parametrize("given", ["0", "one", "1.0", "-1", "+1", "1 2", "1e3", "0x1", "", "9" * 30, "\u0663".encode()])
+def test_epoch_takes_a_whole_number(api: Api, http: httpx.Client, server: ServerProcess, given: str | bytes) -> None:
     headers: Any = {"Milepost-Session": api.session, "Milepost-Epoch": given}
-    response = http.post(f"/v1/stores/{api.store}/handles/a", headers=headers, content=b"x")
-    problem(response, 422, "invalid-request")
+    api.added("there")
+    path = f"/v1/stores/{api.store}/handles"
+    with nothing_changed(api, server):
+        problem(http.post(f"{path}/a", headers=headers, content=b"x"), 422, "invalid-request")
+        problem(http.delete(f"{path}/there", headers=headers), 422, "invalid-request")
+        problem(http.delete(path, headers=headers), 422, "invalid-request")
 
 
 @pytest.mark.parametrize("given", ["zero", "0", "-1", "1.5", ""])
-def test_attempt_counts_from_one(api: Api, given: str) -> None:
-    response = api.with_headers({"Idempotency-Key": "k", "Milepost-Attempt": given}).add("a")
-    problem(response, 422, "invalid-request")
+def test_attempt_counts_from_one(api: Api, server: ServerProcess, given: str) -> None:
+    with nothing_changed(api, server):
+        tried = api.with_headers({"Idempotency-Key": "k", "Milepost-Attempt": given})
+        problem(tried.add("a"), 422, "invalid-request")
+        problem(tried.lock_all(), 422, "invalid-request")
+
+
+def test_attempt_goes_with_a_key(api: Api, server: ServerProcess) -> None:
+    api.added("there")
+    tried = api.with_headers({"Milepost-Attempt": "1"})
+    with nothing_changed(api, server):
+        for response in (tried.add("a"), tried.remove("there"), tried.release("there"), tried.campaign()):
+            problem(response, 422, "invalid-request")
+        body = {"ttl": 600, "holder": "h", "session": f"of-{api.store}"}
+        opened = api.http.post("/v1/sessions", json=body, headers={"Milepost-Attempt": "2"})
+        problem(opened, 422, "invalid-request")
+        problem(api.http.get(f"/v1/sessions/of-{api.store}"), 404, "session-unknown")
 
 
 def test_content_digest_is_checked(api: Api) -> None:
@@ -83,9 +110,11 @@ def test_content_digest_is_checked(api: Api) -> None:
 @pytest.mark.parametrize(
     "given", ["", "sha-256", "sha-256=", "sha-256=::", "sha-256=:AAAA:", "sha-256=:****:", "sha-256=abc", "md5=:AAAA:"]
 )
-def test_content_digest_that_names_no_sha256_is_refused(api: Api, given: str) -> None:
-    problem(api.add("a", Content_Digest=given), 422, "invalid-request")
-    assert api.exists("a").status_code == 404
+def test_content_digest_that_names_no_sha256_is_refused(api: Api, server: ServerProcess, given: str) -> None:
+    version = api.added("there")["version"]
+    with nothing_changed(api, server):
+        problem(api.add("a", Content_Digest=given), 422, "invalid-request")
+        problem(api.replace("there", version, Content_Digest=given), 422, "invalid-request")
 
 
 def test_content_digest_is_checked_on_replace_before_the_pointer_moves(api: Api) -> None:

@@ -161,7 +161,7 @@ def test_answer_examples_have_the_shape_of_real_answers(page: Json, api: Api) ->
         ("POST", facts.STORE + "/epoch"): writer.campaign(),
         ("GET", facts.STORE + "/epoch"): writer.current(),
         ("GET", "/v1/stores"): api.http.get("/v1/stores", params={"limit": 1}),
-        ("POST", "/v1/sessions"): api.http.post("/v1/sessions", json={"ttl": 60, "holder": "h"}),
+        ("POST", "/v1/sessions"): api.http.post("/v1/sessions", json={"ttl": 900, "holder": "h"}),
         ("GET", facts.SESSION): api.http.get(f"/v1/sessions/{other.session}"),
         ("POST", facts.SESSION + "/keepalive"): api.http.post(f"/v1/sessions/{api.session}/keepalive"),
         ("DELETE", facts.STORE + "/handles"): writer.clear(),

@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.wire.api import Api, open_session, problem, unique, until
+from tests.wire.in_process import in_process
 
 
 def test_created(http: httpx.Client) -> None:
-    response = http.post("/v1/sessions", json={"ttl": 15, "holder": "flights-driver"})
+    response = http.post("/v1/sessions", json={"ttl": 900, "holder": "flights-driver"})
     assert response.status_code == 201
     created = response.json()
-    assert created == {"session": created["session"], "ttl": 15, "holder": "flights-driver"}
-    other = http.post("/v1/sessions", json={"ttl": 15, "holder": "flights-driver"}).json()
+    assert created == {"session": created["session"], "ttl": 900, "holder": "flights-driver"}
+    other = http.post("/v1/sessions", json={"ttl": 900, "holder": "flights-driver"}).json()
     assert other["session"] != created["session"]
 
 
 def test_created_under_an_id_and_renewed_while_alive(http: httpx.Client) -> None:
-    body = {"ttl": 15, "holder": "flights-driver", "session": unique("chosen")}
+    body = {"ttl": 900, "holder": "flights-driver", "session": unique("chosen")}
     assert http.post("/v1/sessions", json=body).status_code == 201
     renewed = http.post("/v1/sessions", json=body)
     assert renewed.status_code == 200
-    assert renewed.json() == {"session": body["session"], "ttl": 15, "holder": "flights-driver"}
-    longer = http.post("/v1/sessions", json={**body, "ttl": 600})
-    assert (longer.status_code, longer.json()["ttl"]) == (200, 600)
+    assert renewed.json() == {"session": body["session"], "ttl": 900, "holder": "flights-driver"}
+    longer = http.post("/v1/sessions", json={**body, "ttl": 3600})
+    assert (longer.status_code, longer.json()["ttl"]) == (200, 3600)
     path = f"/v1/sessions/{body['session']}"
-    assert 15 < http.get(path).json()["expires_in"] <= 600
-    shorter = http.post("/v1/sessions", json={**body, "ttl": 30})
-    assert (shorter.status_code, shorter.json()["ttl"]) == (200, 30)
-    assert http.get(path).json()["expires_in"] <= 30
+    assert 900 < http.get(path).json()["expires_in"] <= 3600
+    shorter = http.post("/v1/sessions", json={**body, "ttl": 300})
+    assert (shorter.status_code, shorter.json()["ttl"]) == (200, 300)
+    assert http.get(path).json()["expires_in"] <= 300
 
 
 @pytest.mark.parametrize("ttl", [1, 1.5, 3600])
 def test_ttl_that_is_allowed(http: httpx.Client, ttl: float) -> None:
     response = http.post("/v1/sessions", json={"ttl": ttl, "holder": "h"})
     assert (response.status_code, response.json()["ttl"]) == (201, ttl)
+    http.delete(f"/v1/sessions/{response.json()['session']}")
 
 
 def test_keepalive_renews(http: httpx.Client) -> None:
@@ -70,13 +72,15 @@ def test_get_tells_what_is_left_and_the_locks_held(api: Api) -> None:
     ]
 
 
-def test_a_kept_alive_session_outlives_its_ttl(http: httpx.Client) -> None:
-    session = open_session(http, 1)
-    end = time.monotonic() + 1.6
-    while time.monotonic() < end:
-        assert http.post(f"/v1/sessions/{session}/keepalive").status_code == 200
-        time.sleep(0.05)
-    assert http.get(f"/v1/sessions/{session}").status_code == 200
+def test_a_kept_alive_session_outlives_its_ttl(tmp_path: Path) -> None:
+    """The clock is moved on instead of waiting."""
+    with in_process(tmp_path) as here:
+        session, left = open_session(here.http, 600), open_session(here.http, 600)
+        for _ in range(3):
+            here.rig.clock.advance(400)
+            assert here.http.post(f"/v1/sessions/{session}/keepalive").status_code == 200
+        assert here.http.get(f"/v1/sessions/{session}").status_code == 200
+        until(lambda: here.http.get(f"/v1/sessions/{left}").status_code == 410, "the one that is not kept ends")
 
 
 def test_ended_by_delete(api: Api) -> None:
@@ -97,11 +101,19 @@ def test_ended_by_delete(api: Api) -> None:
     assert other.granted() == epoch + 1
 
 
-def test_ended_by_time(http: httpx.Client, store: str) -> None:
-    api = Api(http, store, open_session(http, 1, "short"))
-    api.added("a", b"stays")
-    epoch = api.granted()
-    other = api.other()
+def test_ended_by_time(tmp_path: Path) -> None:
+    """The clock is moved on instead of waiting."""
+    with in_process(tmp_path) as here:
+        api = Api(here.http, "s", open_session(here.http, 600, "short"))
+        api.added("a", b"stays")
+        epoch = api.granted()
+        other = api.other()
+        here.rig.clock.advance(601)
+        _ended_by_time(api, epoch, other)
+
+
+def _ended_by_time(api: Api, epoch: int, other: Api) -> None:
+    http = api.http
     until(lambda: http.get(f"/v1/sessions/{api.session}").status_code != 200, "the session ends")
     problem(http.get(f"/v1/sessions/{api.session}"), 410, "session-expired")
     problem(http.post(f"/v1/sessions/{api.session}/keepalive"), 410, "session-expired")
@@ -128,11 +140,14 @@ def test_never_seen(api: Api) -> None:
     assert api.everything() == before
 
 
-def test_an_expiring_session_of_another_does_not_hold_a_handle(http: httpx.Client, store: str) -> None:
-    api = Api.on(http, store)
-    api.added("a")
-    short = replace(api, session=open_session(http, 1))
-    short.lock("a")
-    assert api.remove("a").json() == {"removed": False, "locks": [short.session]}
-    until(lambda: api.get("a").json()["locks"] == [], "the lock goes")
-    assert api.remove("a").json() == {"removed": True}
+def test_an_expiring_session_of_another_does_not_hold_a_handle(tmp_path: Path) -> None:
+    """The clock is moved on instead of waiting."""
+    with in_process(tmp_path) as here:
+        api = Api.on(here.http, "s")
+        api.added("a")
+        short = replace(api, session=open_session(here.http, 600))
+        short.lock("a")
+        assert api.remove("a").json() == {"removed": False, "locks": [short.session]}
+        here.rig.clock.advance(601)
+        until(lambda: api.get("a").json()["locks"] == [], "the lock goes")
+        assert api.remove("a").json() == {"removed": True}

@@ -53,7 +53,7 @@ def test_without_a_known_token_nothing_under_v1_is_told(http: httpx.Client, head
 
 
 def test_a_reader_reads_and_does_not_write(http: httpx.Client) -> None:
-    body = {"ttl": 60, "holder": "h", "session": "held-by-writer"}
+    body = {"ttl": 900, "holder": "h", "session": "held-by-writer"}
     assert http.post("/v1/sessions", json=body, headers=bearing(WRITER)).status_code == 201
     reader = {**bearing(READER), "Milepost-Session": "held-by-writer"}
     for path in ("/v1/status", "/v1/stores", "/v1/stores/s/handles", "/v1/sessions/held-by-writer"):
@@ -75,7 +75,7 @@ def test_a_reader_reads_and_does_not_write(http: httpx.Client) -> None:
 
 
 def test_a_writer_writes(http: httpx.Client) -> None:
-    body = {"ttl": 60, "holder": "h", "session": "writes"}
+    body = {"ttl": 900, "holder": "h", "session": "writes"}
     headers = {**bearing(WRITER, "bearer"), "Milepost-Session": "writes"}
     assert http.post("/v1/sessions", json=body, headers=headers).status_code == 201
     assert http.post("/v1/stores/written/handles/a", content=b"x", headers=headers).status_code == 201
