@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +14,7 @@ from pyspark.errors import IllegalArgumentException
 import milepost.spark
 from milepost.errors import EpochHeld, UnsafeQuery, WrongCheckpoint
 from milepost.spark import BatchContext
-from tests.spark.jobs import Place, finish
+from tests.spark.jobs import Place, finish, wait_until
 from tests.spark.queries import read_input
 
 if TYPE_CHECKING:
@@ -41,6 +45,42 @@ def test_a_query_in_another_directory(place: Place, location: str) -> None:
         query = writer.start()
         with pytest.raises(WrongCheckpoint, match=r"job\.checkpointLocation"):
             finish(job, query)
+
+
+def test_a_query_whose_directory_was_emptied(place: Place) -> None:
+    """In the right place, but not from the checkpoint that was restored: Spark begins at batch 0 again."""
+    published: list[int] = []
+    place.run(lambda _, context: published.append(context.batchId))
+    with place.lead() as job:
+        for entry in Path(job.checkpointLocation).iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        with pytest.raises(WrongCheckpoint, match="Spark runs batch 0, but batch 1 was published last"):
+            finish(job, place.start(job, job.exactlyOnce(lambda _, context: published.append(context.batchId))))
+    assert published == [0, 1]
+
+
+def test_a_source_that_may_forget_is_reported(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    """A socket is such a source; files are none."""
+    published: list[str] = []
+
+    def publish(frame: DataFrame, _context: BatchContext) -> None:
+        published.extend(row.value for row in frame.collect())
+
+    place.run(lambda *_: None)
+    assert "is not known to keep" not in caplog.text
+    another = replace(place, name=f"{place.name}-socket")
+    with socket.create_server(("127.0.0.1", 0)) as server, another.lead() as job:
+        server.settimeout(60.0)
+        source = place.spark.readStream.format("socket").options(host="127.0.0.1", port=server.getsockname()[1])
+        writer = source.load().writeStream.option("checkpointLocation", job.checkpointLocation)
+        query = writer.foreachBatch(job.exactlyOnce(publish)).start()
+        with server.accept()[0] as connection:
+            connection.sendall(b"line\n")
+            wait_until(lambda: published == ["line"] or not query.isActive)
+            query.stop()
+        finish(job, query)
+    assert published == ["line"]
+    assert caplog.text.count("is not known to keep") == 1
 
 
 def test_too_few_retained_batches(place: Place) -> None:
