@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -46,6 +48,31 @@ def test_hidden_files_are_no_data(files: LocalFiles | HadoopFiles, root: str, tm
     for path in ("part-1", "part-0", "day=3/part-0", "_SUCCESS", ".part-0.crc", "_temporary/0/part-9"):
         put(tmp_path / "out put=1" / "batch=0", path, "12345")
     assert files.files(f"{root}/batch=0") == [("day=3/part-0", 5), ("part-0", 5), ("part-1", 5)]
+
+
+def test_a_directory_that_is_gone_has_no_files_to_publish(files: LocalFiles | HadoopFiles, root: str) -> None:
+    """An empty manifest would be the loss of all its rows, without an error."""
+    with pytest.raises(Exception, match="batch=0"):
+        files.files(f"{root}/batch=0")
+
+
+@pytest.mark.parametrize("failing", ["e1-ab", "day=3"])
+def test_a_directory_that_cannot_be_listed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """A disk that fails at the right moment cannot be had, so the listing itself is made to."""
+    put(tmp_path, "batch=0/e1-ab/part-0", "12345")
+    put(tmp_path, "batch=0/e1-ab/day=3/part-1", "12345")
+    scandir = os.scandir
+
+    def broken(path: str) -> Any:
+        if Path(path).name == failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        LocalFiles().files(f"file:{tmp_path}/batch=0/e1-ab")
 
 
 def test_names_in_a_directory(files: LocalFiles | HadoopFiles, root: str, tmp_path: Path) -> None:

@@ -31,10 +31,10 @@ class LocalFiles:
         _sync(target.parent.parent)
 
     def files(self, path: str) -> list[tuple[str, int]]:
-        """As `HadoopFiles.files`; all that it names is durable afterwards."""
+        """As `HadoopFiles.files`; all that it names is durable afterwards. Raises OSError for what cannot be listed."""
         root = _local(path)
         found = []
-        for directory, below, names in os.walk(root):
+        for directory, below, names in os.walk(root, onerror=_raise):  # which would pass over it in silence
             below[:] = [name for name in below if not name.startswith(("_", "."))]
             for name in names:
                 if not name.startswith(("_", ".")):
@@ -61,6 +61,10 @@ class LocalFiles:
         else:
             target.unlink(missing_ok=True)
             target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _local(uri: str) -> Path:
