@@ -36,7 +36,11 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "--advertise", default=default("advertise", None), metavar="URL", help="how others reach this replica"
     )
     flags.add_argument(
-        "--pointers", default=default("pointers", "embedded:./milepost-data"), metavar="URL", help="embedded:DIR"
+        "--pointers",
+        default=default("pointers", "embedded:./milepost-data"),
+        metavar="URL",
+        help="embedded:DIR or zookeeper://host:port,host:port/path?session_timeout=4&credentials_file=, or"
+        " zookeeper+tls:// with ca_file=&cert_file=&key_file=&verify=full|ca|none as well; no option must be there",
     )
     flags.add_argument(
         "--blobs",

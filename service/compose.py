@@ -71,7 +71,16 @@ def _pointers(url: str, advertise: str) -> tuple[PointerStore, Election]:
     scheme, _, rest = url.partition(":")
     if scheme == "embedded" and rest:
         return EmbeddedPointers(Path(rest)), EmbeddedElection(Path(rest), advertise)
-    raise Misconfigured(f"pointers {url!r} are not known; known is embedded:DIR")
+    if scheme in ("zookeeper", "zookeeper+tls"):
+        from backends.elections.zookeeper import ZooKeeperElection  # as for S3
+        from backends.pointers.zookeeper import ZooKeeperPointers
+        from backends.zookeeper.address import Address
+
+        address = Address.parse(url)
+        return ZooKeeperPointers(address), ZooKeeperElection(address, advertise)
+    raise Misconfigured(
+        f"pointers of the kind {scheme!r} are not known; known are embedded:DIR and zookeeper://h1,h2/path"
+    )
 
 
 def _blobs(url: str) -> BlobStore:

@@ -191,9 +191,22 @@ class ZooKeeperPointers:
     async def _end(self, flight: _Flight) -> Commit:
         try:
             async with asyncio.timeout(self._connection.patience):
-                return end_of(await flight.results, flight.head)
+                end = end_of(await flight.results, flight.head)
         except TimeoutError:
             return Unknown("ZooKeeper gives no answer")
         except KazooException as error:
             # Also for an expired session: what was on its way when it expired may have landed.
             return Unknown(f"ZooKeeper gives no answer: {name_of(error)}")
+        return await self._explained(end, flight.head)
+
+    async def _explained(self, end: Commit, head: Head) -> Commit:
+        """A head that is gone moved to the next term, unless the whole journal is gone, which is nobody's term."""
+        if not isinstance(end, Refused) or end.reason is not Refusal.HEAD_MOVED:
+            return end
+        place = Layout(self._root, head.journal).place
+        try:
+            if await self._exists(place):
+                return end
+        except BackendError:
+            return end
+        return Refused(Refusal.FAILED, f"{place} was deleted while in use")

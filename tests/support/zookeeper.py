@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from kazoo.client import KazooClient
 
 from parts.zookeeper import ZooKeeperServer, zookeeper
 from tests.contracts.places import Services
@@ -26,3 +30,15 @@ def fresh_url(tmp_path: Path, services: Services) -> str:
 def url(hosts: str, session_seconds: float = SESSION_SECONDS) -> str:
     """An address at these servers below which nothing is yet."""
     return f"zookeeper://{hosts}/tests/{uuid.uuid4().hex}?session_timeout={session_seconds:g}"
+
+
+@contextmanager
+def visitor(hosts: str) -> Iterator[KazooClient]:
+    """A plain client, for what goes on behind our back."""
+    client = KazooClient(hosts, timeout=10.0)
+    client.start(60)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()

@@ -7,8 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kazoo.client import KazooClient
+
 from backends.contract import BlobStore, Election, PointerStore
 from backends.pointers.embedded import FILE_NAME
+from backends.zookeeper.address import Address
 from tests.contracts.factories import BLOBS, ELECTIONS, POINTERS
 from tests.contracts.places import Backend, Services
 from tests.support.replicas import Backends
@@ -84,6 +87,31 @@ def _file_moved_away(directory: str) -> Generator[None, None, None]:
         away.rename(path)
 
 
+@contextmanager
+def _journal_deleted(url: str) -> Generator[None, None, None]:
+    address = Address.parse(url)
+    client = KazooClient(address.hosts)
+    client.start(60)
+    place = f"{address.root}/journals/root"
+    away = _below(client, place)
+    client.delete(place, recursive=True)
+    try:
+        yield
+    finally:
+        for path, value in away.items():
+            client.create(path, value)
+        client.stop()
+        client.close()
+
+
+def _below(client: KazooClient, path: str) -> dict[str, bytes]:
+    """What stands in a znode and in all below it, from the top."""
+    found = {path: client.get(path)[0]}
+    for name in client.get_children(path):
+        found |= _below(client, f"{path}/{name}")
+    return found
+
+
 DEPLOYMENTS: tuple[Deployment, ...] = (
     Deployment(
         pointers={backend.name: backend for backend in POINTERS}["embedded"],
@@ -92,5 +120,13 @@ DEPLOYMENTS: tuple[Deployment, ...] = (
         pointers_url=lambda address: f"embedded:{address}",
         blobs_url=lambda address: f"file:{address}",
         vanished=_file_moved_away,
+    ),
+    Deployment(
+        pointers={backend.name: backend for backend in POINTERS}["zookeeper"],
+        election={backend.name: backend for backend in ELECTIONS}["zookeeper"],
+        blobs={backend.name: backend for backend in BLOBS}["s3"],
+        pointers_url=str,
+        blobs_url=str,
+        vanished=_journal_deleted,
     ),
 )
