@@ -1,0 +1,48 @@
+"""Readiness: a line for each part, and cheap however much is stored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from backends.contract import BlobInfo, StorageUnavailable
+from service.probes import probe
+from service.whereabouts import Whereabouts
+from tests.support.replicas import Rig, embedded, rig
+
+pytestmark = pytest.mark.anyio
+
+
+async def lines(running: Rig) -> dict[str, bool]:
+    """Whether each part is well."""
+    whereabouts = Whereabouts(running.election, running.advertise, running.clock)
+    return {line.part: line.ok for line in await probe(running.replica, whereabouts)}
+
+
+async def test_a_part_that_does_not_answer_is_told_apart(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        assert await lines(running) == {"leadership": True, "pointers": True, "blobs": True}
+        running.blobs.lists.from_now_on(StorageUnavailable("gone"))
+        assert await lines(running) == {"leadership": True, "pointers": True, "blobs": False}
+        running.blobs.lists.heal()
+        assert await lines(running) == {"leadership": True, "pointers": True, "blobs": True}
+
+
+async def test_the_first_blob_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million blobs take many requests to list; to see that they can be listed must not."""
+    given = 0
+
+    async def many(prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+        nonlocal given
+        del prefix
+        for number in range(1_000_000):
+            given += 1
+            if older_than <= 1.0:
+                yield BlobInfo(f"a/{number}", 1, 1.0)
+
+    async with rig(embedded(tmp_path)) as running:
+        monkeypatch.setattr(running.blobs, "list", many)
+        assert (await lines(running))["blobs"]
+        assert given == 1
