@@ -9,18 +9,32 @@ from random import Random
 
 from milepost.core.body import SourceFailed
 from milepost.core.clock import Clock, monotonic
-from milepost.core.effects import Answer, Operation, Send, Sleep
+from milepost.core.effects import Answer, Lost, Operation, Send, Sleep
 from milepost.core.history import History
 from milepost.core.judgement import Again, Done, Redirected, Refused, Verdict, judge
+from milepost.core.outages import OUTAGES
 from milepost.core.replicas import Replicas, Round
 from milepost.core.request import Request
-from milepost.errors import AccessDenied, ConnectionFailed, DeadlineExceeded, Problem, Unavailable
+from milepost.errors import AccessDenied, ConnectionFailed, Problem
 from milepost.wire import Code, Header, digest_header
 
+PATIENCE = 3.0  # of one attempt beside its bytes: less than a leader's lease, so that a paused one is left in time
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
+SEARCH_PAUSE = 0.25  # while a leader is looked for, which may be there at any moment; more only after a long search
+SEARCH_PAUSE_PER_SECOND = 0.05
+LEAST_RETRY_AFTER = 1.0  # the header has nothing between none and this, too long where another replica may lead
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024  # what an attempt may take for its bytes, beside its patience
 KEY_LIFETIME = 9 * 60.0  # the service remembers a key for ten minutes; a retry after that could be applied twice
+
+
+@dataclass
+class Key:
+    """An idempotency key, since when (monotonic) the service may know it, and how many requests under it arrived."""
+
+    id: str
+    since: float
+    arrived: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,20 +67,30 @@ class Caller:
         self._token = _checked(token) if isinstance(token, str) else token
         self._random = random or Random()
 
+    def new_key(self) -> Key:
+        """A key for one change, however many calls it takes."""
+        return Key(self.new_id(), self.clock())
+
     def call(
-        self, request: Request, *, timeout: float | None = None, patience: float | None = None, stream: bool = False
+        self,
+        request: Request,
+        *,
+        timeout: float | None = None,
+        patience: float | None = None,
+        stream: bool = False,
+        key: Key | None = None,
     ) -> Operation[Reply]:
         """Have ``request`` answered within ``timeout`` seconds (default: the client's).
 
         One attempt may take ``patience`` seconds beside the wait that the request asks for and the time for its body;
-        then another replica is asked. Raises what the module `milepost.errors` draws: a refusal as it is,
-        `OutcomeUnknown` where an attempt may have been applied, else `Unavailable`, `ConnectionFailed` or
-        `DeadlineExceeded`.
+        then another replica is asked. A change goes under ``key``, or one of its own. Raises what the module
+        `milepost.errors` draws: a refusal as it is, `OutcomeUnknown` where an attempt may have been applied, else
+        `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`.
         """
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
-        patience = min(10.0, max(1.0, self.timeout / 3)) if patience is None else patience
-        key = self.new_id() if request.changes else None
+        patience = min(PATIENCE, max(1.0, self.timeout / 3)) if patience is None else patience
+        key = key or (self.new_key() if request.changes else None)
         history = History(request.changes)
         round_ = self.replicas.round()
         pauses = 0
@@ -78,43 +102,52 @@ class Caller:
             began = self.clock()
             if began >= deadline:
                 raise history.exhausted("the deadline passed")
-            if history.in_doubt and began >= started + KEY_LIFETIME:
+            if key is not None and history.in_doubt and began >= key.since + KEY_LIFETIME:
                 raise history.exhausted("the service may have forgotten the key by now")
             headers = {**request.headers, **self._credentials(history), **_length_and_digest(request)}
             if key is not None:
-                headers |= {Header.IDEMPOTENCY_KEY: key, Header.ATTEMPT: str(history.arrived + 1)}
+                headers |= {Header.IDEMPOTENCY_KEY: key.id, Header.ATTEMPT: str(key.arrived + history.arrived + 1)}
+            longest = _longest(request, patience)
             result = yield Send(
                 method=request.method,
                 url=round_.target + request.path,
                 headers=headers,
                 body=request.body,
-                timeout=min(deadline - began, _longest(request, patience)),
+                timeout=min(deadline - began, longest),
                 stream=stream,
             )
             if isinstance(result, SourceFailed):
                 raise history.source_failed(result)
+            if isinstance(result, Lost) and (result.timed_out or not result.sent):
+                round_.silent(min(patience, patience + self.clock() - began - longest))
             verdict = _followed(round_, judge(result, request.changes), request)
             if verdict is None:
                 continue
             if isinstance(verdict, (Done, Refused)) and not request.local:
                 round_.answered()
             if isinstance(verdict, Done):
-                replayed = Header.REPLAYED.lower() in verdict.answer.headers
-                return Reply(verdict.answer, started if replayed else began)
+                if key is not None and Header.REPLAYED.lower() in verdict.answer.headers:
+                    began = key.since  # it may be the answer to the very first attempt
+                return Reply(verdict.answer, began)
             if isinstance(verdict, Refused):
+                if key is not None:
+                    key.arrived += history.arrived + 1
                 error = history.refusal(verdict.problem)
                 raise error from error.__cause__
             history.note(verdict)
             if request.body is not None and request.body.spent:
                 raise history.exhausted("the state could be sent only once")
-            after = max(after, verdict.after)
+            if not (verdict.elsewhere and verdict.after <= LEAST_RETRY_AFTER):
+                after = max(after, verdict.after)
             if verdict.elsewhere and round_.next():
                 continue
-            left = max(0.0, deadline - self.clock())
+            now = self.clock()
+            left = max(0.0, deadline - now)
             if after > left:
                 raise history.exhausted("the service asks for more time than is left")
             round_.again()
-            yield Sleep(min(self._pause(pauses, after), left))
+            rest = _longest_search_pause(now - started) if verdict.elsewhere else LONGEST_PAUSE
+            yield Sleep(min(after + self.pause(pauses, rest), left))
             pauses += 1
             after = 0.0
 
@@ -129,16 +162,15 @@ class Caller:
     def _scout(self, request: Request, deadline: float, history: History) -> Operation[None]:
         try:
             yield from self.call(Request("HEAD", request.path), timeout=deadline - self.clock())
-        except (Unavailable, ConnectionFailed, DeadlineExceeded) as error:
+        except OUTAGES as error:
             history.note(Again(error, elsewhere=True, arrived=False))
             raise history.exhausted("the leader could not be found") from error
         except Problem:
             return  # somebody who leads answered; what it says to the bytes themselves counts
 
-    def _pause(self, pauses: int, at_least: float) -> float:
-        """Exponential back-off with jitter, on top of what the service asked for."""
-        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(pauses, 16))
-        return at_least + self._random.uniform(0.5, 1.0) * longest
+    def pause(self, pauses: int, longest: float) -> float:
+        """Exponential back-off with jitter: seconds to rest after so many ``pauses``, ``longest`` at most."""
+        return self._random.uniform(0.5, 1.0) * min(longest, FIRST_PAUSE * 2.0 ** min(pauses, 16))
 
     def _credentials(self, history: History) -> dict[str, str]:
         if self._token is None:
@@ -169,6 +201,11 @@ def _longest(request: Request, patience: float) -> float:
     if request.body.size is None:
         return float("inf")
     return patience + request.wait + request.body.size / SLOWEST_BYTES_PER_SECOND
+
+
+def _longest_search_pause(searched: float) -> float:
+    """Seconds to rest at most between two rounds in search of a leader, after so many seconds of it."""
+    return min(LONGEST_PAUSE, max(SEARCH_PAUSE, SEARCH_PAUSE_PER_SECOND * searched))
 
 
 def _followed(round_: Round, verdict: Verdict, request: Request) -> Done | Refused | Again | None:

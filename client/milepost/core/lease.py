@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from milepost.core import answers
-from milepost.core.calls import Caller, Reply
+from milepost.core.calls import PATIENCE, Caller, Reply
 from milepost.core.clock import Clock
 from milepost.core.effects import Operation, Sleep
 from milepost.core.request import Request, path
@@ -85,4 +85,5 @@ def keep(caller: Caller, lease: Lease) -> Operation[str]:
 def _renew(caller: Caller, lease: Lease) -> Operation[Reply]:
     # Short patience: a leader that hangs must not use up the lease that another replica could renew.
     request = Request("POST", path("sessions", lease.session, "keepalive"))
-    return (yield from caller.call(request, timeout=lease.expires_in, patience=max(0.25, lease.ttl / 6)))
+    patience = min(PATIENCE, max(0.25, lease.ttl / 6))
+    return (yield from caller.call(request, timeout=lease.expires_in, patience=patience))

@@ -45,6 +45,29 @@ def test_a_round_asks_each_once_the_leader_first() -> None:
     assert asked.target == "http://a"
 
 
+def test_a_suspect_is_passed_over_for_its_time_and_not_followed() -> None:
+    now = 5.0
+    replicas = Replicas(["http://a", "http://b", "http://c"], lambda: now)
+    replicas.leader = "http://a"
+    replicas.suspect("http://a", 2.0)
+    assert replicas.leader is None
+    asked = replicas.round()
+    assert asked.target == "http://b"
+    assert "did not answer" in str(asked.follow("http://a/v1/x", "/v1/x"))
+    assert [asked.next(), asked.target] == [True, "http://c"]
+    assert [asked.next(), asked.target] == [False, "http://b"]
+    now = 7.0
+    assert asked.follow("http://a/v1/x", "/v1/x") is None
+    assert replicas.round().target == "http://a"
+
+
+def test_of_suspects_the_one_that_is_nearest_its_end_is_asked() -> None:
+    replicas = Replicas(["http://a", "http://b"], lambda: 5.0)
+    replicas.suspect("http://a", 2.0)
+    replicas.suspect("http://b", 1.0)
+    assert replicas.round().target == "http://b"
+
+
 def test_a_leader_beside_the_configured_addresses_is_asked_too() -> None:
     replicas = Replicas("http://service")
     asked = replicas.round()

@@ -30,11 +30,12 @@ class World:
         self.now = 1000.0
         self.script = list(script)
         self.sent: list[Send] = []
+        self.times: list[float] = []
         self.bodies: list[bytes | None] = []
         self.slept: list[float] = []
         self.emitted: list[Any] = []
         self.ids = (f"id-{n}" for n in count(1))
-        self.replicas = Replicas(addresses)
+        self.replicas = Replicas(addresses, lambda: self.now)
         self.caller = self.make_caller()
 
     def make_caller(self, timeout: float = 30.0, token: str | Callable[[], str] | None = None) -> Caller:
@@ -76,6 +77,7 @@ class World:
     def _react(self, send: Send) -> Result:
         assert send.timeout > 0
         self.sent.append(send)
+        self.times.append(self.now)
         assert self.script, f"not in the script: {send.method} {send.url}"
         entry = self.script.pop(0)
         seconds, reaction = entry if isinstance(entry, tuple) else (0.0, entry)
