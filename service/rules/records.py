@@ -13,8 +13,11 @@ import msgspec
 
 SCHEMA: Final = 1
 KEPT_KEYS: Final = 64
+KEPT_KEYS_BYTES: Final = 32 * 1024
 KEPT_KEYS_SECONDS: Final = 600.0
-"""How long, and how many, answers are kept with their record for retries under the same idempotency key."""
+"""How many answers, in how many bytes, and how long, are kept with their record for retries under the same idempotency
+key. The newest is kept whatever its size. Each store bounds records (512 KiB): these must not use that up.
+"""
 
 ENDED_SESSION_SECONDS: Final = 3600.0
 """How long an ended session is answered 410 rather than 404."""
@@ -183,6 +186,11 @@ def upload_of(key: str) -> tuple[str, str] | None:
 def _below_store(key: str, kind: str) -> tuple[str, str] | None:
     parts = key.split("/")
     return (parts[1], parts[3]) if len(parts) == 4 and parts[0] == "stores" and parts[2] == kind else None
+
+
+def size_of(answers: tuple[Answered, ...]) -> int:
+    """How many bytes these take in a stored record."""
+    return len(_ENCODER.encode(answers))
 
 
 def encode(record: Stored) -> bytes:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from milepost.wire import Code, Outcome
 from service.rules import guards
 from service.rules.decisions import Accepted, Answer, Decision, Moment, Refused
-from service.rules.records import KEPT_KEYS, Answered, Handle, Session, Store
+from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, Answered, Handle, Session, Store, size_of
 from service.rules.requests import Replace, Request
 from service.rules.state import View
 
@@ -33,12 +33,21 @@ def remember(keeper: Keeper, request: Request, moment: Moment, answer: Answer) -
     """The record with this answer kept in it; what is too old or too much makes room."""
     if request.key is None:
         return keeper
-    kept: list[Answered] = [entry for entry in keeper.answered if entry.revision > moment.keys_horizon]
-    pushed = keeper.pushed
-    if len(kept) >= KEPT_KEYS:
-        pushed = moment.revision
-        del kept[: len(kept) - KEPT_KEYS + 1]
-    return replace(keeper, answered=(*kept, entry_for(request, moment, answer)), pushed=pushed)
+    young: list[Answered] = [entry for entry in keeper.answered if entry.revision > moment.keys_horizon]
+    answered = (*young, entry_for(request, moment, answer))
+    kept = _newest(answered)
+    return replace(keeper, answered=kept, pushed=keeper.pushed if len(kept) == len(answered) else moment.revision)
+
+
+def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
+    """As many of the newest as may be kept, the very newest at least: settling looks for it."""
+    answered = answered[-KEPT_KEYS:]
+    excess = size_of(answered) - KEPT_KEYS_BYTES
+    first = 0
+    while excess > 0 and first < len(answered) - 1:
+        excess -= size_of(answered[first : first + 1])
+        first += 1
+    return answered[first:]
 
 
 def remember_once(session: Session, request: Request, moment: Moment, answer: Answer) -> Session:

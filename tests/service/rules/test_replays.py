@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from milepost.wire import Code, Outcome
+from milepost.wire import MAX_LABEL_VALUE, MAX_LABELS, Code, Outcome
 from service.rules import replays
-from service.rules.records import KEPT_KEYS
+from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, encode
 from service.rules.requests import (
     Add,
     Campaign,
@@ -195,6 +195,35 @@ def test_a_record_keeps_so_many_answers_and_tells_that_it_forgot(bench: Bench) -
     assert kept.answered[0].key == "push 1"
     assert len(kept.answered) == KEPT_KEYS
     assert kept.pushed > 0
+
+
+def test_large_answers_make_room_sooner_and_the_newest_is_kept_whatever_its_size(bench: Bench) -> None:
+    """With labels as large as they may be, and many locks: no change may become impossible for what is kept."""
+    labels = {f"k{number}": "\u00e9" * MAX_LABEL_VALUE for number in range(MAX_LABELS)}
+    bench.done(add("a", "labelled", epoch=1, labels=labels))
+    for number in range(KEPT_KEYS):
+        version = bench.handle("labelled").version
+        request = replacement("a", "labelled", version, key=f"r{number}", epoch=1)
+        first = bench.done(request)
+        assert bench.done(replace(request, attempt=2)) == first
+    kept = bench.handle("labelled")
+    assert 1 <= len(kept.answered) < KEPT_KEYS
+    assert kept.pushed > 0
+    assert len(encode(kept)) < 4 * KEPT_KEYS_BYTES
+    assert bench.refused(LockHandle("b", "pushed?", 2, STORE, "labelled")).code is Code.OUTCOME_UNKNOWN
+
+
+def test_hundreds_of_sessions_can_lock_a_handle(bench: Bench) -> None:
+    sessions = [f"executor-{number:04d}-0123456789abcdef01234567" for number in range(400)]
+    for session in sessions:
+        bench.done(OpenSession(session, ttl=10.0))
+        bench.done(LockHandle(session, "k", 1, STORE, HANDLE))
+    held = bench.handle(HANDLE)
+    assert len(held.locks) == len(sessions) + 2
+    assert len(encode(held)) < 4 * KEPT_KEYS_BYTES
+    again = bench.accepted(LockHandle(sessions[-1], "k", 2, STORE, HANDLE))
+    assert again.answer.replayed
+    assert again.answer.body["locks"] == sorted(["a", "b", *sessions])
 
 
 def test_requests_without_a_key_get_an_id_that_no_client_can_send(bench: Bench) -> None:
