@@ -1,0 +1,26 @@
+"""A place in the session's ZooKeeper for each test, and a client that goes there behind our back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from backends.zookeeper.address import Address
+from tests.contracts.places import Services
+from tests.support import zookeeper
+
+
+@pytest.fixture
+def zookeeper_address(tmp_path: Path, services: Services) -> Address:
+    """A fresh place."""
+    return Address.parse(zookeeper.fresh_url(tmp_path, services))
+
+
+@pytest.fixture
+def visitor(zookeeper_address: Address) -> Iterator[KazooClient]:
+    """A plain client."""
+    with zookeeper.visitor(zookeeper_address.hosts) as client:
+        yield client

@@ -1,0 +1,69 @@
+"""What is added to kazoo, each against a real ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from backends.contract import Misconfigured
+from backends.zookeeper.address import Address, Tls
+from backends.zookeeper.client import Client
+from backends.zookeeper.connection import Connection
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(("asked", "granted"), [(0.2, 0.4), (2.5, 2.5), (60.0, 4.0)])
+async def test_the_timeout_that_the_servers_granted_is_known(
+    zookeeper_address: Address, asked: float, granted: float
+) -> None:
+    """They grant 2 to 20 ticks of 0.2 s."""
+    connection = Connection(Address(zookeeper_address.hosts, session_seconds=asked), "test", 60.0)
+    assert connection.session_seconds == 0
+    await connection.open()
+    assert connection.session_seconds == granted
+    await connection.close()
+
+
+async def test_a_password_is_not_logged_at_any_level(
+    zookeeper_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "credentials"
+    file.write_text("milepost:hunter2")
+    address = Address(zookeeper_address.hosts, credentials_file=file)
+    caplog.set_level(1)
+    connection = Connection(address, "test", 60.0)
+    await connection.open()
+    await connection.ask("look at the root", lambda client: client.exists_async("/"))
+    await connection.close()
+    logging.getLogger().debug("seen")
+    assert "seen" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+async def test_files_that_cannot_be_used_for_tls_are_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "garbage").write_text("no certificate")
+    for ca_file in (tmp_path / "absent", tmp_path / "garbage"):
+        with pytest.raises(Misconfigured, match=ca_file.name):
+            await Connection(Address("127.0.0.1:1", tls=Tls(ca_file)), "test", 60.0).open()
+
+
+async def test_so_many_answers_at_once_take_few_wake_ups(zookeeper_address: Address) -> None:
+    connection = Connection(zookeeper_address, "test", 60.0)
+    await connection.open()
+    assert connection._bridge is not None
+    before = connection._bridge.wake_ups
+    count = 0
+    for _ in range(20):
+        futures = [connection.submit(_root) for _ in range(100)]
+        await asyncio.gather(*futures)
+        count += len(futures)
+    assert connection._bridge.wake_ups - before < count
+    await connection.close()
+
+
+def _root(client: Client) -> object:
+    return client.exists_async("/")

@@ -1,0 +1,201 @@
+"""A connection to a real ZooKeeper that is stopped, paused and restarted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError
+
+from backends.contract import Misconfigured, StorageUnavailable
+from backends.zookeeper.address import Address
+from backends.zookeeper.client import Client
+from backends.zookeeper.connection import Connection
+from parts.ports import Port
+from parts.zookeeper import ZooKeeperServer
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 60.0
+
+
+def at(server: ZooKeeperServer, session_seconds: float = 4.0) -> Address:
+    return Address(server.address, session_seconds=session_seconds)
+
+
+@asynccontextmanager
+async def opened(address: Address, patience: float = PATIENCE) -> AsyncIterator[Connection]:
+    connection = Connection(address, "test", patience)
+    await connection.open()
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def root(client: Client) -> Any:
+    return client.exists_async("/")
+
+
+async def answers(connection: Connection) -> bool:
+    try:
+        return await connection.ask("look at the root", root) is not None
+    except StorageUnavailable:
+        return False
+
+
+async def test_open_and_close_can_be_repeated(zookeeper_address: Address) -> None:
+    connection = Connection(zookeeper_address, "test", PATIENCE)
+    for _ in range(2):
+        await connection.open()
+        await connection.open()
+        assert await answers(connection)
+        assert await connection.close()
+        assert await connection.close()
+        with pytest.raises(StorageUnavailable, match="not open"):
+            await connection.ask("look at the root", root)
+        with pytest.raises(StorageUnavailable, match="not open"):
+            connection.submit(root)
+
+
+async def test_where_nobody_listens_open_ends_at_its_deadline() -> None:
+    port = Port()
+    connection = Connection(Address(port.address), "test", 0.5)
+    with pytest.raises(StorageUnavailable, match=f"cannot reach ZooKeeper at {port.address} within 0.5 s"):
+        await connection.open()
+    port.release()
+
+
+async def test_closing_ends_an_open_that_is_under_way() -> None:
+    port = Port()
+    connection = Connection(Address(port.address), "test", PATIENCE)
+    opening = asyncio.create_task(connection.open())
+    await asyncio.sleep(0.1)
+    await connection.close()
+    with pytest.raises(StorageUnavailable, match="closed"):
+        await opening
+    port.release()
+
+
+async def test_an_error_is_translated_unless_it_is_expected(zookeeper_address: Address) -> None:
+    async with opened(zookeeper_address) as connection:
+        with pytest.raises(NodeExistsError):
+            await connection.ask("make /", lambda client: client.create_async("/zookeeper"), NodeExistsError)
+        with pytest.raises(StorageUnavailable, match="cannot make /zookeeper: NodeExistsError"):
+            await connection.ask("make /zookeeper", lambda client: client.create_async("/zookeeper"))
+        with pytest.raises(Misconfigured, match="does not permit"):
+            await connection.ask("write", lambda client: client.set_async("/zookeeper/config", b""))
+
+
+async def test_a_server_that_comes_back_is_found_again(server: ZooKeeperServer) -> None:
+    async with opened(at(server)) as connection:
+        server.kill()
+        waiting = asyncio.create_task(connection.ask("look at the root", root))
+
+        async def refuses() -> bool:
+            try:
+                connection.submit(root).cancel()
+            except StorageUnavailable as error:
+                return "no connection" in str(error)
+            return False
+
+        await until(refuses)
+        server.serve()
+        await until(lambda: answers(connection))
+        await asyncio.wait([waiting], timeout=PATIENCE)
+        assert waiting.done()  # with an answer, if it was not on its way when the server died
+        assert isinstance(waiting.exception(), StorageUnavailable | None)
+
+
+async def test_who_stops_waiting_disturbs_nobody(zookeeper_address: Address) -> None:
+    async with opened(zookeeper_address) as connection:
+        asking = [asyncio.create_task(connection.ask("look at the root", root)) for _ in range(100)]
+        await asyncio.sleep(0)
+        for task in asking[::2]:
+            task.cancel()
+        ends = await asyncio.gather(*asking, return_exceptions=True)
+        assert all(isinstance(end, asyncio.CancelledError) for end in ends[::2])
+        assert not any(isinstance(end, BaseException) for end in ends[1::2])
+        assert await answers(connection)
+
+
+async def test_a_server_that_says_nothing_ends_no_wait_later_than_its_deadline(server: ZooKeeperServer) -> None:
+    async with opened(at(server), patience=1.0) as connection:
+        server.pause()
+        with pytest.raises(StorageUnavailable, match="no answer"):
+            await connection.ask("look at the root", root)
+        server.resume()
+        await until(lambda: answers(connection))
+
+
+async def test_a_server_that_says_nothing_is_left_however_much_is_asked(
+    server: ZooKeeperServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """kazoo alone would go on for as long as somebody asks: it looks for an answer to its pings only while idle."""
+    async with opened(at(server, 1.0), patience=0.1) as connection:
+        server.pause()
+
+        async def left() -> bool:
+            assert not await answers(connection)
+            return "no answer for 0.7 s" in caplog.text
+
+        await until(left)
+        server.resume()
+        await until(lambda: answers(connection))
+
+
+async def test_closing_does_not_wait_for_a_server_that_says_nothing(server: ZooKeeperServer) -> None:
+    connection = Connection(at(server), "test", PATIENCE)
+    await connection.open()
+    server.pause()
+    connection.patience = 0.2
+    assert not await connection.close()
+    server.resume()
+
+
+async def test_a_session_that_expired_is_told_and_followed_by_a_new_one(server: ZooKeeperServer) -> None:
+    async with opened(at(server)) as connection:
+        lost = connection.lost
+        assert connection.lost_sessions == 0
+        end_session(connection, server)
+        async with asyncio.timeout(PATIENCE):
+            await lost.wait()
+        assert connection.lost_sessions == 1
+        assert not connection.lost.is_set()
+        await until(lambda: answers(connection))
+
+
+async def test_kazoo_is_made_anew_when_its_thread_ends(
+    server: ZooKeeperServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault of kazoo's own, which a real server does not make at will: so it is put there by hand."""
+    async with opened(at(server)) as connection:
+        lost, client = connection.lost, connection._client
+        assert client is not None
+        caplog.set_level(logging.CRITICAL, "milepost.kazoo")
+
+        def fails(*_: object) -> None:
+            raise RuntimeError("xids do not match")
+
+        monkeypatch.setattr(client._connection, "_read_socket", fails)
+        monkeypatch.setattr("threading.excepthook", lambda _: None)
+        assert not await answers(connection)
+        async with asyncio.timeout(PATIENCE):
+            await lost.wait()
+        await until(lambda: answers(connection))
+        assert connection._client is not client
+
+
+def end_session(connection: Connection, server: ZooKeeperServer) -> None:
+    """Take the session over, as whoever knows its password may, and close it."""
+    assert connection._client is not None
+    thief = KazooClient(server.address, client_id=connection._client.client_id)
+    thief.start(60)
+    thief.stop()
+    thief.close()

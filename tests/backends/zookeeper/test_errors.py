@@ -1,0 +1,55 @@
+"""What kazoo's exceptions mean to the service."""
+
+from __future__ import annotations
+
+import pytest
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    BadVersionError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+)
+
+from backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
+from backends.zookeeper.errors import OtherError, QuotaExceeded, backend_error, culprit, refusal, teach_codes
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (NoAuthError(), Misconfigured),
+        (QuotaExceeded(), StorageFull),
+        (ConnectionLoss(), StorageUnavailable),
+        (SessionExpiredError(), StorageUnavailable),
+        (KazooException("odd"), StorageUnavailable),
+    ],
+)
+def test_outside_of_a_commit(error: KazooException, kind: type[BackendError]) -> None:
+    translated = backend_error(error, "do this")
+    assert type(translated) is kind
+    assert "cannot do this" in str(translated)
+
+
+def test_of_a_failed_transaction_the_one_real_cause_is_found() -> None:
+    cause = BadVersionError()
+    assert culprit([RolledBackError(), cause, RuntimeInconsistency()]) == (1, cause)
+    assert culprit(["/a", True]) is None
+
+
+def test_only_what_is_certain_is_a_refusal() -> None:
+    assert refusal(QuotaExceeded()) is Refusal.FULL
+    assert refusal(NoAuthError()) is Refusal.DENIED
+    assert refusal(BadVersionError()) is Refusal.FAILED
+    assert refusal(SessionExpiredError()) is None
+    assert refusal(OtherError()) is None
+
+
+def test_every_code_of_a_server_is_known_to_kazoo() -> None:
+    teach_codes()
+    assert isinstance(EXCEPTIONS[-125](), QuotaExceeded)
+    assert isinstance(EXCEPTIONS[-101](), KazooException)
+    assert isinstance(EXCEPTIONS[-126](), OtherError)

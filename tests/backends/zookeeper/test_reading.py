@@ -1,0 +1,55 @@
+"""Many reads in one request, answered by a real ZooKeeper."""
+
+from __future__ import annotations
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from backends.zookeeper.address import Address
+from backends.zookeeper.connection import Connection
+from backends.zookeeper.reading import Answer, Children, Found, MultiRead
+
+pytestmark = pytest.mark.anyio
+
+
+async def ask(address: Address, request: MultiRead) -> list[Answer]:
+    connection = Connection(address, "test")
+    await connection.open()
+    try:
+        answers: list[Answer] = await connection.ask("read", lambda client: client.send(request))
+    finally:
+        await connection.close()
+    return answers
+
+
+async def test_values_are_read_and_one_that_is_missing_does_not_fail_the_others(
+    zookeeper_address: Address, visitor: KazooClient
+) -> None:
+    root = zookeeper_address.root
+    visitor.create(f"{root}/a", b"\0\xff" * 1000, makepath=True)
+    visitor.create(f"{root}/b", b"")
+    visitor.create(f"{root}/c", None)
+    found = await ask(zookeeper_address, MultiRead.values([f"{root}/{name}" for name in ("a", "absent", "b", "c")]))
+    assert isinstance(found.pop(1), NoNodeError)
+    assert found == [Found(b"\0\xff" * 1000), Found(b""), Found(b"")]
+
+
+async def test_children_are_read(zookeeper_address: Address, visitor: KazooClient) -> None:
+    root = zookeeper_address.root
+    for name in ("x", "žlutý"):
+        visitor.create(f"{root}/a/{name}", makepath=True)
+    parents, none, missing = await ask(zookeeper_address, MultiRead.children([f"{root}/a", f"{root}/a/x", f"{root}/z"]))
+    assert isinstance(parents, Children)
+    assert sorted(parents.names) == ["x", "žlutý"]
+    assert none == Children([])
+    assert isinstance(missing, NoNodeError)
+
+
+def test_an_answer_that_does_not_fit_its_request_is_refused() -> None:
+    ended = b"\xff\xff\xff\xff\x01\xff\xff\xff\xff"
+    assert MultiRead.values([]).deserialize(ended, 0) == []
+    with pytest.raises(ValueError, match="0 answers to 1 reads"):
+        MultiRead.values(["/a"]).deserialize(ended, 0)
+    with pytest.raises(ValueError, match="kind 5"):
+        MultiRead.values(["/a"]).deserialize(b"\0\0\0\x05\0\0\0\0\0" + ended, 0)
