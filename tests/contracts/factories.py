@@ -30,7 +30,7 @@ ELECTIONS: tuple[Backend[Election], ...] = (
     Backend("embedded", _directory, lambda address, advertise: EmbeddedElection(Path(address), advertise)),
     Backend(
         "zookeeper",
-        zookeeper.fresh_url,
+        zookeeper.fresh_short_url,
         lambda address, advertise: ZooKeeperElection(Address.parse(address), advertise),
     ),
 )

@@ -43,6 +43,10 @@ class ShiftedClock:
     def __call__(self) -> float:
         return time.monotonic() + self._shift
 
+    def real(self, now: float) -> float:
+        """What is ``now`` here is this for who was not moved on: a lease that counts from real exchanges."""
+        return now - self._shift
+
     def advance(self, seconds: float) -> None:
         """Let so many seconds have passed."""
         self._shift += seconds
@@ -232,8 +236,9 @@ class FaultyBlobs:
 class FaultyElection:
     """A real `Election` whose leadership a test can end, or throw into doubt."""
 
-    def __init__(self, real: Election) -> None:
+    def __init__(self, real: Election, clock: ShiftedClock) -> None:
         self.real = real
+        self.clock = clock
         self.in_doubt = False
         self._current: _LosableLeadership | None = None
 
@@ -263,7 +268,8 @@ class _LosableLeadership:
         self.over = asyncio.Event()
 
     def remaining(self, now: float) -> float:
-        return 0.0 if self._election.in_doubt or self.over.is_set() else self._real.remaining(now)
+        certain = not self._election.in_doubt and not self.over.is_set()
+        return self._real.remaining(self._election.clock.real(now)) if certain else 0.0
 
     async def wait_lost(self) -> None:
         ends = [asyncio.ensure_future(self.over.wait()), asyncio.ensure_future(self._real.wait_lost())]

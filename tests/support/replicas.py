@@ -67,7 +67,7 @@ class Rig:
     def _make(self, settings: Settings) -> None:
         real = self._build(self.advertise)
         self.pointers = FaultyPointers(real.pointers)
-        self.election = FaultyElection(real.election)
+        self.election = FaultyElection(real.election, self.clock)
         self.blobs = FaultyBlobs(real.blobs)
         self.replica = Replica(
             pointers=self.pointers,

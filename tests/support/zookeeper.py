@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -12,13 +13,16 @@ from kazoo.client import KazooClient
 from parts.zookeeper import ZooKeeperServer, zookeeper
 from tests.contracts.places import Services
 
-SESSION_SECONDS = 4.0
-"""As in service, so that a machine that is busy loses no session by it."""
+TICK_SECONDS = 0.5
+LONG_SECONDS = 10.0
+"""For who does not wait for the end of a session: a machine that is busy loses none by it."""
+SHORT_SECONDS = 4.0
+"""For who waits for it; also what is asked for if an address says nothing of it."""
 
 
 def shared_server(services: Services) -> ZooKeeperServer:
     """One server for all; who wants to stop one starts another."""
-    return services.get("zookeeper", zookeeper)
+    return services.get("zookeeper", partial(zookeeper, tick_seconds=TICK_SECONDS))
 
 
 def fresh_url(tmp_path: Path, services: Services) -> str:
@@ -27,7 +31,13 @@ def fresh_url(tmp_path: Path, services: Services) -> str:
     return url(shared_server(services).address)
 
 
-def url(hosts: str, session_seconds: float = SESSION_SECONDS) -> str:
+def fresh_short_url(tmp_path: Path, services: Services) -> str:
+    """The same with sessions that end soon."""
+    del tmp_path
+    return url(shared_server(services).address, SHORT_SECONDS)
+
+
+def url(hosts: str, session_seconds: float = LONG_SECONDS) -> str:
     """An address at these servers below which nothing is yet."""
     return f"zookeeper://{hosts}/tests/{uuid.uuid4().hex}?session_timeout={session_seconds:g}"
 
