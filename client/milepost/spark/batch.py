@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
+
 from milepost.errors import UnsafeQuery, WrongCheckpoint
 from milepost.spark.context import BatchContext
 from milepost.spark.guard import QueryGuard
@@ -15,9 +17,11 @@ from milepost.spark.pointer import JobPointer
 from milepost.spark.removals import Removals
 from milepost.spark.running import calling_run
 from milepost.spark.snapshotter import Snapshotter
+from milepost.spark.stopping import Door, end_as_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger(__name__)
 
@@ -37,18 +41,23 @@ class ExactlyOnce:
     guard: QueryGuard
     removals: Removals
     retain: int
+    door: Door = field(default_factory=Door, init=False)
     failure: BaseException | None = field(default=None, init=False)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        caller = calling_run(frame.sparkSession)
         try:
-            self._run(frame, batch, caller)
+            query = self.guard.check(frame, *calling_run(frame.sparkSession))
+            if not self.door.enter():
+                end_as_stopped(frame.sparkSession, query)
+            try:
+                self._run(frame, batch, query)
+            finally:
+                self.door.leave()
         except BaseException as error:
             self.failure = self.failure or error
             raise
 
-    def _run(self, frame: DataFrame, batch: int, caller: tuple[str, str]) -> None:
-        self.guard.check(frame, *caller)
+    def _run(self, frame: DataFrame, batch: int, query: StreamingQuery) -> None:
         published = self.pointer.record.published
         if batch not in (published, published + 1):
             raise WrongCheckpoint(
@@ -62,7 +71,7 @@ class ExactlyOnce:
             _log.info("batch %d is published already: evaluating it for its state", batch)
             _evaluate(frame)
             return
-        manifest = self._publish(frame, batch)
+        manifest = self._publish(frame, batch, query)
         record = self.pointer.record.publishing(batch, manifest, self.snapshotter.store.epoch)
         self.pointer.move(record)
 
@@ -75,7 +84,7 @@ class ExactlyOnce:
         if record.entries >= WORRYING_ENTRIES:
             _log.warning("replays without progress: this is entry no. %d to batch %d", record.entries, batch)
 
-    def _publish(self, frame: DataFrame, batch: int) -> Any:
+    def _publish(self, frame: DataFrame, batch: int, query: StreamingQuery) -> Any:
         record = self.pointer.record
         epoch = self.snapshotter.store.epoch
         context = BatchContext(batch, epoch, record.entries, record.job, record.manifest)
@@ -84,13 +93,26 @@ class ExactlyOnce:
             # One evaluation, whole, before the function sees it: what it then does (take, limit, reading twice or not
             # at all) can neither leave state behind half-written nor evaluate twice.
             _evaluate(kept)
-            return _manifest(self.publish(kept, context))
+            manifest = _manifest(self.publish(kept, context))
+            if not query.isActive:
+                # The stop may have cut its writes short, and it may have taken that for done. So it does not count:
+                # the next driver runs the batch again.
+                end_as_stopped(frame.sparkSession, query)
+            return manifest
         finally:
-            kept.unpersist()
+            _unpersist(kept)
 
 
 def _evaluate(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
+
+
+def _unpersist(frame: DataFrame) -> None:
+    """Whether this works or not says nothing about the batch."""
+    try:
+        frame.unpersist()
+    except (Py4JError, ConnectionError) as error:
+        _log.warning("what was kept of a batch is left to Spark's cleaner: %s", error)
 
 
 def _manifest(value: Any) -> Any:

@@ -12,6 +12,7 @@ from milepost.spark.running import is_same, running_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger(__name__)
 
@@ -26,17 +27,21 @@ class QueryGuard:
         self._spark = spark
         self._directory = directory
         self._run: str | None = None
+        self.query: StreamingQuery | None = None
+        """The query that was checked, once one was."""
 
-    def check(self, frame: DataFrame, query_id: str, run_id: str) -> None:
-        """Raises `UnsafeQuery` or `WrongCheckpoint` before anything of the batch is evaluated."""
-        if run_id == self._run:
-            return
+    def check(self, frame: DataFrame, query_id: str, run_id: str) -> StreamingQuery:
+        """The calling query. Raises `UnsafeQuery` or `WrongCheckpoint` before anything of the batch is evaluated."""
+        if run_id == self._run and self.query is not None:
+            return self.query
         if self._run is not None:
             raise UnsafeQuery(
                 "another run of a query calls the same function: one lead() serves one start of one query, since each "
                 "start needs an epoch and a directory of its own"
             )
-        query = running_query(self._spark, query_id)
+        query, found = running_query(self._spark, query_id), self._spark.streams.get(query_id)
+        if found is None:
+            raise UnsafeQuery("the query has ended already")
         if not is_same(query.checkpoint_root, self._directory):
             raise WrongCheckpoint(
                 f"the query keeps its checkpoint in {query.checkpoint_root}, not in {self._directory}: "
@@ -50,4 +55,5 @@ class QueryGuard:
                     "source %s is not known to keep what it was told is done; a replay needs the last batch again",
                     source.name,
                 )
-        self._run = run_id
+        self._run, self.query = run_id, found
+        return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger(__name__)
+_COMMIT_SECONDS = 5.0
+_POLL_SECONDS = 0.02
 
 
 class Job:
@@ -43,6 +46,7 @@ class Job:
         removals: Removals,
         recovery: Recovery,
         retain: int,
+        grace: float,
     ) -> None:
         self.recovery = recovery
         self._spark = spark
@@ -51,6 +55,7 @@ class Job:
         self._snapshotter = snapshotter
         self._removals = removals
         self._retain = retain
+        self._grace = grace
         self._function: ExactlyOnce | None = None
         self._query: StreamingQuery | None = None
         self._told = False
@@ -108,7 +113,7 @@ class Job:
         """
         self._query = query
         if self._stopping:  # asked for before there was a query
-            query.stop()
+            self.stop()
         try:
             ended = query.awaitTermination(timeout) if timeout is not None else query.awaitTermination()
         except StreamingQueryException as error:
@@ -126,10 +131,23 @@ class Job:
         return self._function is not None
 
     def stop(self) -> None:
-        """Stop the query. Returns once it has ended: a batch that is being published is published to its end."""
+        """Stop the query between two batches. Returns once it has ended.
+
+        The batch that is being published is waited for, as long as `lead` was told by ``grace``; then it is
+        interrupted, does not count, and is left to the next driver. Spark's own ``query.stop()`` interrupts it at once.
+        """
         self._stopping = True
+        published = self._function is not None and self._function.door.close(self._grace)
         for query in self._queries():
+            if published:
+                self._let_commit(query)
             query.stop()
+
+    def abandon(self) -> None:
+        """Stop the query at once: the session is lost, and nothing can be published any more."""
+        if self._function is not None:
+            self._function.door.hurry()
+        self.stop()
 
     def close(self) -> None:
         """Stop the query and register the tail. For `lead`, at the end of its block."""
@@ -143,8 +161,24 @@ class Job:
 
     def raise_untold(self) -> None:
         """Raise what ended the query, if `awaitTermination` was not called to do so."""
-        if not self._told:
-            self._raise_own(None)
+        if self._told:
+            return
+        self._raise_own(None)
+        query = self._function.guard.query if self._function is not None else None
+        try:
+            error = None if query is None else query.exception()
+        except (Py4JError, ConnectionError) as away:
+            _log.warning("Spark does not answer any more, how the query ended is not known: %s", away)
+            return
+        if error is not None:
+            raise error from self._failure()
+
+    def _let_commit(self, query: StreamingQuery) -> None:
+        """Give Spark the moment that it takes to note the batch as done: else the next driver evaluates it again."""
+        commit = self._snapshotter.directory / "commits" / str(self.published)
+        until = time.monotonic() + _COMMIT_SECONDS
+        while not commit.exists() and query.isActive and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
 
     def _queries(self) -> list[StreamingQuery]:
         return [self._query] if self._query is not None else active_in(self._spark, self._snapshotter.directory)

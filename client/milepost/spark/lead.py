@@ -51,20 +51,23 @@ def lead(
     ttl: float = 15.0,
     timeout: float = 30.0,
     patience: float = 120.0,
+    grace: float = 60.0,
     retain: int = 2,
     token: str | None = None,
 ) -> Iterator[Job]:
     """Wait until this driver leads the job ``store``, restore its newest safe checkpoint, and hand out the `Job`.
 
     Standbys wait here, ``wait`` seconds at most (None: for ever). Leaving the block stops the query, registers its
-    tail and resigns. SIGTERM does the same. ``url`` is the service's address, or several; ``holder`` is what others
+    tail and resigns. So does SIGTERM, where this runs in the main thread; before there is a query it ends the program
+    with status 143. ``url`` is the service's address, or several; ``holder`` is what others
     are told.
 
     ``workdir`` holds the checkpoint directories; on a cluster it must be one path for driver and executors. ``ttl``
     is the session's length in seconds: a driver that freezes is succeeded after it, and one that cannot reach the
     service for so long ends. ``timeout`` (seconds) bounds one call to the service; within ``ttl``, ``patience`` bounds
-    how long a batch outlasts an outage of it. ``retain`` checkpoints are kept; more than two serve nothing but a
-    person's own repair, since older ones cannot be gone on from.
+    how long a batch outlasts an outage of it. ``grace`` (seconds) bounds how long stopping waits for the batch that is
+    being published; one that takes longer is interrupted and run again by the next driver. ``retain`` checkpoints are
+    kept; more than two serve nothing but a person's own repair, since older ones cannot be gone on from.
 
     Raises `EpochHeld` when the wait ran out, `UnsafeQuery`, `NoSafeCheckpoint`, `InputMissing`, `RecordUnreadable`,
     and what `milepost.Client` raises.
@@ -84,7 +87,7 @@ def lead(
         try:
             with closing(Removals(handles)) as removals:
                 certain = CertainStore(handles, patience=patience)
-                job = stopper.job = _take_over(spark, session, certain, removals, parent / store, retain)
+                job = stopper.job = _take_over(spark, session, certain, removals, parent / store, retain, grace)
                 try:
                     yield job
                 finally:
@@ -108,7 +111,8 @@ class _Stopper:
             self.job.stop()
 
     def lost(self, _session: Session, _reason: str) -> None:
-        self.stop()
+        if self.job is not None:
+            self.job.abandon()
 
 
 @contextmanager
@@ -138,7 +142,13 @@ def _check_session(spark: SparkSession) -> None:
 
 
 def _take_over(
-    spark: SparkSession, session: Session, store: CertainStore, removals: Removals, parent: Path, retain: int
+    spark: SparkSession,
+    session: Session,
+    store: CertainStore,
+    removals: Removals,
+    parent: Path,
+    retain: int,
+    grace: float,
 ) -> Job:
     """Steps 1 and 2: with the epoch in hand, read the record and build the directory."""
     pointer = JobPointer.take(store)
@@ -159,7 +169,7 @@ def _take_over(
     remove_older(directory, store.epoch)
     removals.sweep(LAYER_PREFIX, pointer.record.layer_names())
     snapshotter = Snapshotter(store, restored.directory, restored.ledger)
-    return Job(spark, session, pointer, snapshotter, removals, recovery, retain)
+    return Job(spark, session, pointer, snapshotter, removals, recovery, retain, grace)
 
 
 def _resign(session: Session, handles: StateHandleStore) -> None:
