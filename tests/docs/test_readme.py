@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ from parts.server import ServerProcess
 from service.__main__ import parser
 
 ROOT = Path(__file__).parents[2]
+STAND_IN = Path(__file__).with_name("curl.py")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SDK_README = (ROOT / "client" / "README.md").read_text(encoding="utf-8")
 
@@ -43,16 +47,50 @@ def test_the_lines_of_python_work(text: str, printed: str, server: ServerProcess
     assert printed in ran.stdout
 
 
-def test_the_curl_lines_work_one_after_the_other(server: ServerProcess) -> None:
-    script = pasted(blocks(README, "sh")[0], server)
+PROGRAMS = ["curl", "stand-in"] if shutil.which("curl") else ["stand-in"]
+
+
+def path_with(program: str, directory: Path) -> str:
+    """A PATH on which there is a curl: the machine's, or one of the standard library alone, for where it has none."""
+    path = os.environ["PATH"]
+    if program == "curl":
+        return path
+    stand_in = directory / "curl"
+    stand_in.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(STAND_IN))} "$@"\n')
+    stand_in.chmod(0o755)
+    return f"{directory}{os.pathsep}{path}"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_curl_lines_work_one_after_the_other(server: ServerProcess, tmp_path: Path, program: str) -> None:
+    script = pasted(blocks(README, "sh")[0], server).replace("readme-curl", f"readme-{program}")
     ran = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-euo", "pipefail", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PATH": path_with(program, tmp_path)},
     )
     assert ran.returncode == 0, ran.stderr
     assert '"name":"latest"' in ran.stdout
     assert "batch 8" in ran.stdout
+    assert f'"locks":["readme-{program}"]' in ran.stdout
     assert '"epoch":1' in ran.stdout
     assert '{"removed":true}' in ran.stdout
+    assert '{"cleared":0}' in ran.stdout
+
+
+def test_each_operation_of_the_contract_has_its_line() -> None:
+    lines = re.findall(r'curl -fsS(?: -X ([A-Z]+)| (-I))? "?\$M/stores/readme-curl/([a-z/]+)', blocks(README, "sh")[0])
+    shown = {(method or ("HEAD" if head else "GET"), path) for method, head, path in lines}
+    assert shown >= {
+        *((method, "handles/latest") for method in ("POST", "PUT", "HEAD", "DELETE")),
+        *((method, "handles") for method in ("GET", "DELETE")),
+        *((method, path) for method in ("POST", "DELETE") for path in ("handles/latest/lock", "locks")),
+        ("GET", "handles/latest/state"),
+        ("POST", "epoch"),
+    }
 
 
 def test_every_flag_of_the_server_is_told_and_no_other() -> None:

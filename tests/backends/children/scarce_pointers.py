@@ -1,7 +1,8 @@
 """Commits until there is no more room, sees what a crash would leave, gets room again, and goes on.
 
 With ``disk`` the room is that of the file system, which the parent made small and on which a file called ballast lies.
-With ``file-size`` it is the process's own limit on the size of files, which fails writes with EFBIG.
+With ``file-size`` it is the process's own limit on the size of files, which fails writes with EFBIG. With ``pages`` it
+is SQLite's limit on the pages of a database, which fails statements with SQLITE_FULL.
 """
 
 from __future__ import annotations
@@ -11,17 +12,37 @@ import json
 import os
 import resource
 import shutil
+import sqlite3
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from backends.contract import Change, Done, Head, PointerStore, Refused
 from backends.pointers.embedded import FILE_NAME, EmbeddedPointers
 
 LIMIT = 400_000
+PAGES = 100
 
 
 def limit_file_size(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+@contextmanager
+def few_pages() -> Iterator[None]:
+    """Connections that are opened within the block hold a database to `PAGES` for good."""
+    connect = sqlite3.connect
+
+    def limited(*arguments: Any, **named: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **named)
+        connection.execute(f"PRAGMA max_page_count = {PAGES}")
+        return connection
+
+    with mock.patch.object(sqlite3, "connect", limited):
+        yield
 
 
 def copy_database(directory: Path, scratch: Path) -> None:
@@ -52,7 +73,8 @@ async def after_a_crash(directory: Path, scratch: Path) -> list[int]:
 
 async def main(scarce: str, place: Path, scratch: Path) -> None:
     store = EmbeddedPointers(place / "data")
-    await store.open()
+    with few_pages() if scarce == "pages" else nullcontext():
+        await store.open()
     head = await store.take_over("root")
     if scarce == "file-size":
         limit_file_size(LIMIT)
@@ -67,6 +89,9 @@ async def main(scarce: str, place: Path, scratch: Path) -> None:
     crashed = await after_a_crash(place / "data", scratch)
     if scarce == "disk":
         (place / "ballast").unlink()
+    if scarce == "pages":
+        await store.close()
+        await store.open()
     head = await store.take_over("root")
     found = await groups(store, head)
     again = await store.commit(head, [Change(f"{acknowledged}/{part}", b"") for part in range(8)], head.revision + 1)

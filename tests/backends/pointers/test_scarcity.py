@@ -27,7 +27,18 @@ async def test_a_full_disk_refuses_the_group_for_good(tmp_path: Path) -> None:
     """Also if the process dies right then: recovery does not find the group."""
     place = tmp_path / "place"
     place.mkdir()
-    report = await report_of(place, "disk", small_disk(place, 1400))
+    disk = small_disk(place, 1400)
+    refuses_for_good(await (report_of(place, "pages") if disk is None else report_of(place, "disk", disk)))
+
+
+async def test_a_full_database_refuses_the_group_for_good(tmp_path: Path) -> None:
+    """By SQLite's own limit on the pages of a database, which needs no privilege and ends in the same error."""
+    place = tmp_path / "place"
+    place.mkdir()
+    refuses_for_good(await report_of(place, "pages"))
+
+
+def refuses_for_good(report: dict[str, Any]) -> None:
     assert report["end"] == "FULL"
     assert len(report["acknowledged"]) > 1
     assert report["after a crash"] == report["after a take-over"] == report["acknowledged"]
