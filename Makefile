@@ -49,7 +49,7 @@ down: $(ready) ## End what make up started
 
 .PHONY: test
 test: lint types floors unit test-sdk ## Everything that must hold before a change goes in (this is what CI runs)
-	@echo "Passed. Not part of it, being long: make simulate, test-spark-full, test-kill, test-slow."
+	@echo "Passed. Not part of it, being long: make simulate, test-spark-full, test-kill, test-slow, explore."
 
 .PHONY: lint
 lint: $(ready) ## Style and likely mistakes
@@ -78,8 +78,8 @@ test-slow: $(ready) ## The slow tests at their usual size
 	@$(with_java) $(pytest) -m slow $(ARGS)
 
 .PHONY: test-spark-full
-test-spark-full: $(ready) ## Interrupt real Spark drivers 40 times over
-	@$(with_java) MILEPOST_SPARK_ROUNDS=40 $(pytest) --timeout 7200 -rP tests/spark/test_interruptions.py $(ARGS)
+test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over
+	@$(with_java) MILEPOST_SPARK_ROUNDS=$${MILEPOST_SPARK_ROUNDS:-48} $(pytest) --timeout 7200 -rP tests/spark/test_interruptions.py $(ARGS)
 
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points
@@ -92,6 +92,10 @@ bench-failover: $(ready) ## Kill, stop and pause leaders, 20 rounds of each, and
 .PHONY: simulate
 simulate: $(ready) ## A million requests through the simulator, under faults and virtual time
 	@$(python) -m tests.simulation --requests 1000000 $(ARGS)
+
+.PHONY: explore
+explore: $(ready) ## The rules against a plain model, with other examples each time
+	@MILEPOST_EXPLORE=$${MILEPOST_EXPLORE:-2000} $(pytest) --timeout 7200 tests/service/rules/test_against_model.py $(ARGS)
 
 ## Change it
 
