@@ -143,10 +143,8 @@ def test_a_standby_whose_wait_runs_out(place: Place, client: milepost.Client) ->
 
 
 def test_a_function_that_no_query_calls(place: Place) -> None:
-    with place.lead() as job:
-        function = job.exactlyOnce(never)
-        with pytest.raises(UnsafeQuery, match="foreachBatch"):
-            function(place.spark.range(1), 0)
+    with pytest.raises(UnsafeQuery, match="foreachBatch"), place.lead() as job:
+        job.exactlyOnce(never)(place.spark.range(1), 0)
 
 
 def test_a_query_of_another_session(place: Place) -> None:

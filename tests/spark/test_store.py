@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,8 +40,10 @@ class Faulty(StateHandleStore):
         super().__init__(real._driver, real._operations)
         self.faults = list(faults)
         self.writes = 0
+        self.timeouts: list[float] = []
 
     def add_and_lock(self, *args: Any, **kwargs: Any) -> Handle:
+        self.timeouts.append(kwargs["timeout"])
         return self._disturbed(lambda: super(Faulty, self).add_and_lock(*args, **kwargs))
 
     def replace(self, *args: Any, **kwargs: Any) -> Handle:
@@ -111,6 +114,19 @@ def test_an_add_is_applied_once(handles: StateHandleStore, faults: tuple[Fault, 
     assert handles.get("layer-e1-0") == done
 
 
+def test_a_large_state_gets_the_time_that_it_needs(handles: StateHandleStore, tmp_path: Path) -> None:
+    """At a mebibyte a second, which is slow; a call begins at the first byte again, so the patience is no help."""
+    large = tmp_path / "layer"
+    with large.open("wb") as file:
+        file.truncate(12 * 1024 * 1024)
+    store, faulty = certain(handles)
+    store.add("layer-e1-0", large, {})
+    store.add("layer-e1-1", b"small", {})
+    assert faulty.timeouts[0] == 30.0 + 12.0
+    assert 30.0 < faulty.timeouts[1] < 31.0
+    assert handles.get("layer-e1-0").size == large.stat().st_size
+
+
 def test_a_write_that_lands_late_is_recognised(handles: StateHandleStore) -> None:
     """The first attempt lands after its answer was given up and after nothing was to be seen of it."""
     first = handles.add_and_lock("job", b"0")
@@ -137,6 +153,22 @@ def test_patience_ends_with_what_is_known(handles: StateHandleStore) -> None:
     with pytest.raises(OutcomeUnknown):
         store.replace("job", first.version, b"1", {})
     assert handles.read("job") == b"0"
+
+
+@pytest.mark.parametrize("then", [AWAY, ConnectionFailed("away"), StorageFull(Code.STORAGE_FULL)])
+def test_what_came_to_nothing_afterwards_leaves_a_write_in_doubt(
+    handles: StateHandleStore, then: MilepostError
+) -> None:
+    """The first attempt may have landed, or may yet: "nothing was applied" would be wrong."""
+    first = handles.add_and_lock("job", b"0")
+
+    def refused(_write: Callable[[], Handle]) -> Handle:
+        raise then
+
+    store, _ = certain(handles, lost_request, *[refused] * 100, patience=1.0)
+    with pytest.raises(OutcomeUnknown) as unknown:
+        store.replace("job", first.version, b"1", {})
+    assert unknown.value.__cause__ is then
 
 
 @pytest.mark.parametrize("refusal", [StorageFull(Code.STORAGE_FULL), Fenced(Code.FENCED)])

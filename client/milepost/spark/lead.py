@@ -64,10 +64,11 @@ def lead(
 
     ``workdir`` holds the checkpoint directories; on a cluster it must be one path for driver and executors. ``ttl``
     is the session's length in seconds: a driver that freezes is succeeded after it, and one that cannot reach the
-    service for so long ends. ``timeout`` (seconds) bounds one call to the service; within ``ttl``, ``patience`` bounds
-    how long a batch outlasts an outage of it. ``grace`` (seconds) bounds how long stopping waits for the batch that is
-    being published; one that takes longer is interrupted and run again by the next driver. ``retain`` checkpoints are
-    kept; more than two serve nothing but a person's own repair, since older ones cannot be gone on from.
+    service for so long ends. ``timeout`` (seconds) bounds one call to the service, beside the time for its bytes;
+    within ``ttl``, ``patience`` bounds how long a batch outlasts an outage of it. ``grace`` (seconds) bounds how long
+    stopping waits for the batch that is being published; one that takes longer is interrupted and run again by the
+    next driver. ``retain`` checkpoints are kept; more than two serve nothing but a person's own repair, since older
+    ones cannot be gone on from.
 
     Raises `EpochHeld` when the wait ran out, `UnsafeQuery`, `NoSafeCheckpoint`, `InputMissing`, `RecordUnreadable`,
     and what `milepost.Client` raises.
@@ -86,7 +87,7 @@ def lead(
         session, handles = campaign(client, who, store, ttl, wait, stopper.lost)
         try:
             with closing(Removals(handles)) as removals:
-                certain = CertainStore(handles, patience=patience)
+                certain = CertainStore(handles, patience=patience, timeout=timeout)
                 job = stopper.job = _take_over(spark, session, certain, removals, parent / store, retain, grace)
                 try:
                     yield job

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from milepost.core.calls import SLOWEST_BYTES_PER_SECOND
 from milepost.core.outages import OUTAGES
 from milepost.errors import (
     AlreadyExists,
@@ -20,6 +21,7 @@ from milepost.errors import (
     MilepostError,
     NotExist,
     Problem,
+    SessionLost,
     VersionMismatch,
 )
 from milepost.types import Epoch, Handle, Removal
@@ -34,7 +36,9 @@ class HandleStore(Protocol):
 
     @property
     def epoch(self) -> int | None: ...
-    def add_and_lock(self, name: str, state: bytes | Path, labels: Mapping[str, str] | None = None) -> Handle: ...
+    def add_and_lock(
+        self, name: str, state: bytes | Path, labels: Mapping[str, str] | None = None, *, timeout: float | None = None
+    ) -> Handle: ...
     def replace(
         self, name: str, version: str, state: bytes | Path, labels: Mapping[str, str] | None = None
     ) -> Handle: ...
@@ -48,18 +52,24 @@ class HandleStore(Protocol):
 
 
 class CertainStore:
-    """A job's store under this driver's epoch. ``patience`` is how long, in seconds, a write outlasts an outage."""
+    """A job's store under this driver's epoch.
+
+    ``patience`` is how long, in seconds, a write outlasts an outage, ``timeout`` what one call may take beside the time
+    for its bytes.
+    """
 
     def __init__(
         self,
         store: HandleStore,
         *,
         patience: float,
+        timeout: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.plain = store
         self._patience = patience
+        self._timeout = timeout
         self._clock = clock
         self._sleep = sleep
 
@@ -73,7 +83,12 @@ class CertainStore:
     def add(self, name: str, state: bytes | Path, labels: Mapping[str, str]) -> Handle:
         """Store a handle. ``name`` is this epoch's own: one that is there with this digest is this very write."""
         digest = _digest(state)
-        return self._settle(lambda: self.plain.add_and_lock(name, state, labels), lambda: self._landed(name, digest))
+        size = len(state) if isinstance(state, bytes) else state.stat().st_size
+        # Each call sends the bytes from their start: one that has too little time for them never gets anywhere.
+        seconds = self._timeout + size / SLOWEST_BYTES_PER_SECOND
+        return self._settle(
+            lambda: self.plain.add_and_lock(name, state, labels, timeout=seconds), lambda: self._landed(name, digest)
+        )
 
     def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str]) -> Handle:
         """Compare-and-set. Raises `Fenced` also where only the version tells that a newer driver has written."""
@@ -102,10 +117,11 @@ class CertainStore:
 
     def _settle(self, write: Callable[[], Handle], landed: Callable[[], Handle | None]) -> Handle:
         until = self._clock() + self._patience
-        doubtful = conflict = False
+        doubt: Problem | None = None
+        look = conflict = False
         while True:
             try:
-                if doubtful and (handle := landed()) is not None:
+                if look and (handle := landed()) is not None:
                     return handle
                 return write()
             except OUTAGES as error:
@@ -113,14 +129,22 @@ class CertainStore:
             except (AlreadyExists, VersionMismatch):
                 if conflict:
                     raise
-                doubtful = conflict = True
+                look = conflict = True
                 continue
+            except (Fenced, SessionLost):
+                raise  # whatever became of the write, this driver's successor finds it in the record
             except Problem as error:
                 if error.outcome is not Outcome.UNKNOWN:
+                    if doubt is not None:
+                        raise doubt from error
                     raise
-                obstacle, doubtful, conflict = error, True, False
+                obstacle = doubt = error
+                look, conflict = True, False
             if self._clock() >= until:
-                raise obstacle
+                # An attempt that may have landed is not undone by those after it.
+                if doubt is None or doubt is obstacle:
+                    raise obstacle
+                raise doubt from obstacle
             _log.warning("write not settled yet, trying on: %s", obstacle)
             self._sleep(_PAUSE)
 
