@@ -132,7 +132,7 @@ class Caller:
             if isinstance(verdict, Refused):
                 if key is not None:
                     key.arrived += history.arrived + 1
-                error = history.refusal(verdict.problem)
+                error = history.refusal(verdict.problem, verdict.vouched)
                 raise error from error.__cause__
             history.note(verdict)
             if request.body is not None and request.body.spent:

@@ -41,11 +41,14 @@ class History:
         if isinstance(verdict.error, Problem) and verdict.error.outcome is Outcome.APPLIED:
             self._applied = verdict.error
 
-    def refusal(self, problem: Problem) -> MilepostError:
-        """The error for a definitive refusal: `OutcomeUnknown` where it leaves open what became of the write."""
+    def refusal(self, problem: Problem, vouched: bool = True) -> MilepostError:
+        """The error for a definitive refusal: `OutcomeUnknown` where it leaves open what became of the write.
+
+        A bare status, for which nobody vouches, settles nothing: something on the way may have answered.
+        """
         if self._applied is not None:
             return self._applied
-        unsettled = self.in_doubt and problem.code not in SETTLING
+        unsettled = self.in_doubt and not (vouched and problem.code in SETTLING)
         if self._changes and (unsettled or problem.outcome is Outcome.UNKNOWN):
             return _unknown(f"refused with {problem}", problem)
         return problem

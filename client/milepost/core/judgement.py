@@ -45,9 +45,10 @@ class Redirected:
 
 @dataclass(frozen=True)
 class Refused:
-    """A definitive answer; asking again would not change it."""
+    """A definitive answer; asking again would not change it. ``vouched``: the service itself says so in a document."""
 
     problem: Problem
+    vouched: bool = True
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def judge(result: Answer | Lost, changes: bool) -> Verdict:
     if problem.retryable:
         doubt = changes and problem.outcome is Outcome.UNKNOWN
         return Again(problem, elsewhere=problem.code in _ELSEWHERE, after=after or 0.0, doubt=doubt)
-    return Refused(problem)
+    return Refused(problem, vouched=document is not None)
 
 
 def retry_after(answer: Answer) -> float | None:

@@ -380,6 +380,15 @@ def test_other_refusals_do_not_settle_an_attempt_in_doubt(code: Code) -> None:
     assert len(world.sent) == 2
 
 
+@pytest.mark.parametrize("status", [404, 412])
+def test_a_bare_status_settles_no_attempt_in_doubt(status: int) -> None:
+    """Whatever on the way answered so, it is not the service that says what became of the write."""
+    world = World(CUT, Answer(status, {"content-type": "text/html"}, b"default backend"))
+    with pytest.raises(OutcomeUnknown):
+        call(world, CHANGE)
+    assert len(world.sent) == 2
+
+
 def test_a_removal_whose_discard_fails_stands_whatever_comes_after_it() -> None:
     world = World(problem(Code.DISCARD_FAILED), CUT, *[NO_LEADER] * 1000)
     with pytest.raises(DiscardFailed) as raised:
