@@ -144,7 +144,9 @@ class Replica:
             self._until_lost(leadership),
             self.trash.run(self.settings.trash_interval_seconds),
             expire_sessions(self.journal, self.leases, self.clock, self.settings.expire_interval_seconds),
-            expire_uploads(self.journal, self.uploads, self.clock, self.settings.expire_interval_seconds),
+            expire_uploads(
+                self.journal, self.uploads, self._orphaned, self.clock, self.settings.expire_interval_seconds
+            ),
             tidy(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
             self._collect(),
         )
@@ -173,7 +175,7 @@ class Replica:
         for key in accepted.discards:
             self.trash.later(key, self.settings.linger_seconds)
         for key in accepted.orphans:
-            self.trash.later(key, self.settings.collect_after_seconds)
+            self._orphaned(key)
         if isinstance(request, EndSession | ExpireSession):
             self.leases.forget(request.session)
             return
@@ -182,6 +184,10 @@ class Replica:
                 self.leases.renew(record)
             elif isinstance(record, Upload):
                 self.uploads.note(store_of(key) or "", record)
+
+    def _orphaned(self, key: str) -> None:
+        """Discard what nothing names any more, but not before a put that began long ago must have ended."""
+        self.trash.later(key, self.settings.collect_after_seconds)
 
     def _given_up(self, request: Request) -> None:
         """Nobody waits any more, and it is certain now that the request can never land: its bytes may go.

@@ -92,10 +92,14 @@ class UploadLeases:
     def note(self, store: str, upload: Upload) -> None:
         """A record was committed: the upload's time begins, or it has ended."""
         if upload.ended:
-            self._deadlines.pop((store, upload.id), None)
-            self._ending.discard((store, upload.id))
+            self.forget(store, upload.id)
         else:
             self._deadlines[store, upload.id] = self._clock() + upload.ttl
+
+    def forget(self, store: str, upload: str) -> None:
+        """The upload has ended."""
+        self._deadlines.pop((store, upload), None)
+        self._ending.discard((store, upload))
 
     def expires_in(self, store: str, upload: str) -> float:
         """Seconds until the deadline, 0 when it has passed."""

@@ -9,7 +9,8 @@ from backends.contract import BlobStore, PointerStore
 from service.blobs.intake import term_of
 from service.blobs.trash import Trash
 from service.journal import Journal
-from service.rules.records import Corrupt, Handle, Record, Upload, store_of
+from service.rules.records import Corrupt, Handle, Record, store_of
+from service.rules.state import is_pending
 
 log = logging.getLogger("milepost.collector")
 
@@ -54,7 +55,7 @@ async def collect(
 
 def named_by(records: Iterable[Record]) -> set[str]:
     """The blobs that a handle points to, or that a handle may yet take from an upload."""
-    return {record.blob for record in records if isinstance(record, Handle | Upload)}
+    return {record.blob for record in records if isinstance(record, Handle) or is_pending(record)}
 
 
 def unreadable_in(records: Mapping[str, Record]) -> set[str]:

@@ -110,7 +110,8 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bytes that a client puts under ``blob`` by itself, for one handle to take.
 
     ``session`` asked for it; anybody may use it, for ``ttl`` seconds. ``ended`` is the revision at which a handle took
-    the bytes or the time was up, 0 while it is pending; then the record stays for a while for the answer it keeps.
+    the bytes, and ``blob`` with them, or the time was up; 0 while it is pending. Then the record stays for a while for
+    the answer it keeps.
     """
 
     id: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeGuard
 
 from sortedcontainers import SortedDict
 
@@ -206,7 +207,7 @@ class View:
         return next((entry for entry in record.answered if (entry.session, entry.key) == scope[1:]), None)
 
 
-def is_pending(record: Record | None) -> bool:
+def is_pending(record: Record | None) -> TypeGuard[Upload]:
     """Whether the record is an upload that no handle has taken yet, and whose time is not up."""
     return isinstance(record, Upload) and not record.ended
 

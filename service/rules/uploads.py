@@ -52,22 +52,18 @@ def source_of(view: View, store: Store, request: Add | Replace, moment: Moment) 
     assert upload is not None
     if wrong := guards.upload_whole(upload, request.blob, ref.found):
         return wrong
-    return Source(upload.blob, {upload_key(store.name, upload.id): _ended(upload, moment)})
+    taken = replace(upload, ended=moment.revision, blob="")
+    return Source(upload.blob, {upload_key(store.name, upload.id): taken})
 
 
 def expire_upload(view: View, request: ExpireUpload, moment: Moment) -> Decision:
-    """End an upload whose time is up. Its bytes go a good while after that: a slow put may end only then."""
+    """End an upload whose time is up. Its record says still where bytes may lie, for them to go after that."""
     upload = view.upload(request.store_name, request.upload)
     if not isinstance(upload, Upload) or upload.ended:
         return Accepted(Answer())
-    changes = {upload_key(request.store_name, upload.id): _ended(upload, moment)}
-    return Accepted(Answer(), changes, orphans=(upload.blob,))
+    return Accepted(Answer(), {upload_key(request.store_name, upload.id): replace(upload, ended=moment.revision)})
 
 
 def droppable(upload: Upload, moment: Moment) -> bool:
     """Whether the record has ended, and keeps no answer that may still be asked for."""
     return bool(upload.ended) and upload.born <= moment.keys_horizon
-
-
-def _ended(upload: Upload, moment: Moment) -> Upload:
-    return replace(upload, ended=moment.revision, blob="")

@@ -179,7 +179,8 @@ class FaultyPointers:
 class FaultyBlobs:
     """A real `BlobStore` that remembers the keys that were put and those that were discarded, in order.
 
-    Deletes wait while ``deletes_pass`` is not set; those of the ``stuck`` keys always fail.
+    Deletes wait while ``deletes_pass`` is not set; those of the ``stuck`` keys always fail. Whoever asks for a size
+    waits while ``looks_pass`` is not set.
     """
 
     def __init__(self, real: BlobStore) -> None:
@@ -187,11 +188,15 @@ class FaultyBlobs:
         self.puts = Faults()
         self.deletes = Faults()
         self.lists = Faults()
+        self.looks = Faults()
+        self.signs = Faults()
         self.put_keys: list[str] = []
         self.discarded: list[str] = []
         self.stuck: set[str] = set()
         self.deletes_pass = asyncio.Event()
         self.deletes_pass.set()
+        self.looks_pass = asyncio.Event()
+        self.looks_pass.set()
 
     async def open(self) -> None:
         await self.real.open()
@@ -209,7 +214,10 @@ class FaultyBlobs:
         return self.real.get(key, start, end)
 
     async def size(self, key: str) -> int:
-        return await self.real.size(key)
+        self.looks.check()
+        size = await self.real.size(key)
+        await self.looks_pass.wait()
+        return size
 
     async def delete(self, key: str) -> None:
         await self.deletes_pass.wait()
@@ -224,6 +232,7 @@ class FaultyBlobs:
         return self.real.list(prefix, older_than)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
+        self.signs.check()
         return await self.real.sign_put(key, size, sha256, seconds)
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:

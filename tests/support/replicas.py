@@ -40,15 +40,15 @@ Build = Callable[[str], Backends]
 """Makes the backends of one more replica on the same place, given the URL that it advertises."""
 
 
-def embedded(directory: Path) -> Build:
-    """Everything in one directory."""
+def embedded(directory: Path, blobs: Callable[[], BlobStore] | None = None) -> Build:
+    """Everything in one directory, unless ``blobs`` makes a blob store elsewhere."""
 
     def build(advertise: str) -> Backends:
         pointers = directory / "pointers"
         return Backends(
             EmbeddedPointers(pointers),
             EmbeddedElection(pointers, advertise, poll=0.02),
-            LocalBlobs(directory / "blobs"),
+            LocalBlobs(directory / "blobs") if blobs is None else blobs(),
         )
 
     return build

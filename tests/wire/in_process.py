@@ -15,7 +15,7 @@ from anyio.from_thread import start_blocking_portal
 from service.compose import Deployment, application
 from service.http.tokens import Tokens
 from service.settings import Settings
-from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.replicas import PROMPT, Build, Rig, embedded, rig
 from tests.support.served import free_socket, served
 from tests.wire.api import connect
 
@@ -30,22 +30,22 @@ class InProcess:
 
 
 @contextmanager
-def in_process(directory: Path, settings: Settings = PROMPT) -> Iterator[InProcess]:
-    """Serve from another thread, until the block ends."""
+def in_process(directory: Path, settings: Settings = PROMPT, build: Build | None = None) -> Iterator[InProcess]:
+    """Serve from another thread, until the block ends; everything in one directory unless ``build`` says otherwise."""
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(_serving(directory, settings)) as (made, url),
+        portal.wrap_async_context_manager(_serving(directory, settings, build or embedded(directory))) as (made, url),
         connect(url) as http,
     ):
         yield InProcess(made, http, directory / "pointers" / "pointers.db")
 
 
 @asynccontextmanager
-async def _serving(directory: Path, settings: Settings) -> AsyncIterator[tuple[Rig, str]]:
+async def _serving(directory: Path, settings: Settings, build: Build) -> AsyncIterator[tuple[Rig, str]]:
     bound, url = free_socket()
     deployment = Deployment(f"embedded:{directory}/pointers", f"file:{directory}/blobs", url, "in-process")
     async with (
-        rig(embedded(directory), settings) as made,
+        rig(build, settings) as made,
         served(application(deployment, made.replica, Tokens()), bound),
     ):
         yield made, url

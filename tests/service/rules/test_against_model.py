@@ -252,8 +252,11 @@ class RulesAgainstModel(RuleBasedStateMachine):
             return
         decision = self.do(ExpireUpload("", store_name=STORE, upload=upload))
         assert isinstance(decision, Accepted)
-        pending = self.model.uploads.pop(upload, None)
-        assert decision.orphans == ((pending.key,) if pending else ())
+        pending, record = self.model.uploads.pop(upload, None), self.view.upload(STORE, upload)
+        assert bool(decision.changes) is (pending is not None)
+        if pending is not None:
+            assert isinstance(record, Upload)
+            assert (record.ended, record.blob) == (self.revision, pending.key)
 
     # -- sessions --------------------------------------------------------------------------------------------------
 

@@ -178,8 +178,8 @@ def test_an_upload_needs_a_session_but_no_epoch(bench: Bench) -> None:
 def test_when_its_time_is_up_the_record_ends_before_the_bytes_go(bench: Bench) -> None:
     bench.done(create())
     accepted = bench.accepted(EXPIRE)
-    assert (accepted.orphans, accepted.discards) == (("blob-u",), ())
-    assert recorded(bench).ended
+    assert (accepted.orphans, accepted.discards) == ((), ())
+    assert (recorded(bench).ended, recorded(bench).blob) == (bench.moment.revision, "blob-u")
     assert bench.code(add_from(ref())) is Code.UPLOAD_UNKNOWN
     assert not bench.accepted(EXPIRE).changes
 
