@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from parts.deployment import SESSION_SECONDS, Deployment
@@ -22,6 +23,27 @@ from parts.process import Process, ProcessFailed
 
 _GRACE_SECONDS = 10.0
 _NOTE = "running.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One process in the note. One that is ended ``gently`` gets SIGTERM and time, the others SIGKILL."""
+
+    name: str
+    pid: int
+    began: int | None
+    gently: bool = False
+    leftovers: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, process: Process, *, gently: bool = False, leftovers: Sequence[str] = ()) -> Entry:
+        """A running process."""
+        return cls(process.name, process.pid, _began(process.pid), gently, leftovers)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Any signal; to one that is gone, nothing."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
 
 def main() -> int:
@@ -36,7 +58,7 @@ def main() -> int:
 
 def up(directory: Path) -> int:
     """Start three ZooKeepers, S3 and three replicas, and say how to reach them."""
-    if _noted(directory):
+    if _running(directory):
         print(f"it is up already ({directory}); end it with: make down")
         return 1
     shutil.rmtree(directory, ignore_errors=True)
@@ -47,42 +69,50 @@ def up(directory: Path) -> int:
         deployment.end()
         print(f"cannot start it: {failure}", file=sys.stderr)
         return 1
-    (directory / _NOTE).write_text(json.dumps([_entry(process) for process in deployment.processes], indent=1))
+    (directory / _NOTE).write_text(json.dumps([asdict(entry) for entry in _entries(deployment)], indent=1))
     print(_told(deployment, directory))
     return 0
 
 
 def down(directory: Path) -> int:
-    """End what ``up`` started: first in order, then by force. Its data and logs stay until the next ``up``."""
-    noted = _noted(directory)
-    for _, pid in noted:
-        for number in (signal.SIGTERM, signal.SIGCONT):
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+    """End what ``up`` started: the replicas in order, then the rest at once. Data and logs stay."""
+    running = _running(directory)
+    for entry in running:
+        if entry.gently:
+            entry.signal(signal.SIGTERM)
+            entry.signal(signal.SIGCONT)
     end = time.monotonic() + _GRACE_SECONDS
-    while (left := _noted(directory)) and time.monotonic() < end:
+    while any(entry.gently for entry in _running(directory)) and time.monotonic() < end:
         time.sleep(0.05)
-    for _, pid in left:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    for entry in _running(directory):
+        entry.signal(signal.SIGKILL)
+    for entry in _noted(directory):
+        for left in entry.leftovers:
+            Path(left).unlink(missing_ok=True)
     (directory / _NOTE).unlink(missing_ok=True)
-    print(
-        f"ended: {', '.join(name for name, _ in noted)}" if noted else f"nothing runs that was started in {directory}"
-    )
+    names = ", ".join(entry.name for entry in running)
+    print(f"ended: {names}" if names else f"nothing runs that was started in {directory}")
     return 0
 
 
-def _entry(process: Process) -> dict[str, object]:
-    return {"name": process.name, "pid": process.pid, "began": _began(process.pid)}
+def _entries(deployment: Deployment) -> Sequence[Entry]:
+    return [
+        *(Entry.of(replica, gently=True) for replica in deployment.replicas),
+        Entry.of(deployment.s3.process, leftovers=[str(left) for left in deployment.s3.leftovers]),
+        *(Entry.of(member) for member in deployment.zookeepers.members),
+    ]
 
 
-def _noted(directory: Path) -> Sequence[tuple[str, int]]:
-    """Names and process ids of what was started there and still runs."""
+def _running(directory: Path) -> Sequence[Entry]:
+    """What was started there and still runs."""
+    return [entry for entry in _noted(directory) if _began(entry.pid) == entry.began]
+
+
+def _noted(directory: Path) -> Sequence[Entry]:
     try:
-        entries = json.loads((directory / _NOTE).read_text())
+        return [Entry(**entry) for entry in json.loads((directory / _NOTE).read_text())]
     except FileNotFoundError:
         return []
-    return [(entry["name"], entry["pid"]) for entry in entries if _began(entry["pid"]) == entry["began"]]
 
 
 def _began(pid: int) -> int | None:

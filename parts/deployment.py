@@ -79,7 +79,7 @@ class Deployment:
         raise ProcessFailed(f"no replica leads after {deadline:g} s")
 
     def mend(self, deadline: float = DEADLINE_SECONDS) -> None:
-        """Start again what does not run, wake what is paused, and wait until all know a leader. Raises `ProcessFailed`."""
+        """Start what does not run, wake what is paused, and wait until all know a leader. Raises `ProcessFailed`."""
         for process in self.processes:
             if process.running:
                 process.resume()

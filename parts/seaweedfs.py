@@ -6,6 +6,7 @@ import http.client
 import json
 import shutil
 import sysconfig
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -67,8 +68,13 @@ class SeaweedFS:
         What it acknowledged was handed to the kernel, and is there after the next start.
         """
         self.process.kill()
-        for name, port in self._grpc_ports.items():  # it leaves these behind, and has no option for where they are
-            Path(f"/tmp/seaweedfs-{name}-grpc-{port.number}.sock").unlink(missing_ok=True)
+        for left in self.leftovers:
+            left.unlink(missing_ok=True)
+
+    @property
+    def leftovers(self) -> Sequence[Path]:
+        """Sockets that it leaves behind, with no option for where they are."""
+        return [Path(f"/tmp/seaweedfs-{name}-grpc-{port.number}.sock") for name, port in self._grpc_ports.items()]
 
     def __enter__(self) -> SeaweedFS:
         return self
