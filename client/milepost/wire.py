@@ -1,6 +1,6 @@
 """What stands on the wire, each name written once: headers, problem codes, limits, names, versions, digests.
 
-The service and the SDK both read this module, so neither can drift from the other.
+The service and the SDK both read this module, so neither can drift from the other. docs/wire.md says what it all means.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Header:
 
 
 class Outcome(str, Enum):
-    """The three ends of a write (DESIGN: never a bool)."""
+    """The three ends of a write, which is why none is ever told by a bool."""
 
     APPLIED = "applied"
     NOT_APPLIED = "not_applied"

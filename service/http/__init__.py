@@ -1,1 +1,1 @@
-"""HTTP: routes, headers, problems, streaming. No rule lives here; WIRE version 1 is what it must say."""
+"""HTTP: routes, headers, problems, streaming. No rule lives here; docs/wire.md is what it must say."""

@@ -1,5 +1,5 @@
 """The rules: ``decide(view, request, moment)`` says what changes and what is answered, or why not.
 
 Pure functions over immutable records. Nothing here waits, reads a clock, or knows of a backend or of HTTP, so the
-same code is driven by the service, by property-based tests, by the simulator, and read beside the TLA+ model.
+same code is driven by the service, by property-based tests and by the simulator.
 """

@@ -1,4 +1,4 @@
-"""What must always hold, by the names that DESIGN part 4 and the TLA+ model give it, and how its breach is told."""
+"""What must always hold, each by a name of its own, and how its breach is told."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Invariant(str, Enum):
-    """The invariants; where the model has one, under its name."""
+    """The invariants."""
 
     BLOB_THERE = "BlobThere: a pointer that can be read points to a blob that can be read whole"
     DEPOSED = "deposed: no write of a deposed leader lands"

@@ -1,4 +1,4 @@
-"""The way in by REST: raw requests as WIRE has them, so that the service is not held to what the SDK makes of it."""
+"""The way in by REST: raw requests as docs/wire.md has them, so that the service is not held to what the SDK makes of it."""
 
 from __future__ import annotations
 
