@@ -91,4 +91,4 @@ def _blobs(url: str) -> BlobStore:
         from backends.blobs.s3 import S3Blobs  # takes half a second, which servers without it are spared
 
         return S3Blobs(url)
-    raise Misconfigured(f"blobs {url!r} are not known; known are file:DIR and s3://bucket/prefix")
+    raise Misconfigured(f"blobs of the kind {scheme!r} are not known; known are file:DIR and s3://bucket/prefix")
