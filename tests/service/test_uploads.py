@@ -294,26 +294,23 @@ async def test_two_attempts_of_an_announcement_at_once_are_one_upload(build: Bui
         assert await put(first) == 412
 
 
-async def test_a_retry_is_told_that_the_announcement_was_applied_even_if_nothing_can_be_signed(build: Build) -> None:
+async def test_what_cannot_be_signed_is_not_recorded_and_a_retry_tells_that_the_first_was(build: Build) -> None:
     async with rig(build) as running:
         await opened(running, "a")
         running.blobs.signs.once(AWAY)
-        with pytest.raises(Unavailable) as refused:
-            await announced(running)
-        assert refused.value.outcome is Outcome.NOT_APPLIED
+        assert await refused(running, Caller("a")) is Outcome.NOT_APPLIED
         assert pending(running) == 0
         await announced(running, Caller("a", key="k"))
-        running.blobs.signs.once(AWAY)
-        await retried(running, Outcome.NOT_APPLIED)
-        running.clock.advance(TTL + 1.0)
-        await ended(running)
+        running.blobs.signs.once(AWAY, after=1)
+        assert await refused(running, Caller("a", key="k", attempt=2)) is Outcome.APPLIED
+        assert pending(running) == 1
 
 
-async def retried(running: Rig, outcome: Outcome) -> None:
-    """A retry that cannot sign before it has asked says nothing of the first attempt."""
-    with pytest.raises(Unavailable) as refused:
-        await announced(running, Caller("a", key="k", attempt=2))
-    assert refused.value.outcome is outcome
+async def refused(running: Rig, caller: Caller) -> Outcome:
+    """What is told of an announcement whose URL cannot be signed."""
+    with pytest.raises(Unavailable) as raised:
+        await announced(running, caller)
+    return raised.value.outcome
 
 
 async def test_while_the_bytes_cannot_be_looked_at_nothing_is_decided(build: Build) -> None:

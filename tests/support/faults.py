@@ -56,12 +56,13 @@ class Faults:
     """What one kind of call fails with; ``met`` counts those that did."""
 
     def __init__(self) -> None:
-        self._next: deque[BackendError] = deque()
+        self._next: deque[BackendError | None] = deque()
         self._all: BackendError | None = None
         self.met = 0
 
-    def once(self, error: BackendError) -> None:
-        """The next call fails."""
+    def once(self, error: BackendError, after: int = 0) -> None:
+        """The next call fails, or the one ``after`` so many that go well."""
+        self._next.extend([None] * after)
         self._next.append(error)
 
     def from_now_on(self, error: BackendError) -> None:
