@@ -9,6 +9,7 @@ from types import TracebackType
 from milepost.core import service
 from milepost.core.acting import Acting
 from milepost.core.calls import Caller
+from milepost.core.direct import DIRECT_ABOVE
 from milepost.core.replicas import Replicas
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
@@ -32,12 +33,16 @@ class Client:
         token: str | Callable[[], str] | None = None,
         timeout: float = 30.0,
         verify: Verify = True,
+        direct_above: int | None = DIRECT_ABOVE,
     ) -> None:
         """``token`` is a bearer token, or is called for one at each attempt. ``verify`` as in `Connections`.
 
+        A state of more than ``direct_above`` bytes (None: none) travels straight between here and the blob store, where
+        that can sign URLs and can be reached; any other goes through the service.
+
         Raises ValueError for an address that is no http or https URL.
         """
-        self._caller = Caller(Replicas(addresses), timeout=timeout, token=token)
+        self._caller = Caller(Replicas(addresses), timeout=timeout, token=token, direct_above=direct_above)
         self._driver = BlockingDriver(Connections(verify))
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 

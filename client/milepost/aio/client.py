@@ -10,6 +10,7 @@ from milepost.aio.store import AsyncStateHandleStore
 from milepost.core import service
 from milepost.core.acting import Acting
 from milepost.core.calls import Caller
+from milepost.core.direct import DIRECT_ABOVE
 from milepost.core.replicas import Replicas
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
@@ -27,9 +28,10 @@ class AsyncClient:
         token: str | Callable[[], str] | None = None,
         timeout: float = 30.0,
         verify: Verify = True,
+        direct_above: int | None = DIRECT_ABOVE,
     ) -> None:
         """The arguments of `milepost.Client`."""
-        self._caller = Caller(Replicas(addresses), timeout=timeout, token=token)
+        self._caller = Caller(Replicas(addresses), timeout=timeout, token=token, direct_above=direct_above)
         self._driver = AsyncDriver(Connections(verify))
 
     def session(

@@ -9,6 +9,7 @@ from random import Random
 
 from milepost.core.body import SourceFailed
 from milepost.core.clock import Clock, monotonic
+from milepost.core.direct import Direct
 from milepost.core.effects import Answer, Lost, Operation, Send, Sleep
 from milepost.core.history import History
 from milepost.core.judgement import Again, Done, Redirected, Refused, Verdict, judge
@@ -26,6 +27,7 @@ SEARCH_PAUSE_PER_SECOND = 0.05
 LEAST_RETRY_AFTER = 1.0  # the header has nothing between none and this, too long where another replica may lead
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024  # what an attempt may take for its bytes, beside its patience
 KEY_LIFETIME = 9 * 60.0  # the service remembers a key for ten minutes; a retry after that could be applied twice
+_DIGEST = Header.REPR_DIGEST.lower()
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Caller:
         *,
         timeout: float = 30.0,
         token: str | Callable[[], str] | None = None,
+        direct_above: int | None = None,
         clock: Clock = monotonic,
         random: Random | None = None,
         new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
@@ -64,6 +67,7 @@ class Caller:
         self.timeout = timeout
         self.clock = clock
         self.new_id = new_id
+        self.direct = Direct(direct_above, clock)
         self._token = _checked(token) if isinstance(token, str) else token
         self._random = random or Random()
 
@@ -120,7 +124,7 @@ class Caller:
                 raise history.source_failed(result)
             if isinstance(result, Lost) and (result.timed_out or not result.sent):
                 round_.silent(min(patience, patience + self.clock() - began - longest))
-            verdict = _followed(round_, judge(result, request.changes), request)
+            verdict = _followed(round_, _judged(result, request), request)
             if verdict is None:
                 continue
             if isinstance(verdict, (Done, Refused)) and not request.local:
@@ -206,6 +210,13 @@ def _longest(request: Request, patience: float) -> float:
 def _longest_search_pause(searched: float) -> float:
     """Seconds to rest at most between two rounds in search of a leader, after so many seconds of it."""
     return min(LONGEST_PAUSE, max(SEARCH_PAUSE, SEARCH_PAUSE_PER_SECOND * searched))
+
+
+def _judged(result: Answer | Lost, request: Request) -> Verdict:
+    """As `judge`, but for a redirect to where the bytes lie: it names their digest, one to the leader does not."""
+    if request.located and isinstance(result, Answer) and result.status == 307 and _DIGEST in result.headers:
+        return Done(result)
+    return judge(result, request.changes)
 
 
 def _followed(round_: Round, verdict: Verdict, request: Request) -> Done | Refused | Again | None:

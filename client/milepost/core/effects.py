@@ -20,6 +20,9 @@ class Send:
     With ``stream`` the body of a 2xx answer is left on the connection: `Answer.stream` stands for it in `Read`, and
     ``timeout`` also bounds each pause between its bytes. A driver keeps at most one stream per operation open, and
     ends it with the operation.
+
+    ``signed``: the URL is a secret, and the headers are all that may go with it. ``connect``: how many seconds of
+    ``timeout`` may pass until there is a connection; None: as many as the driver gives.
     """
 
     method: str
@@ -28,6 +31,8 @@ class Send:
     body: Body | None
     timeout: float
     stream: bool = False
+    signed: bool = False
+    connect: float | None = None
 
 
 @dataclass(frozen=True)

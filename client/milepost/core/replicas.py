@@ -27,6 +27,11 @@ class Replicas:
         self._clock = clock
         self._suspected_until: Mapping[str, float] = {}
 
+    @property
+    def secure(self) -> bool:
+        """Whether the service is spoken to by https."""
+        return any(address.startswith("https:") for address in self.addresses)
+
     def round(self) -> Round:
         """Begin asking around."""
         return Round(self)

@@ -29,8 +29,8 @@ JSON_MEDIA_TYPE = "application/json"
 class Request:
     """One request.
 
-    ``wait`` is how long (seconds) the service was asked to hold its answer back; ``local`` marks what any replica
-    answers for itself.
+    ``wait`` is how long (seconds) the service was asked to hold its answer back, or may need for what it was asked to
+    do; ``local`` marks what any replica answers for itself, ``located`` what may be answered with where the bytes lie.
     """
 
     method: str
@@ -39,6 +39,7 @@ class Request:
     body: Body | None = None
     wait: float = 0.0
     local: bool = False
+    located: bool = False
 
     @property
     def changes(self) -> bool:

@@ -8,15 +8,19 @@ from collections.abc import Mapping
 from milepost.core import answers
 from milepost.core.acting import Acting
 from milepost.core.body import AsyncState, Body, body_of
-from milepost.core.calls import Caller, Reply
+from milepost.core.calls import Caller, Key, Reply
 from milepost.core.download import download
 from milepost.core.effects import Emit, Operation, Work
 from milepost.core.request import JSON_MEDIA_TYPE, Request, checked_name, if_match, json_body, label_headers, path
-from milepost.errors import NotExist, ServerFault
+from milepost.core.upload import put
+from milepost.errors import NotExist, ServerFault, UploadUnknown
 from milepost.types import Epoch, Handle, LockedHandles, Removal
-from milepost.wire import STATE_MEDIA_TYPE, Header
+from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, Header
 
 log = logging.getLogger("milepost")
+
+EXAMINED_BYTES_PER_SECOND = 32 * 1024 * 1024  # what the service may take to look at the bytes of an upload
+_JSON = {"Content-Type": JSON_MEDIA_TYPE}
 
 
 class StoreOperations:
@@ -61,7 +65,7 @@ class StoreOperations:
 
     def download(self, name: str, version: str | None) -> Operation[None]:
         """Emits the state in chunks, an empty one first. Raises what `milepost.core.download` says."""
-        return download(self.caller, self._handle(name, "state"), version)
+        return download(self.caller, self._handle(name), version)
 
     def get_and_lock(self, name: str) -> Operation[Handle]:
         """getAndLock. Raises `NotExist`, `Corrupt` (and then holds no lock)."""
@@ -116,7 +120,7 @@ class StoreOperations:
         reply = yield from self._act(
             "POST",
             self._path("epoch"),
-            {"Content-Type": JSON_MEDIA_TYPE},
+            _JSON,
             json_body({"wait": wait}),
             timeout=self.caller.timeout + wait,
             wait=wait,
@@ -138,11 +142,47 @@ class StoreOperations:
         timeout: float | None,
     ) -> Operation[Handle]:
         target = self._handle(name)
-        headers = {**headers, **label_headers(labels), **self._token(), "Content-Type": STATE_MEDIA_TYPE}
+        headers = {**headers, **label_headers(labels), **self._token()}
         self.acting.headers()  # a lost session shows before a large state is read
         body: Body = yield Work(lambda: body_of(state))
-        reply = yield from self._act(method, target, headers, body, timeout=timeout)
+        key = self.caller.new_key()
+        deadline = key.since + (self.caller.timeout if timeout is None else timeout)
+        reply = None
+        if self.caller.direct.suits_body(body):
+            reply = yield from self._write_directly(method, target, headers, body, key, deadline)
+        if reply is None:
+            headers["Content-Type"] = STATE_MEDIA_TYPE
+            left = deadline - self.caller.clock()
+            reply = yield from self._act(method, target, headers, body, timeout=left, key=key)
         return answers.read(reply.answer, answers.handle, changed=True)
+
+    def _write_directly(
+        self, method: str, target: str, headers: Mapping[str, str], body: Body, key: Key, deadline: float
+    ) -> Operation[Reply | None]:
+        """Put the bytes into the blob store and name them to the service; None where it has to be given them itself."""
+
+        def announce(request: Body, timeout: float) -> Operation[Reply]:
+            return self._act("POST", self._path("uploads"), _JSON, request, timeout=timeout)
+
+        for _ in range(2):  # an upload may expire just before it is named
+            upload = yield from put(self.caller, announce, body, deadline)
+            if upload is None:
+                break
+            try:
+                return (
+                    yield from self._act(
+                        method,
+                        target,
+                        {**headers, "Content-Type": UPLOAD_MEDIA_TYPE},
+                        json_body({"upload": upload, "size": body.size, "sha256": body.sha256}),
+                        timeout=deadline - self.caller.clock(),
+                        wait=(body.size or 0) / EXAMINED_BYTES_PER_SECOND,
+                        key=key,
+                    )
+                )
+            except UploadUnknown:  # and so nothing was applied, by this attempt or one before
+                continue
+        return None
 
     def _act(
         self,
@@ -153,10 +193,11 @@ class StoreOperations:
         *,
         timeout: float | None = None,
         wait: float = 0.0,
+        key: Key | None = None,
     ) -> Operation[Reply]:
         request = Request(method, target, {**(headers or {}), **self.acting.headers()}, body, wait)
         with self.acting.watched():
-            return (yield from self.caller.call(request, timeout=timeout))
+            return (yield from self.caller.call(request, timeout=timeout, key=key))
 
     def _path(self, *segments: str, **query: object) -> str:
         return path("stores", self.store, *segments, **query)

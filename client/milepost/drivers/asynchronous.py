@@ -11,7 +11,7 @@ import httpx
 
 from milepost.core.body import Body, SourceFailed
 from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
-from milepost.drivers.connections import Connections, answer, lost, overdue, timeouts
+from milepost.drivers.connections import Connections, answer, lost, overdue, request_of
 from milepost.errors import Closed
 
 T = TypeVar("T")
@@ -78,9 +78,7 @@ class AsyncDriver:
         if self._closed:
             raise Closed("the client was closed")
         content = None if send.body is None else _content(send.body)
-        request = self._http.build_request(
-            send.method, send.url, headers=dict(send.headers), content=content, timeout=timeouts(send.timeout)
-        )
+        request = request_of(self._http, send, content)
         try:
             with anyio.move_on_after(send.timeout):
                 response = await self._http.send(request, stream=True)

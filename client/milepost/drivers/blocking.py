@@ -12,7 +12,7 @@ import httpx
 from milepost.core.body import Body, SourceFailed
 from milepost.core.clock import monotonic
 from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
-from milepost.drivers.connections import Connections, OutOfTime, answer, lost, overdue, timeouts
+from milepost.drivers.connections import Connections, OutOfTime, answer, lost, overdue, request_of
 from milepost.errors import Closed
 
 T = TypeVar("T")
@@ -79,9 +79,7 @@ class BlockingDriver:
         deadline = monotonic() + send.timeout
         http = self._own_connections()
         content = None if send.body is None else _content(send.body, deadline)
-        request = http.build_request(
-            send.method, send.url, headers=dict(send.headers), content=content, timeout=timeouts(send.timeout)
-        )
+        request = request_of(http, send, content)
         try:
             response = http.send(request, stream=True)
             if send.stream and response.is_success:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import ssl
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -13,6 +15,8 @@ from milepost.core.effects import Answer, Lost, Send
 
 CONNECT_SECONDS = 5.0
 Verify = ssl.SSLContext | bool
+
+_LOCATION = re.compile(r"(\(b'location', b'[^'?]*)\?[^']*", re.IGNORECASE)
 
 _NOT_SENT = (
     httpx.ConnectError,
@@ -32,6 +36,7 @@ class Connections:
 
     def settings(self) -> dict[str, Any]:
         """The arguments of an httpx client. State travels as it is: digests and ranges are of its own bytes."""
+        logging.getLogger("httpcore.http11").addFilter(_without_signature)
         headers = {"User-Agent": f"milepost-python/{version('milepost')}", "Accept-Encoding": "identity"}
         return {"verify": self.verify, "headers": headers, "follow_redirects": False}
 
@@ -40,9 +45,27 @@ class OutOfTime(Exception):
     """The time for one attempt was up while its request was being sent."""
 
 
-def timeouts(seconds: float) -> httpx.Timeout:
-    """The waits of one attempt. A replica that does not even accept a connection is given up sooner."""
-    return httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
+class _Secret(httpx.URL):
+    """A URL whose query is a signature: it goes over the wire, and not into httpx's log."""
+
+    def __str__(self) -> str:
+        return super().__str__().partition("?")[0]
+
+
+def request_of(http: httpx.Client | httpx.AsyncClient, send: Send, content: Any) -> httpx.Request:
+    """The request for ``send``, with its waits. Who does not even accept a connection is given up sooner."""
+    connect = CONNECT_SECONDS if send.connect is None else send.connect
+    timeout = httpx.Timeout(send.timeout, connect=min(send.timeout, connect))
+    request = http.build_request(send.method, send.url, headers=dict(send.headers), content=content, timeout=timeout)
+    if send.signed:
+        request.url = _Secret(send.url)
+    return request
+
+
+def _without_signature(record: logging.LogRecord) -> bool:
+    """Keeps the query of a Location, which may be a signature, out of what httpcore logs of an answer's headers."""
+    record.msg = _LOCATION.sub(r"\1", str(record.msg))
+    return True
 
 
 def answer(response: httpx.Response, body: bytes, stream: object = None) -> Answer:

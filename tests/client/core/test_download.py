@@ -24,7 +24,7 @@ from milepost.wire import Code, digest_header
 from tests.client.core.world import CUT, NO_LEADER, World, problem, to_leader
 
 STATE = b"0123456789"
-PATH = "/v1/stores/s/handles/h/state"
+HANDLE = "/v1/stores/s/handles/h"
 
 
 def whole(*chunks: bytes | Lost, state: bytes = STATE, version: str = "v1") -> Answer:
@@ -45,7 +45,7 @@ def rest(*chunks: bytes | Lost, said: str = "bytes {}-9/10") -> Callable[[Send],
 
 
 def read(world: World, version: str | None = None) -> bytes:
-    world.run(download(world.caller, PATH, version))
+    world.run(download(world.caller, HANDLE, version))
     return b"".join(world.emitted)
 
 
