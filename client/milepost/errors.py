@@ -34,6 +34,8 @@
     ├── ConnectionFailed              no replica could be reached; nothing was sent that could have been applied
     ├── DeadlineExceeded              the caller's deadline passed and it is certain that nothing was applied
     ├── StateTruncated                the connection was cut inside a state, or its bytes do not match the digest
+    ├── CleanUpLags                   too many old checkpoints could not be removed yet; nothing new was added
+    ├── NoIntactCheckpoint            all checkpoints that are stored are damaged; nothing was removed
     ├── SparkDriverError              `milepost.spark` refuses to go on; ``str()`` says why and what to do
     │   ├── UnsafeQuery               a query, session or option with which exactly-once cannot be held
     │   ├── WrongCheckpoint           the query does not run in the directory that was restored for it
@@ -71,6 +73,14 @@ class StateTruncated(MilepostError):
 
 class Closed(MilepostError):
     """The client, session or store was closed before this call."""
+
+
+class CleanUpLags(MilepostError):
+    """Too many old checkpoints could not be removed yet; nothing new was added. Raised after another try."""
+
+
+class NoIntactCheckpoint(MilepostError):
+    """All checkpoints that are stored are damaged, which is no fresh start; nothing was removed."""
 
 
 class SparkDriverError(MilepostError):

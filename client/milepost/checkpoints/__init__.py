@@ -8,8 +8,8 @@
     registry.shutdown(job_ended=False)
 """
 
-from milepost.checkpoints.cleaning import CleanUpLags
 from milepost.checkpoints.records import Checkpoint, Recovery, Skipped
 from milepost.checkpoints.registry import CheckpointRegistry
+from milepost.errors import CleanUpLags, NoIntactCheckpoint
 
-__all__ = ["CheckpointRegistry", "Checkpoint", "Recovery", "Skipped", "CleanUpLags"]
+__all__ = ["CheckpointRegistry", "Checkpoint", "Recovery", "Skipped", "CleanUpLags", "NoIntactCheckpoint"]

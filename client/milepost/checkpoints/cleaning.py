@@ -5,17 +5,13 @@ from __future__ import annotations
 import logging
 
 from milepost.core.outages import OUTAGES_OR_DOUBT
-from milepost.errors import DiscardFailed, MilepostError, ServerFault, VersionMismatch
+from milepost.errors import CleanUpLags, DiscardFailed, ServerFault, VersionMismatch
 from milepost.store import StateHandleStore
 
 log = logging.getLogger("milepost")
 
 REMOVAL_SECONDS = 5.0  # what stays undone is tried again with the next checkpoint
 _PASSING = (*OUTAGES_OR_DOUBT, DiscardFailed, ServerFault)
-
-
-class CleanUpLags(MilepostError):
-    """Too many old checkpoints could not be removed yet; nothing new was added. Raised after another try."""
 
 
 class Cleaner:

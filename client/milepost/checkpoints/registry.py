@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 
-from milepost.checkpoints.cleaning import Cleaner, CleanUpLags
+from milepost.checkpoints.cleaning import Cleaner
 from milepost.checkpoints.records import (
     SAVEPOINT_LABEL,
     Checkpoint,
@@ -21,8 +21,10 @@ from milepost.checkpoints.retention import superfluous
 from milepost.core.body import State
 from milepost.core.outages import hindrance
 from milepost.errors import (
+    CleanUpLags,
     Closed,
     Damaged,
+    NoIntactCheckpoint,
     NotExist,
     OutcomeUnknown,
     SessionLost,
@@ -89,11 +91,12 @@ class CheckpointRegistry:
         self._subsume(number)
         return checkpoint
 
-    def recover(self) -> Recovery:
+    def recover(self, *, start_over: bool = False) -> Recovery:
         """Lock every checkpoint in the store and read the newest one that is intact. Raises `Closed` after `shutdown`.
 
         A damaged checkpoint is skipped with a warning, unlocked, and removed once a checkpoint of its number or a
-        higher one is added. An outage is no damage: it is raised.
+        higher one is added. An outage is no damage: it is raised. Where there are checkpoints but none is intact this
+        raises `NoIntactCheckpoint`, unless the caller accepts to ``start_over`` with nothing.
         """
         self._raise_if_down()
         candidates, skipped = self._lock_all()
@@ -107,8 +110,13 @@ class CheckpointRegistry:
                     raise
                 damaged = candidates.pop()
                 skipped.append(self._skip(damaged.handle.name, damaged.number, damaged.handle.version, str(error)))
-        self._checkpoints = candidates
         skipped.sort(key=lambda skip: -skip.number)
+        if skipped and not candidates and not start_over:
+            reasons = "; ".join(f"checkpoint {skip.number}: {skip.reason}" for skip in skipped)
+            raise NoIntactCheckpoint(f"nothing to go on from, and no fresh start either ({reasons})")
+        self._checkpoints = candidates
+        for checkpoint in candidates:  # one that was to be removed may be the last good one
+            self._cleaner.forget(checkpoint.handle.name)
         return Recovery(self.latest, state, self.checkpoints, skipped)
 
     def shutdown(self, job_ended: bool) -> None:

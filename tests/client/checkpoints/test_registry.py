@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import milepost
-from milepost.checkpoints import CheckpointRegistry, CleanUpLags
+from milepost.checkpoints import CheckpointRegistry, CleanUpLags, NoIntactCheckpoint
 from milepost.checkpoints.records import name_of
 from milepost.store import StateHandleStore
 from milepost.wire import Code
@@ -340,9 +340,43 @@ def test_a_damaged_one_goes_with_the_job(service: Service, a: StateHandleStore, 
     damage(service, state(1, a))
     a.release_all()
     registry = CheckpointRegistry(b)
-    assert registry.recover().latest is None
+    recovery = registry.recover(start_over=True)
+    assert (recovery.latest, recovery.state, [skip.number for skip in recovery.skipped]) == (None, b"", [1])
     registry.shutdown(job_ended=True)
     assert numbers(b) == []
+
+
+def test_nothing_but_damage_is_no_fresh_start(service: Service, a: StateHandleStore, b: StateHandleStore) -> None:
+    registry = CheckpointRegistry(a, retain=2)
+    for number in (1, 2):
+        registry.add(number, state(number, a))
+        damage(service, state(number, a))
+    with pytest.raises(NoIntactCheckpoint, match=r"checkpoint 2: .*; checkpoint 1: "):
+        CheckpointRegistry(b).recover()
+    assert numbers(b) == ["checkpoint-1", "checkpoint-2"]
+
+
+@pytest.mark.parametrize("limit", [10, 0])
+def test_what_was_recovered_is_not_removed_though_it_was_to_be(
+    service: Service, a: StateHandleStore, limit: int
+) -> None:
+    """Its removal was prevented by an outage, and then the newer ones turned out to be damaged."""
+    store = Failing.around(a)
+    registry = CheckpointRegistry(store, retain=2, clean_up_limit=limit)
+    registry.add(1, state(1, a))
+    registry.add(2, state(2, a))
+    store.outage = OUTAGES[0]
+    registry.add(3, state(3, a))
+    store.outage = None
+    damage(service, state(2, a))
+    damage(service, state(3, a))
+    recovery = registry.recover()
+    assert (recovery.state, [skip.number for skip in recovery.skipped]) == (state(1, a), [3, 2])
+    registry.add(4, b"4")
+    assert [checkpoint.number for checkpoint in registry.checkpoints] == [1, 4]
+    assert a.read(name_of(1)) == state(1, a)
+    registry.add(5, b"5")
+    assert numbers(a) == ["checkpoint-4", "checkpoint-5"]
 
 
 def test_recovery_leaves_other_handles_and_their_locks_as_they_were(a: StateHandleStore, b: StateHandleStore) -> None:
