@@ -35,7 +35,7 @@ def test_a_session_outlives_its_ttl_while_it_is_kept(service: Service) -> None:
             for session in sessions:
                 assert not session.lost
                 assert 0 < session.expires_in <= 5.0
-        for client, session in zip(clients, sessions):
+        for client, session in zip(clients, sessions, strict=True):
             assert client.session_info(session.id).holder == "a"
             session.raise_if_lost()
 

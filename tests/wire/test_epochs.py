@@ -115,6 +115,14 @@ def test_resigned_the_number_stays_current_until_the_next(api: Api) -> None:
     assert api.granted() == epoch + 1
 
 
+def test_resigning_what_never_was(api: Api) -> None:
+    before = api.everything()
+    response = api.resign()
+    assert (response.status_code, response.content) == (204, b"")
+    assert api.everything() == before
+    assert api.add("a").status_code == 201
+
+
 def test_resigning_what_another_holds_is_fenced(api: Api) -> None:
     epoch = api.granted()
     other = api.other()

@@ -27,6 +27,7 @@ def test_a_database_that_is_gone_is_unavailable_to_writes_until_it_is_back(api: 
     with pointers_away(server):
         assert problem(api.add("b"), 503, "storage-unavailable")["retryable"] is True
         assert api.state("a").content == b"old"
+        assert api.http.get("/livez").status_code == 200
         assert api.http.get("/readyz").status_code == 503
         assert "[-] pointers" in api.http.get("/readyz?verbose").text
     server.wait_for("/readyz")
@@ -93,13 +94,18 @@ def test_an_ended_session_is_gone_for_an_hour_and_unknown_thereafter(tmp_path: P
 
 
 def test_answers_to_keys_are_kept_ten_minutes(tmp_path: Path) -> None:
-    """The clock is moved on instead of waiting."""
+    """The clock is moved on instead of waiting. What is older goes with the next change."""
     with in_process(tmp_path) as here:
         api = Api.on(here.http, "s").keyed("k")
         first = api.add("a")
         here.rig.clock.advance(590)
         again = api.add("a")
         assert (again.json(), again.headers["milepost-replayed"]) == (first.json(), "true")
+        here.rig.clock.advance(20)
+        api.with_headers({"Idempotency-Key": "removal"}).remove("a")
+        anew = api.add("a")
+        assert (anew.status_code, "milepost-replayed" in anew.headers) == (201, False)
+        assert anew.json()["version"] != first.json()["version"]
 
 
 # -- faults that the real parts cannot be made to have; a wrapper around them has them ---------------------------------

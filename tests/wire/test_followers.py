@@ -44,8 +44,15 @@ CALLS = [
     ("GET", "/v1/stores/s/handles/a/state?redirect=true"),
     ("POST", "/v1/stores/s/handles/%61/lock"),
     ("GET", "/v1/stores/s/handles?limit=1&token=a%20b+c&x=%C3%A4&empty="),
+    ("DELETE", "/v1/stores/s/handles/a/lock"),
+    ("DELETE", "/v1/stores/s/handles"),
     ("POST", "/v1/stores/s/locks"),
+    ("DELETE", "/v1/stores/s/locks"),
+    ("POST", "/v1/stores/s/epoch"),
+    ("GET", "/v1/stores/s/epoch"),
     ("DELETE", "/v1/stores/s/epoch"),
+    ("POST", "/v1/stores/s/uploads"),
+    ("GET", "/v1/stores/s/events?after=7"),
     ("GET", "/v1/stores/%2e%2e%2Fx/handles"),
 ]
 
@@ -107,9 +114,12 @@ def leaderless(server: ServerProcess) -> Iterator[None]:
 def test_no_leader(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as server:
         with leaderless(server), connect(server.start(until="/livez").url) as http:
-            for method, path in (("GET", "/v1/stores"), ("POST", "/v1/stores/s/handles/a"), ("GET", "/v1/sessions/s")):
-                document = problem(http.request(method, path), 503, "no-leader")
-                assert document["retryable"] is True
+            for method, target in CALLS:
+                response = raw.ask(server.url, raw.head(method, target))
+                if method == "HEAD":
+                    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+                else:
+                    assert problem(response, 503, "no-leader")["retryable"] is True
             status = http.get("/v1/status").json()
             assert (status["role"], status["leader"]) == ("follower", None)
             assert (http.get("/leader").status_code, http.get("/readyz").status_code) == (503, 503)

@@ -166,6 +166,23 @@ def test_the_scope_is_session_and_store(api: Api) -> None:
     assert [record["name"] for record in api.handles().json()["handles"]] == ["a", "c"]
 
 
+def test_a_retry_whose_first_answer_is_forgotten_is_not_applied_again(api: Api) -> None:
+    """A record keeps 64 answers at most."""
+    api.keyed("pushed-out").added("a")
+    for number in range(32):
+        assert api.keyed(f"release-{number}").release("a").status_code == 204
+        assert api.keyed(f"lock-{number}").lock("a").status_code == 200
+    retry = api.keyed("pushed-out", attempt=2)
+    before = api.everything()
+    problem(retry.add("a"), 409, "already-exists", outcome="unknown")
+    assert problem(retry.remove("a"), 503, "outcome-unknown", outcome="unknown")["retryable"] is False
+    assert api.everything() == before
+    assert api.keyed("removal").remove("a").json() == {"removed": True}
+    assert problem(retry.add("a"), 503, "outcome-unknown", outcome="unknown")["retryable"] is False
+    assert api.exists("a").status_code == 404
+    assert api.keyed("pushed-out").add("a").status_code == 201
+
+
 def test_each_without_a_key_counts_by_itself(api: Api) -> None:
     assert api.add("a").status_code == 201
     problem(api.add("a"), 409, "already-exists")

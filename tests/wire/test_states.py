@@ -89,6 +89,12 @@ def test_a_redirect_asked_of_blobs_that_cannot_sign_gives_the_bytes(api: Api) ->
     response = api.call("GET", "/handles/a/state", params={"redirect": "true"})
     assert response.status_code == 200
     assert response.content == CONTENT
+    for value in ("false", "yes", "True", ""):
+        response = api.call("GET", "/handles/a/state", params={"redirect": value})
+        if value == "false":
+            assert response.content == CONTENT
+        else:
+            problem(response, 422, "invalid-request")
 
 
 def test_absent(api: Api) -> None:

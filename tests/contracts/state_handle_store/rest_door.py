@@ -1,4 +1,6 @@
-"""The way in by REST: raw requests as docs/wire.md has them, so that the service is not held to what the SDK makes of it."""
+"""The way in by REST: raw requests as docs/wire.md has them, so that the service is not held to what the SDK makes of
+it.
+"""
 
 from __future__ import annotations
 
