@@ -1,8 +1,8 @@
 """No scenario of Flink's own tests is missing: each number stands in the docstring of a test.
 
 ZooKeeper's are the 46 of ZooKeeperStateHandleStoreTest. KubernetesStateHandleStoreTest has 23, of which ten add
-something and are numbered here: to add (1-3, 9), replace (4, 5, 10), remove (6, 8) and clear (7). The other 13 are cases
-of ZooKeeper's once more; by what is left of each operation these are that it works (1, 17, 30, 33, 36, 37, 44-46) and
+something and are numbered here: to add (1-3, 9), replace (4, 5, 10), remove (6, 8) and clear (7). The other 13 are
+ZooKeeper's once more; by what is left of each operation these are that it works (1, 17, 30, 33, 36, 37, 44-46) and
 that something is absent or there already (4, 7, 19, 32). All 46 run over every deployment, so that none is left out.
 """
 
