@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import milepost
@@ -75,6 +76,36 @@ def test_one_that_is_ended_by_another_is_told_so_once(client: Any) -> None:
             session.raise_if_lost()
         time.sleep(1.0)
     assert len(told) == 1
+
+
+def test_what_on_lost_raises_is_logged_and_hurts_nobody(client: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError("the user's own")
+
+    with client.session(holder="a", ttl=1, on_lost=fail) as session:
+        with client.session(holder="thief", session_id=session.id):
+            pass
+        eventually(lambda: any(record.exc_info for record in caplog.records))
+        assert client.status().role == "leader"  # the block goes on, and so does the event loop
+    assert "the user's own" in caplog.text
+
+
+def test_the_block_goes_on_after_an_early_close(client: Any, name: str) -> None:
+    with client.session(holder="a") as session:
+        session.close()
+        session.close()
+        assert session.lost
+        assert client.store(name).exists("latest") is None
+
+
+@pytest.mark.anyio
+async def test_the_tasks_of_a_block_go_on_after_an_early_close(service: Service) -> None:
+    reached = []
+    async with milepost.aio.AsyncClient(service.url) as client, client.session(holder="a") as session:
+        await session.close()
+        await anyio.lowlevel.checkpoint()
+        reached.append("the end of the block")
+    assert reached == ["the end of the block"]
 
 
 def test_an_orderly_close_is_no_loss(client: Any) -> None:

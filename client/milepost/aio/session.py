@@ -12,7 +12,7 @@ import anyio.abc
 from milepost.aio.store import AsyncStateHandleStore
 from milepost.core.acting import Acting
 from milepost.core.calls import Caller
-from milepost.core.lease import Lease, keep
+from milepost.core.lease import Lease, keep, tell_lost
 from milepost.core.service import FAREWELL_SECONDS, begin_session, end_session
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
@@ -44,7 +44,7 @@ class AsyncSession:
         self._asked = (ttl, session_id)
         self._on_lost = on_lost
         self._lease_: Lease | None = None
-        self._tasks: anyio.abc.TaskGroup | None = None
+        self._keeping: anyio.CancelScope | None = None
 
     @property
     def id(self) -> str:
@@ -76,10 +76,10 @@ class AsyncSession:
 
     async def close(self) -> None:
         """End the session at the service, with all its locks. If that fails within two seconds, its TTL ends it."""
-        tasks, self._tasks = self._tasks, None
-        if tasks is None:
+        keeping, self._keeping = self._keeping, None
+        if keeping is None:
             return
-        tasks.cancel_scope.cancel()
+        keeping.cancel()  # the keeper alone: its task group is around the caller's block
         with anyio.move_on_after(FAREWELL_SECONDS, shield=True):
             try:
                 await self._driver.run(end_session(self._caller, self._lease))
@@ -89,9 +89,10 @@ class AsyncSession:
     async def __aenter__(self) -> AsyncSession:
         ttl, session_id = self._asked
         self._lease_ = await self._driver.run(begin_session(self._caller, self.holder, ttl, session_id))
-        self._tasks = self._entered = anyio.create_task_group()
-        await self._entered.__aenter__()
-        self._entered.start_soon(self._keep)
+        self._keeping = anyio.CancelScope()
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._keep, self._keeping)
         return self
 
     async def __aexit__(
@@ -99,9 +100,9 @@ class AsyncSession:
     ) -> bool | None:
         await self.close()
         if isinstance(error, anyio.get_cancelled_exc_class()):
-            return await self._entered.__aexit__(kind, error, trace)
+            return await self._tasks.__aexit__(kind, error, trace)
         # An error of the block's own stays what it is: a task group would wrap it into an exception group.
-        await self._entered.__aexit__(None, None, None)
+        await self._tasks.__aexit__(None, None, None)
         return None
 
     @property
@@ -110,12 +111,11 @@ class AsyncSession:
             raise Closed("the session begins with its async with block")
         return self._lease_
 
-    async def _keep(self) -> None:
-        try:
-            reason = await self._driver.run(keep(self._caller, self._lease))
-        except Closed:
-            return
-        if self._tasks is not None:
-            log.warning("session %s is lost: %s", self.id, reason)
-            if self._on_lost is not None:
-                self._on_lost(self, reason)
+    async def _keep(self, scope: anyio.CancelScope) -> None:
+        with scope:
+            try:
+                reason = await self._driver.run(keep(self._caller, self._lease))
+            except Closed:
+                return
+            if self._keeping is scope:
+                tell_lost(self, reason, self._on_lost)

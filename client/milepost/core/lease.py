@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from milepost.core import answers
 from milepost.core.calls import PATIENCE, Caller, Reply
@@ -13,6 +15,14 @@ from milepost.errors import MilepostError, SessionExpired, SessionLost
 from milepost.wire import Code
 
 log = logging.getLogger("milepost")
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+S = TypeVar("S", bound=_Named)
 
 
 class Lease:
@@ -80,6 +90,17 @@ def keep(caller: Caller, lease: Lease) -> Operation[str]:
         else:
             pause = max(lease.ttl / 30, lease.expires_in - lease.ttl * 2 / 3)
     return lease.reason
+
+
+def tell_lost(session: S, reason: str, on_lost: Callable[[S, str], None] | None) -> None:
+    """Log that ``session`` is lost, and tell whoever wants to know. What that raises is the log's alone."""
+    log.warning("session %s is lost: %s", session.id, reason)
+    if on_lost is None:
+        return
+    try:
+        on_lost(session, reason)
+    except Exception:
+        log.exception("on_lost of session %s failed", session.id)
 
 
 def _renew(caller: Caller, lease: Lease) -> Operation[Reply]:
