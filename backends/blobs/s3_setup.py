@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -62,22 +63,55 @@ def _look_at_bucket(connection: Connection) -> ServerClock:
 def _try_out(connection: Connection) -> None:
     """Write, read and delete, as a put, a get and a delete will; and see that nothing can be overwritten."""
     key = connection.prefix + PROBE
+    with _refusal():
+        _put_probe(connection, key)
+        _put_probe(connection, key)
+    upload = _begin_upload(connection, key)
     try:
-        _put_probe(connection, key)
-        _put_probe(connection, key)
-    except ConditionFailed:
-        pass
-    else:
-        raise Misconfigured("the S3 server overwrites objects in spite of If-None-Match: it cannot keep blobs")
+        with _refusal():
+            _complete_upload(connection, key, upload)
+    finally:
+        with connection.border("abort an upload to the bucket", set_up=True):
+            connection.client.abort_multipart_upload(Bucket=connection.bucket, Key=key, UploadId=upload)
     with connection.border("read from the bucket", set_up=True):
         connection.client.get_object(Bucket=connection.bucket, Key=key)["Body"].read()
     with connection.border("delete from the bucket", set_up=True):
         connection.client.delete_object(Bucket=connection.bucket, Key=f"{key}-none")
 
 
+@contextmanager
+def _refusal() -> Iterator[None]:
+    """Expect what is done in it to be refused, for there is an object already."""
+    try:
+        yield
+    except ConditionFailed:
+        return
+    raise Misconfigured("the S3 server overwrites objects in spite of If-None-Match: it cannot keep blobs")
+
+
 def _put_probe(connection: Connection, key: str) -> None:
     with connection.border("write to the bucket", set_up=True):
         connection.client_once.put_object(Bucket=connection.bucket, Key=key, Body=b"milepost", IfNoneMatch="*")
+
+
+def _begin_upload(connection: Connection, key: str) -> str:
+    with connection.border("begin an upload to the bucket", set_up=True):
+        begun = connection.client.create_multipart_upload(Bucket=connection.bucket, Key=key)
+    return str(begun["UploadId"])
+
+
+def _complete_upload(connection: Connection, key: str, upload: str) -> None:
+    with connection.border("complete an upload to the bucket", set_up=True):
+        sent = connection.client.upload_part(
+            Bucket=connection.bucket, Key=key, UploadId=upload, PartNumber=1, Body=b"milepost"
+        )
+        connection.client_once.complete_multipart_upload(
+            Bucket=connection.bucket,
+            Key=key,
+            UploadId=upload,
+            MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": sent["ETag"]}]},
+            IfNoneMatch="*",
+        )
 
 
 def _abort_abandoned(connection: Connection, before: datetime) -> None:

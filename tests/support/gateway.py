@@ -30,7 +30,7 @@ class Fault:
     matches: Callable[[Request], bool]
     times: int = 1_000_000
     answer: tuple[int, str] | None = None
-    """Answer this status and error code, without asking the server."""
+    """Answer this status and error code (or body, where the status is none of an error), without asking the server."""
     lose_answer: bool = False
     """Let the server do it, and close the connection instead of handing its answer on."""
     cut_after: int | None = None
@@ -88,8 +88,10 @@ class Gateway:
         if fault.damage and body:
             body = body[:-1] + bytes([body[-1] ^ 0xFF])
         if fault.answer is not None:
-            status, code = fault.answer
-            told = b"" if method == "HEAD" or not code else f"<Error><Code>{code}</Code></Error>".encode()
+            status, text = fault.answer
+            told = b"" if method == "HEAD" else text.encode()
+            if told and status >= 400:
+                told = b"<Error><Code>" + told + b"</Code></Error>"
             told_head = f"HTTP/1.1 {status} As told\r\nContent-Length: {len(told)}\r\nConnection: close\r\n\r\n"
             writer.write(told_head.encode() + told)
             await writer.drain()

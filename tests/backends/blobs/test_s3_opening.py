@@ -126,12 +126,24 @@ async def test_credentials_of_a_program_are_renewed_before_they_end(
     assert asked.read_text().count("once") > 1
 
 
-async def test_a_server_that_overwrites_is_refused(s3: S3Place) -> None:
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        ("PUT", ".milepost-probe", ""),
+        ("POST", "uploadId=", '<CompleteMultipartUploadResult><ETag>"x"</ETag></CompleteMultipartUploadResult>'),
+    ],
+)
+async def test_a_server_that_overwrites_is_refused(s3: S3Place, method: str, target: str, body: str) -> None:
     """The gateway answers in the place of a server that does not know If-None-Match, as older ones do."""
+
+    def meant(request: Request) -> bool:
+        return request.method == method and target in request.target and "partNumber" not in request.target
+
     async with gateway(s3.server.endpoint_url) as before:
-        before(Fault(is_put, answer=(200, "")))
+        before(Fault(meant, answer=(200, body)))
         with pytest.raises(Misconfigured, match="in spite of If-None-Match"):
             await S3Blobs(s3.url(before.url)).open()
+    assert s3.uploads() == []
 
 
 async def test_a_full_server_opens_for_reading(s3: S3Place) -> None:
@@ -151,7 +163,11 @@ async def test_a_full_server_opens_for_reading(s3: S3Place) -> None:
 
 async def test_uploads_that_cannot_be_listed_are_let_be(s3: S3Place) -> None:
     async with gateway(s3.server.endpoint_url) as before:
-        before(Fault(lambda request: "uploads" in request.target, answer=(501, "NotImplemented")))
+        before(
+            Fault(
+                lambda request: request.method == "GET" and "uploads" in request.target, answer=(501, "NotImplemented")
+            )
+        )
         assert await works(s3.url(before.url))
 
 
