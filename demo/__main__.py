@@ -127,9 +127,9 @@ def _killing(service: EmbeddedService | ReplicatedService | None) -> Callable[[]
 
 
 def _report(runs: tuple[Run, Run], output: Path, progress: Progress) -> None:
-    text = table(*runs)
-    (output / "table.txt").write_text(f"{text}\n")
     draw([("with Milepost", runs[0].events), ("plain Spark", runs[1].events)], output / "timeline.png")
+    text = f"{table(*runs)}\n\nthe whole demo took {progress.seconds():.0f} seconds"
+    (output / "table.txt").write_text(f"{text}\n")
     progress.say(f"done; the plot is {output / 'timeline.png'}\n\n{text}\n")
 
 

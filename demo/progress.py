@@ -47,6 +47,10 @@ class Progress:
         self._title = ""
         self._told = 0
 
+    def seconds(self) -> float:
+        """Since the demo began."""
+        return time.monotonic() - self._start
+
     def begin(self, title: str) -> None:
         """A new part; the lines of its events are under its title."""
         self._title, self._told = title, 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,4 +28,5 @@ def test_it_ends_well_and_leaves_a_table_and_a_plot(tmp_path: Path) -> None:
     table = (tmp_path / "table.txt").read_text()
     assert table in ended.stdout
     assert "336,776" in table
+    assert re.search(r"the whole demo took [1-9]\d* seconds$", table.strip())
     assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")

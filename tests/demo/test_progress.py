@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -44,3 +45,9 @@ def test_each_event_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
         "   driver A begins",
         "   driver A published batch 0",
     ]
+
+
+def test_it_knows_how_long_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter((100.0, 183.5))
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    assert Progress().seconds() == 83.5
