@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from milepost.core.body import body_of
@@ -573,6 +573,7 @@ ENDS = [OK, *SETTLED, problem(Code.SESSION_EXPIRED), UNSURE]
 events = st.sampled_from([*CERTAINLY_NOT, *IN_DOUBT, *ENDS, to_leader(A), to_leader(C)])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 5), events), max_size=12), st.floats(0.5, 20))
 def test_whatever_happens_the_outcome_is_true(script: list[tuple[float, Reaction]], timeout: float) -> None:
     """Never "nothing was applied" while an attempt is in doubt, one key, counted attempts, one deadline."""

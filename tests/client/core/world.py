@@ -8,6 +8,7 @@ from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
+from milepost.core.body import SourceFailed
 from milepost.core.calls import Caller
 from milepost.core.effects import Answer, Emit, Lost, Operation, Read, Send, Sleep, Work
 from milepost.core.replicas import Replicas
@@ -38,12 +39,18 @@ class World:
         self.replicas = Replicas(addresses, lambda: self.now)
         self.caller = self.make_caller()
 
-    def make_caller(self, timeout: float = 30.0, token: str | Callable[[], str] | None = None) -> Caller:
+    def make_caller(
+        self,
+        timeout: float = 30.0,
+        token: str | Callable[[], str] | None = None,
+        direct_above: int | None = None,
+    ) -> Caller:
         """A caller in this world."""
         return Caller(
             self.replicas,
             timeout=timeout,
             token=token,
+            direct_above=direct_above,
             clock=lambda: self.now,
             random=Random(7),
             new_id=lambda: next(self.ids),
@@ -74,7 +81,7 @@ class World:
             elif isinstance(effect, Emit):
                 self.emitted.append(effect.item)
 
-    def _react(self, send: Send) -> Result:
+    def _react(self, send: Send) -> Result | SourceFailed:
         assert send.timeout > 0
         self.sent.append(send)
         self.times.append(self.now)
@@ -84,7 +91,10 @@ class World:
         if isinstance(reaction, Lost) and not reaction.sent:
             self.bodies.append(None)
         else:
-            self.bodies.append(_taken(send))
+            try:
+                self.bodies.append(_taken(send))
+            except SourceFailed as failure:
+                return failure
         self.now += min(seconds, send.timeout)
         return reaction(send) if callable(reaction) else reaction
 

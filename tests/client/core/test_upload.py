@@ -1,0 +1,374 @@
+"""Writing a state by way of the blob store: what is sent where, and what else is tried. Scripted answers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from milepost.core.acting import Acting
+from milepost.core.direct import AVOID_SECONDS
+from milepost.core.effects import Answer, Lost, Send
+from milepost.core.lease import Lease
+from milepost.core.store import StoreOperations
+from milepost.core.upload import TRIES_PER_URL, URLS
+from milepost.errors import (
+    AlreadyExists,
+    DeadlineExceeded,
+    DigestMismatch,
+    Fenced,
+    InvalidRequest,
+    MilepostError,
+    OutcomeUnknown,
+    Problem,
+    SessionExpired,
+    TooLarge,
+    Unavailable,
+    VersionMismatch,
+)
+from milepost.types import Handle
+from milepost.wire import Code, Outcome
+from tests.client.core.world import CUT, NO_LEADER, RECORD, REFUSED, SILENT, A, Reaction, World, answer, problem
+
+STATE = b"0123456789abcdef"
+SHA256 = hashlib.sha256(STATE).hexdigest()
+URL = "http://s3:9000/bucket/key?X-Amz-Signature=very-secret"
+SIGNED = {"Content-Length": "16", "If-None-Match": "*", "x-amz-checksum-sha256": "digest"}
+DONE = answer(RECORD, etag='"abc.7"')
+STORED = Answer(200, {})
+EXPIRED = Answer(403, {})
+BUSY = Answer(503, {})
+
+
+def announced(number: int = 1, url: str = URL, expires_in: float = 900.0) -> Answer:
+    document = {"upload": f"u{number}", "method": "PUT", "url": url, "headers": SIGNED, "expires_in": expires_in}
+    return answer(document, status=201)
+
+
+def direct(*script: Reaction | tuple[float, Reaction], above: int | None = 10, timeout: float = 30.0) -> World:
+    world = World(*script, addresses=[A])
+    world.caller = world.make_caller(token="token", direct_above=above, timeout=timeout)
+    return world
+
+
+def store(world: World) -> StoreOperations:
+    return StoreOperations(world.caller, "s", Acting(Lease("s1", 10_000.0, world.now, lambda: world.now)), 3)
+
+
+def add(world: World, state: Any = STATE, timeout: float | None = None) -> Handle:
+    return world.run(store(world).add_and_lock("h", state, {"batch": "7"}, timeout))
+
+
+def lines(world: World) -> list[str]:
+    """What was sent, in short: ``announce``, ``put``, ``name`` (by reference), or ``bytes`` (through the service)."""
+
+    def line(send: Send) -> str:
+        if send.signed:
+            return "put"
+        if send.url.endswith("/uploads"):
+            return "announce"
+        return "name" if "upload" in send.headers.get("Content-Type", "") else "bytes"
+
+    return [line(send) for send in world.sent]
+
+
+def test_the_bytes_are_put_by_the_signed_url_and_then_named() -> None:
+    world = direct(announced(), STORED, DONE)
+    assert add(world).version == "abc.7"
+    announce, put, name = world.sent
+    assert (announce.method, announce.url) == ("POST", A + "/v1/stores/s/uploads")
+    assert json.loads(world.bodies[0] or b"") == {"size": 16, "sha256": SHA256}
+    assert announce.headers["Milepost-Session"] == "s1"
+    assert (put.method, put.url, put.headers, world.bodies[1]) == ("PUT", URL, SIGNED, STATE)
+    assert (name.method, name.url) == ("POST", A + "/v1/stores/s/handles/h")
+    assert json.loads(world.bodies[2] or b"") == {"upload": "u1", "size": 16, "sha256": SHA256}
+    expected = {
+        "Content-Type": "application/vnd.milepost.upload+json",
+        "Milepost-Session": "s1",
+        "Milepost-Epoch": "3",
+        "Milepost-Label-batch": "7",
+        "Milepost-Attempt": "1",
+        "Authorization": "Bearer token",
+    }
+    assert {header: name.headers.get(header) for header in expected} == expected
+    assert announce.headers["Idempotency-Key"] != name.headers["Idempotency-Key"]
+
+
+def test_replace_names_it_on_condition_of_the_version() -> None:
+    world = direct(announced(), STORED, DONE)
+    world.run(store(world).replace("h", "abc.6", STATE, None, None))
+    assert lines(world) == ["announce", "put", "name"]
+    assert (world.sent[2].method, world.sent[2].headers["If-Match"]) == ("PUT", '"abc.6"')
+
+
+@pytest.mark.parametrize(("state", "above"), [(STATE, 16), (STATE, None), (b"", 0)])
+def test_what_is_not_above_the_threshold_goes_through_the_service(state: bytes, above: int | None) -> None:
+    world = direct(DONE, above=above)
+    add(world, state)
+    assert lines(world) == ["bytes"]
+
+
+def test_what_can_be_read_only_once_goes_through_the_service() -> None:
+    world = direct(answer({}), DONE)
+    add(world, iter([STATE]))
+    assert [send.method for send in world.sent] == ["HEAD", "POST"]
+
+
+@pytest.mark.parametrize("code", [Code.NOT_SUPPORTED, Code.NO_ROUTE])
+def test_that_a_service_does_not_sign_is_remembered_for_a_while(code: Code) -> None:
+    world = direct(problem(code), DONE, DONE)
+    add(world)
+    add(world)
+    assert lines(world) == ["announce", "bytes", "bytes"]
+    world.now += AVOID_SECONDS
+    world.script = [announced(), STORED, DONE]
+    add(world)
+    assert lines(world)[3:] == ["announce", "put", "name"]
+
+
+@pytest.mark.parametrize("trouble", [BUSY, CUT, Answer(500, {}), Answer(409, {}), Answer(429, {})])
+def test_a_put_that_may_do_later_is_tried_again_after_a_rest(trouble: Answer | Lost) -> None:
+    world = direct(announced(), trouble, trouble, STORED, DONE)
+    add(world)
+    assert lines(world) == ["announce", "put", "put", "put", "name"]
+    assert len(world.slept) == 2
+    assert world.bodies[1:4] == [STATE] * 3
+
+
+def test_bytes_that_an_earlier_try_put_are_there() -> None:
+    world = direct(announced(), CUT, Answer(412, {}), DONE)
+    add(world)
+    assert lines(world) == ["announce", "put", "put", "name"]
+
+
+def test_a_url_that_expired_or_does_not_do_is_left_for_a_new_one() -> None:
+    world = direct(announced(1), EXPIRED, announced(2), STORED, DONE)
+    add(world)
+    assert lines(world) == ["announce", "put", "announce", "put", "name"]
+    assert json.loads(world.bodies[-1] or b"")["upload"] == "u2"
+    world = direct(announced(1, expires_in=3.0), (4.0, BUSY), announced(2), STORED, DONE)
+    add(world)
+    assert lines(world) == ["announce", "put", "announce", "put", "name"]
+    world = direct(announced(1), *[BUSY] * TRIES_PER_URL, announced(2), STORED, DONE)
+    add(world)
+    assert lines(world) == ["announce", *["put"] * TRIES_PER_URL, "announce", "put", "name"]
+    keys = [send.headers["Idempotency-Key"] for send in world.sent if not send.signed]
+    assert len(set(keys)) == 3
+
+
+def test_a_blob_store_that_stays_busy_is_left_to_the_service_for_this_time() -> None:
+    busy: list[Reaction] = [announced(), *[BUSY] * TRIES_PER_URL]
+    world = direct(*busy * URLS, DONE, announced(), STORED, DONE)
+    add(world)
+    add(world)
+    assert lines(world)[-4:] == ["bytes", "announce", "put", "name"]
+
+
+@pytest.mark.parametrize("trouble", [REFUSED, SILENT, Answer(404, {}), Answer(301, {}), Answer(501, {})])
+def test_a_way_that_is_closed_is_told_once_and_not_tried_again(
+    trouble: Answer | Lost, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = direct(announced(), trouble, DONE, DONE)
+    add(world)
+    add(world)
+    assert lines(world) == ["announce", "put", "bytes", "bytes"]
+    assert world.bodies[2:] == [STATE] * 2
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "through the service" in record.getMessage()
+    assert "very-secret" not in caplog.text
+
+
+def test_a_blob_store_that_refuses_what_is_signed_anew_is_left_alone() -> None:
+    world = direct(announced(), EXPIRED, announced(), EXPIRED, DONE, DONE)
+    add(world)
+    add(world)
+    assert lines(world) == ["announce", "put", "announce", "put", "bytes", "bytes"]
+
+
+@pytest.mark.parametrize("url", ["ftp://s3/key?very-secret", "http://me:pw@s3/key?very-secret", "http://[very-secret"])
+def test_a_url_that_cannot_be_used_is_not_quoted(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    world = direct(announced(url=url), DONE)
+    add(world)
+    assert lines(world) == ["announce", "bytes"]
+    assert "no http or https URL" in caplog.text
+    assert "very-secret" not in caplog.text
+
+
+def test_https_is_not_left_for_http() -> None:
+    world = World(announced(), DONE, addresses=["https://a:1"])
+    world.caller = world.make_caller(direct_above=10)
+    add(world)
+    assert lines(world) == ["announce", "bytes"]
+
+
+def test_an_upload_that_expired_before_it_was_named_is_done_again_under_the_same_key() -> None:
+    gone = problem(Code.UPLOAD_UNKNOWN)
+    world = direct(announced(1), STORED, CUT, gone, announced(2), STORED, DONE)
+    add(world)
+    assert lines(world) == ["announce", "put", "name", "name", "announce", "put", "name"]
+    names = [send for send in world.sent if "Milepost-Label-batch" in send.headers]
+    assert len({send.headers["Idempotency-Key"] for send in names}) == 1
+    assert [send.headers["Milepost-Attempt"] for send in names] == ["1", "2", "3"]
+
+
+def test_bytes_whose_upload_expires_again_go_through_the_service_under_the_same_key() -> None:
+    gone = problem(Code.UPLOAD_UNKNOWN)
+    world = direct(announced(1), STORED, gone, announced(2), STORED, gone, DONE)
+    add(world)
+    assert lines(world)[-2:] == ["name", "bytes"]
+    first, second, third = (send for send in world.sent if "Milepost-Label-batch" in send.headers)
+    assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"] == third.headers["Idempotency-Key"]
+    assert third.headers["Milepost-Attempt"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "error"),
+    [
+        (problem(Code.ALREADY_EXISTS), AlreadyExists),
+        (problem(Code.VERSION_MISMATCH, current="v9"), VersionMismatch),
+        (problem(Code.FENCED, current=9), Fenced),
+        (problem(Code.DIGEST_MISMATCH), DigestMismatch),
+        (problem(Code.SESSION_EXPIRED), SessionExpired),
+    ],
+)
+def test_what_the_service_refuses_is_raised_as_for_bytes(refusal: Answer, error: type[Problem]) -> None:
+    world = direct(announced(), STORED, refusal)
+    with pytest.raises(error):
+        add(world)
+    assert lines(world) == ["announce", "put", "name"]
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(Code.TOO_LARGE, TooLarge), (Code.SESSION_EXPIRED, SessionExpired), (Code.INVALID_REQUEST, InvalidRequest)],
+)
+def test_what_is_refused_before_the_bytes_set_out_is_raised_at_once(code: Code, error: type[Problem]) -> None:
+    world = direct(problem(code))
+    with pytest.raises(error):
+        add(world)
+    assert lines(world) == ["announce"]
+
+
+def test_a_name_whose_answer_is_lost_may_have_been_applied() -> None:
+    world = direct(announced(), STORED, CUT, *[NO_LEADER] * 1000)
+    with pytest.raises(OutcomeUnknown):
+        add(world, timeout=5.0)
+    assert world.now <= 1005.0
+
+
+def test_uploads_that_cannot_be_had_leave_time_for_the_service_and_are_not_in_doubt() -> None:
+    world = direct(*[lambda send: CUT if send.url.endswith("/uploads") else NO_LEADER] * 1000)
+    with pytest.raises(Unavailable):
+        add(world, timeout=10.0)
+    assert lines(world)[0] == "announce"
+    assert lines(world)[-1] == "bytes"
+    assert world.now <= 1010.0
+
+
+def test_a_put_that_takes_all_the_time_there_is_applies_nothing() -> None:
+    world = direct(announced(), (100.0, SILENT), DONE)
+    with pytest.raises(DeadlineExceeded):
+        add(world, timeout=5.0)
+    assert lines(world) == ["announce", "put"]
+    assert world.now == 1005.0
+    add(world, timeout=5.0)
+    assert lines(world)[2:] == ["bytes"]
+
+
+def test_a_source_that_changes_or_breaks_is_the_callers_own_error(tmp_path: Any) -> None:
+    path = tmp_path / "state"
+    path.write_bytes(STATE)
+
+    def shrinks(_: Send) -> Answer:
+        path.write_bytes(STATE[1:])
+        return announced()
+
+    world = direct(shrinks, STORED)
+    with pytest.raises(DigestMismatch):
+        world.run(store(world).add_and_lock("h", path, None, None))
+
+
+def test_a_threshold_is_a_number_of_bytes() -> None:
+    with pytest.raises(ValueError, match="direct_above"):
+        World().make_caller(direct_above=-1)
+
+
+# Whatever happens
+
+
+class Model:
+    """A service and a blob store that do what they are asked, and lose requests and answers as they are told."""
+
+    def __init__(self, world: World, troubles: list[str]) -> None:
+        self.world = world
+        self.troubles = troubles
+        self.put: set[str] = set()
+        self.applied: list[str] = []
+
+    def __call__(self, send: Send) -> Answer | Lost:
+        trouble = self.troubles.pop(0) if self.troubles else "none"
+        self.world.now += 0.01
+        if trouble == "lost":
+            return CUT
+        if trouble == "refused":
+            return REFUSED
+        if trouble == "busy":
+            return BUSY if send.signed else problem(Code.STORAGE_UNAVAILABLE)
+        if trouble == "expired":
+            self.put.clear()
+        done = self._done(send)
+        if trouble == "silent":
+            self.world.now += send.timeout
+            return SILENT
+        return CUT if trouble == "answer lost" else done
+
+    def _done(self, send: Send) -> Answer:
+        if send.signed:
+            assert send.body is not None
+            known = send.url in self.put
+            self.put.add(send.url)
+            return Answer(412, {}) if known else STORED
+        if send.url.endswith("/uploads"):
+            return announced(url=f"http://s3/{send.headers['Idempotency-Key']}?X-Amz-Signature=very-secret")
+        key = send.headers["Idempotency-Key"]
+        if key in self.applied:
+            return Answer(201, {**DONE.headers, "milepost-replayed": "true"}, DONE.body)
+        if "upload" in send.headers["Content-Type"] and not self.put:
+            return problem(Code.UPLOAD_UNKNOWN)
+        self.applied.append(key)
+        return DONE
+
+
+TROUBLES = ["none", "none", "lost", "answer lost", "busy", "silent", "refused", "expired"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(TROUBLES), max_size=14), st.floats(1.0, 40.0))
+def test_whatever_happens_it_is_applied_once_or_told_truly(troubles: list[str], timeout: float) -> None:
+    world = direct()
+    model: Callable[[Send], Answer | Lost] = Model(world, list(troubles))
+    assert isinstance(model, Model)
+    world.script = [model] * 1000
+    error: MilepostError | None = None
+    try:
+        add(world, timeout=timeout)
+    except MilepostError as raised:
+        error = raised
+    assert len(model.applied) <= 1
+    assert world.now <= 1000.0 + timeout + 0.5
+    if error is None:
+        assert len(model.applied) == 1
+    elif not isinstance(error, OutcomeUnknown):
+        assert model.applied == []
+        assert not isinstance(error, Problem) or error.outcome is Outcome.NOT_APPLIED
+    changing: list[Mapping[str, str]] = [send.headers for send in world.sent if "Milepost-Label-batch" in send.headers]
+    assert len({headers["Idempotency-Key"] for headers in changing}) <= 1
+    attempts = [int(headers["Milepost-Attempt"]) for headers in changing]
+    assert attempts == sorted(attempts)
