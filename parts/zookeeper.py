@@ -158,10 +158,13 @@ class Ensemble:
 @contextmanager
 def zookeeper(directory: Path, *, tick_seconds: float = 0.2) -> Iterator[ZooKeeperServer]:
     """One server for tests, serving; it is gone after the block."""
-    with ZooKeeperServer(directory, tick_seconds=tick_seconds) as server:
+    server = ZooKeeperServer(directory, tick_seconds=tick_seconds)
+    try:
         server.serve()
         yield server
-    server.port.release()
+    finally:
+        server.kill()
+        server.port.release()
 
 
 @contextmanager

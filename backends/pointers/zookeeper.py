@@ -151,6 +151,7 @@ class ZooKeeperPointers:
 
     async def _send(self, head: Head, changes: Sequence[Change], after: Head) -> _Flight | Refused:
         """Send a group, and count on it from now on. Raises `BackendError`: nothing was sent."""
+        self._connection.require()
         layout = Layout(self._root, head.journal)
         lead = self._leads.get(head.journal)
         if lead is None or lead.head != head:

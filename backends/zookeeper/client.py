@@ -7,6 +7,7 @@ kazoo's own; tests/backends/zookeeper/test_client.py fails where a release chang
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import time
 from typing import Any
@@ -26,17 +27,26 @@ _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.2, "
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Threads for kazoo."""
+    """Threads and sockets for kazoo."""
 
-    def __init__(self, connect_seconds: float) -> None:
+    def __init__(self, connect_seconds: float, context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._connect_seconds = connect_seconds
+        self._context = context
 
-    def create_connection(self, *arguments: Any, **options: Any) -> Any:
-        """kazoo would wait a whole session's time for one host that swallows packets, and lose the session."""
-        timeout = options.get("timeout")
-        options["timeout"] = self._connect_seconds if timeout is None else min(timeout, self._connect_seconds)
-        return super().create_connection(*arguments, **options)
+    def create_connection(self, address: tuple[str, int], hostname: str | None = None, **_: Any) -> socket.socket:
+        """kazoo would wait a whole session's time for one host that swallows packets, and so lose the session; and it
+        would trust the system's authorities beside the one it is told of.
+        """
+        connection = socket.create_connection(address, self._connect_seconds)
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._context is None:
+                return connection
+            return self._context.wrap_socket(connection, server_hostname=hostname)
+        except BaseException:
+            connection.close()
+            raise
 
     def select(self, readers: Any, writers: Any, others: Any, timeout: float | None = None) -> Any:
         """What TLS has decrypted but nobody read yet is ready too; the socket below it does not tell."""
@@ -82,23 +92,15 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
         """Raises `Misconfigured` for files that cannot be used."""
         teach_codes()
         credentials = address.credentials()
-        tls = address.tls
-        if tls is not None:
-            _check(tls)
+        context = None if address.tls is None else _context(address.tls)
         super().__init__(
             hosts=address.hosts,
             timeout=address.session_seconds,
-            handler=_Handler(address.session_seconds / 3),
+            handler=_Handler(address.session_seconds / 3, context),
             default_acl=CREATOR_ALL_ACL if credentials else None,
             auth_data=[("digest", credentials)] if credentials else None,
             connection_retry=_RECONNECT,
             logger=_quiet_logger(),
-            use_ssl=tls is not None,
-            ca=_path(tls and tls.ca_file),
-            certfile=_path(tls and tls.cert_file),
-            keyfile=_path(tls and tls.key_file),
-            verify_certs=tls is None or tls.verify != "none",
-            check_hostname=tls is not None and tls.verify == "full",
         )
         self._connection = _Sender(self, self._conn_retry.copy(), logger=self.logger)
 
@@ -121,23 +123,24 @@ def _quiet_logger() -> logging.Logger:
     return logger
 
 
-def _check(tls: Tls) -> None:
-    """kazoo takes a file that is missing for a server that is away, and tries for ever."""
+def _context(tls: Tls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = tls.verify == "full"
+    if tls.verify == "none":
+        context.verify_mode = ssl.CERT_NONE
     try:
         if tls.ca_file is not None:
             context.load_verify_locations(tls.ca_file)
+        else:
+            context.load_default_certs()
         if tls.cert_file is not None:
             context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_password)
     except (OSError, ssl.SSLError) as error:
         files = ", ".join(str(file) for file in (tls.ca_file, tls.cert_file, tls.key_file) if file is not None)
         raise Misconfigured(f"cannot use {files} for TLS to ZooKeeper: {error}") from error
+    return context
 
 
 def _no_password() -> str:
     """OpenSSL would ask the terminal."""
     return ""
-
-
-def _path(file: Any) -> str | None:
-    return None if file is None else str(file)

@@ -107,14 +107,18 @@ class Connection:
 
         Raises `StorageUnavailable` when nothing was sent, nor ever will be.
         """
-        client = self._client
-        if client is None or self._bridge is None:
-            raise StorageUnavailable("the connection to ZooKeeper is not open")
-        if not client.connected:
-            raise StorageUnavailable("there is no connection to ZooKeeper now")
+        client, bridge = self.require()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        act(client).rawlink(partial(_answered, self._bridge, future))
+        act(client).rawlink(partial(_answered, bridge, future))
         return future
+
+    def require(self) -> tuple[Client, Bridge]:
+        """What it takes to send now. Raises `StorageUnavailable`."""
+        if self._client is None or self._bridge is None:
+            raise StorageUnavailable("the connection to ZooKeeper is not open")
+        if not self._client.connected:
+            raise StorageUnavailable("there is no connection to ZooKeeper now")
+        return self._client, self._bridge
 
     async def ask(self, doing: str, act: Act, *expected: type[KazooException]) -> Any:
         """The answer; waits for a connection if there is none.

@@ -1,0 +1,126 @@
+"""Znodes that hold garbage, or that somebody else made or deleted."""
+
+from __future__ import annotations
+
+import pytest
+from kazoo.client import KazooClient
+
+from backends.contract import Change, JournalDamaged, Refusal, StorageUnavailable
+from backends.pointers.zookeeper_layout import encode_head
+from backends.zookeeper.address import Address
+from tests.backends.pointers.zookeeper_places import layout, opened
+from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"",
+        b"\xff\x00",
+        b"[]",
+        b'{"schema": 2, "term": 1, "revision": 1, "lineage": "a"}',
+        b'{"schema": 1, "term": "1", "revision": 1, "lineage": "a"}',
+        b'{"schema": 1, "term": 0, "revision": 1, "lineage": "a"}',
+        b'{"schema": 1, "term": 7, "revision": 1, "lineage": "a"}',
+    ],
+)
+async def test_a_head_that_holds_garbage_is_damage(
+    zookeeper_address: Address, visitor: KazooClient, garbage: bytes
+) -> None:
+    async with opened(zookeeper_address) as store:
+        head = await store.take_over(ROOT)
+        path = layout(zookeeper_address).head(head)
+        visitor.set(path, garbage)
+        with pytest.raises(JournalDamaged, match=path):
+            await store.take_over(ROOT)
+        with pytest.raises(JournalDamaged, match=path):
+            await records(store, head)
+        assert refused(await store.commit(head, writes(a=b"1"), head.revision + 1)) is Refusal.FAILED
+        visitor.set(path, encode_head(head))
+        assert (await store.take_over(ROOT)).term == head.term + 1
+
+
+async def test_a_journal_without_one_head_is_damage(zookeeper_address: Address, visitor: KazooClient) -> None:
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as store:
+        head = await store.take_over(ROOT)
+        visitor.create(f"{there.place}/head-000000000009-abc", b"")
+        with pytest.raises(JournalDamaged, match=there.place):
+            await store.take_over(ROOT)
+        visitor.delete(f"{there.place}/head-000000000009-abc")
+        visitor.delete(there.head(head))
+        with pytest.raises(JournalDamaged, match=there.place):
+            await store.take_over(ROOT)
+
+
+async def test_a_record_that_holds_garbage_is_delivered_as_it_is(
+    zookeeper_address: Address, visitor: KazooClient
+) -> None:
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as store:
+        await put(store, await store.take_over(ROOT), writes(a=b"1", b=b"2"))
+        visitor.set(there.record("a"), b"\xff\x00garbage")
+        visitor.create(f"{there.records}/stores/~00/žluťoučký kůň", b"?", makepath=True)
+        visitor.create(f"{there.records}/stores/empty", b"not a record")
+        visitor.create(f"{there.record('b')}/below", b"not a record")
+        head, found = await taken_over(store)
+        assert found == {"a": b"\xff\x00garbage", "b": b"2", "stores/žluťoučký kůň": b"?"}
+        await put(store, head, writes(a=b"3"))
+        assert (await taken_over(store))[1]["a"] == b"3"
+
+
+async def test_a_record_that_somebody_deleted_fails_one_group_and_blocks_nothing(
+    zookeeper_address: Address, visitor: KazooClient
+) -> None:
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as store:
+        await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        head, _ = await taken_over(store)
+        visitor.delete(there.record("a"))
+        group = writes(b=b"2", a=b"2")
+        assert refused(await store.commit(head, group, head.revision + 2)) is Refusal.FAILED
+        await put(store, head, group)
+        assert (await taken_over(store))[1] == {"a": b"2", "b": b"2"}
+
+
+async def test_a_record_that_somebody_made_fails_one_group_and_blocks_nothing(
+    zookeeper_address: Address, visitor: KazooClient
+) -> None:
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as store:
+        head, _ = await taken_over(store)
+        visitor.create(there.record("sessions/a"), b"?", makepath=True)
+        group = [Change("sessions/a", b"1")]
+        assert refused(await store.commit(head, group, head.revision + 1)) is Refusal.FAILED
+        head, found = await taken_over(store)
+        assert found == {"sessions/a": b"?"}
+        await put(store, head, group)
+        assert (await taken_over(store))[1] == {"sessions/a": b"1"}
+
+
+async def test_a_journal_that_was_deleted_while_in_use_is_not_made_anew(
+    zookeeper_address: Address, visitor: KazooClient
+) -> None:
+    """Not by its leader, and not by one that has seen it; what is gone may be brought back from a backup."""
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as store:
+        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        async with opened(zookeeper_address) as follower:
+            visitor.delete(there.place, recursive=True)
+            assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.FAILED
+            for each in (store, follower):
+                with pytest.raises(StorageUnavailable, match=f"{there.place} was deleted"):
+                    await each.take_over(ROOT)
+    assert visitor.exists(there.place) is None
+
+
+async def test_a_group_larger_than_a_server_takes_is_refused_and_burns_nothing(zookeeper_address: Address) -> None:
+    """Names count: with them a group of empty values may exceed ``jute.maxbuffer``."""
+    async with opened(zookeeper_address) as store:
+        head, _ = await taken_over(store)
+        group = [Change(f"{number:04}" + "n" * 196, b"") for number in range(4000)]
+        assert refused(await store.commit(head, group, head.revision + 1)) is Refusal.TOO_LARGE
+        await put(store, head, group[:1000])
+        assert len((await taken_over(store))[1]) == 1000
