@@ -14,7 +14,20 @@ import pytest
 import milepost
 from milepost.wire import digest_header
 from tests.client.core.world import RECORD
-from tests.client.faulty import Behaviour, Faulty, Seen, cut, head_of, reply, reply_unread, stall, trickle
+from tests.client.faulty import (
+    Behaviour,
+    Faulty,
+    Seen,
+    cut,
+    deaf,
+    full,
+    head_of,
+    reply,
+    reply_unread,
+    stall,
+    trickle,
+    trickle_head,
+)
 from tests.client.flavours import connected
 
 SESSION = reply(201, {"session": "s1", "ttl": 60, "holder": "h"})
@@ -85,6 +98,36 @@ def test_an_answer_that_trickles_does_not_stretch_the_deadline(flavour: str) -> 
         ):
             client.store("s").get("h")
         assert time.monotonic() - begun < 20.0
+
+
+def test_a_head_that_trickles_does_not_stretch_the_deadline_either(flavour: str) -> None:
+    with Faulty([trickle_head(0.2)] * 5) as server:
+        begun = time.monotonic()
+        with (
+            connected(flavour, server.url, timeout=1.0) as client,
+            pytest.raises(milepost.DeadlineExceeded),
+        ):
+            client.store("s").get("h")
+        assert time.monotonic() - begun < 20.0
+
+
+def test_a_write_that_found_no_connection_was_not_applied(flavour: str) -> None:
+    with (
+        full() as url,
+        connected(flavour, url, timeout=1.0) as client,
+        pytest.raises(milepost.ConnectionFailed),
+    ):
+        client.session(holder="h", ttl=60, session_id="s1").__enter__()
+
+
+def test_a_write_whose_bytes_never_all_set_out_was_not_applied(flavour: str) -> None:
+    """They fill the buffers on the way, and the server does not read on."""
+    leader = Faulty([SESSION, reply(404), *[deaf()] * 9])
+    with leader as server, connected(flavour, server.url, timeout=1.5) as client:
+        session = client.session(holder="h", ttl=60, session_id="s1").__enter__()
+        with pytest.raises(milepost.DeadlineExceeded):
+            session.store("s").add_and_lock("h", [b"x" * 1_000_000] * 40)
+        session.close()
 
 
 def test_nobody_there(flavour: str) -> None:

@@ -1,0 +1,86 @@
+"""Both drivers with URLs that carry a signature. The servers are fakes: a real one does not tell what it was sent."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+
+import pytest
+
+from milepost.wire import digest_header
+from tests.client.core.world import RECORD
+from tests.client.faulty import Faulty, cut, head_of, reply
+from tests.client.flavours import connected
+
+SESSION = reply(201, {"session": "s1", "ttl": 60, "holder": "h"})
+ENDED = reply(204)
+HANDLE = reply(201, RECORD)
+STATE = bytes(range(256)) * 2000
+DIGEST = digest_header(hashlib.sha256(STATE).hexdigest())
+QUERY = "X-Amz-Credential=me%2F2026%2Fs3&X-Amz-SignedHeaders=content-length%3Bhost&X-Amz-Signature=very-secret"
+NAMED = {"timeout": 10.0, "token": "very-secret-token", "direct_above": 1000}
+OWN = {"content-length", "if-none-match", "x-amz-checksum-sha256"}
+EVERY_REQUEST = {"host", "user-agent", "accept", "accept-encoding", "connection"}
+
+
+def signed(blobs: Faulty) -> str:
+    return f"{blobs.url}/bucket/store%20s/key+1?{QUERY}"
+
+
+def test_a_signed_put_has_its_own_headers_alone_and_its_url_is_nowhere_logged(
+    flavour: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Faulty([cut(), reply(200)]) as blobs:
+        headers = {"Content-Length": str(len(STATE)), "If-None-Match": "*", "x-amz-checksum-sha256": "d"}
+        upload = {"upload": "u1", "method": "PUT", "url": signed(blobs), "headers": headers, "expires_in": 900}
+        with (
+            Faulty([SESSION, reply(201, upload), HANDLE, ENDED]) as server,
+            connected(flavour, server.url, **NAMED) as client,
+            client.session(holder="h", ttl=60) as session,
+        ):
+            session.store("s").add_and_lock("h", STATE)
+    for put in blobs.seen:
+        assert (put.method, put.path, put.body) == ("PUT", f"/bucket/store%20s/key+1?{QUERY}", STATE)
+        assert OWN <= set(put.headers) <= OWN | EVERY_REQUEST
+    assert len(blobs.seen) == 2
+    assert server.seen[2].headers["authorization"] == "Bearer very-secret-token"
+    assert any("/bucket/" in record.getMessage() for record in caplog.records)
+    assert "very-secret" not in caplog.text
+
+
+def test_a_signed_get_has_no_headers_but_its_range_and_its_url_is_nowhere_logged(
+    flavour: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    begun = cut(after=head_of(200, Content_Length=str(len(STATE))) + STATE[:100_000], reset=False)
+    rest = reply(206, STATE[100_000:], Content_Range=f"bytes 100000-{len(STATE) - 1}/{len(STATE)}")
+    with Faulty([begun, rest]) as blobs:
+        located = reply(307, Location=signed(blobs), ETag='"v1"', Repr_Digest=DIGEST)
+        with Faulty([located]) as server, connected(flavour, server.url, **NAMED) as client:
+            assert client.store("s").read("h") == STATE
+    first, second = blobs.seen
+    assert first.path == second.path == f"/bucket/store%20s/key+1?{QUERY}"
+    assert set(first.headers) <= EVERY_REQUEST
+    assert set(second.headers) <= EVERY_REQUEST | {"range"}
+    assert second.headers["range"] == "bytes=100000-"
+    assert any("/bucket/" in record.getMessage() for record in caplog.records)
+    assert "very-secret" not in caplog.text
+
+
+def test_a_blob_store_behind_a_wall_is_passed_by(flavour: str, caplog: pytest.LogCaptureFixture) -> None:
+    with Faulty([]) as gone:
+        url = signed(gone)
+    upload = {"upload": "u1", "method": "PUT", "url": url, "headers": {}, "expires_in": 900}
+    answers = [SESSION, reply(201, upload), HANDLE, HANDLE, ENDED]
+    with (
+        Faulty(answers) as server,
+        connected(flavour, server.url, **NAMED) as client,
+        client.session(holder="h", ttl=60) as session,
+    ):
+        session.store("s").add_and_lock("a", STATE)
+        session.store("s").add_and_lock("b", STATE)
+    bodies = [seen.body for seen in server.seen if seen.path.startswith("/v1/stores/s/handles/")]
+    assert bodies.count(STATE) == 2
+    assert [record.levelno for record in caplog.records if record.name == "milepost"] == [logging.WARNING]
+    assert "very-secret" not in caplog.text
