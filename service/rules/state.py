@@ -38,7 +38,7 @@ class State:
         self.sessions: dict[str, Session | Corrupt] = {}
         self._handles: dict[str, SortedDict[str, None]] = {}
         self._stores: SortedDict[str, None] = SortedDict()
-        self._uploads: dict[str, set[str]] = {}
+        self._uploads: dict[str, dict[str, None]] = {}
         self._answers: dict[KeyScope, str] = {}
 
     def apply(self, changes: Iterable[tuple[str, Record | None]]) -> None:
@@ -69,8 +69,11 @@ class State:
             if record is not None:
                 self._stores[store] = None
             if upload_of(key) is not None:
-                pending = self._uploads.setdefault(store, set())
-                (pending.add if is_pending(record) else pending.discard)(key)
+                pending = self._uploads.setdefault(store, {})
+                if is_pending(record):
+                    pending[key] = None
+                else:
+                    pending.pop(key, None)
             return
         names = self._handles.get(store)
         if names is None:

@@ -9,8 +9,10 @@ from milepost.errors import MilepostError, Problem
 from milepost.wire import Code, Outcome
 from service.rules.records import ENDED_SESSION_SECONDS
 from service.rules.requests import (
+    Add,
     Campaign,
     Clear,
+    CreateUpload,
     HandleRequest,
     LockAll,
     LockHandle,
@@ -22,6 +24,7 @@ from service.rules.requests import (
     Resign,
     StoreRequest,
 )
+from tests.simulation.blobs import BlobService
 from tests.simulation.calls import Call, Look, Told
 from tests.simulation.chronicle import Chronicle, Ended, alike
 from tests.simulation.invariants import Invariant, Violation
@@ -43,7 +46,8 @@ _SAYS_NOTHING = frozenset(
 class Answers:
     """Judges what clients are told. ``acknowledged`` is the newest revision that any of them was told of."""
 
-    def __init__(self, chronicle: Chronicle) -> None:
+    def __init__(self, chronicle: Chronicle, blobs: BlobService) -> None:
+        self._blobs = blobs
         self.acknowledged = 0
         self._chronicle = chronicle
         self._left: set[str] = set()
@@ -80,7 +84,7 @@ class Answers:
         match look.kind:
             case "get":
                 return body["removing"] is False and alike(history.handles[look.store, look.name].at(at), body)
-            case "state":
+            case "state" | "redirect":
                 version, data = body
                 was = history.handles[look.store, look.name].at(at)
                 return was is not None and (version, hashlib.sha256(data).hexdigest()) == (
@@ -178,9 +182,30 @@ class Answers:
             assert isinstance(ask, StoreRequest)
             epochs = self._chronicle.epochs[ask.store_name].between(first, last)
             return any(_fences(was, ask, problem.code, extras) for was in epochs)
+        if problem.code in (Code.UPLOAD_UNKNOWN, Code.DIGEST_MISMATCH):
+            return self._upload_was_so(call, problem.code)
         store = ask.store if isinstance(ask, Look) else ask.store_name if isinstance(ask, StoreRequest) else ""
         handles = self._chronicle.handles[store, getattr(ask, "name", "")].between(first, last)
         return any(_explains(was, ask, problem.code, extras) for was in handles)
+
+    def _upload_was_so(self, call: Call, code: Code) -> bool:
+        ask, last = call.ask, self._chronicle.head.revision
+        if isinstance(ask, CreateUpload):
+            applied = self._chronicle.applied.get(call)
+            if applied is None or code is not Code.UPLOAD_UNKNOWN:
+                return False
+            return not all(self._chronicle.uploads[ask.store_name, applied.body["upload"]].between(call.floor, last))
+        assert isinstance(ask, Add | Replace)
+        assert ask.upload is not None
+        place = ask.store_name, ask.upload.id
+        told = self._chronicle.announced[place]
+        if code is Code.UPLOAD_UNKNOWN:
+            since = self._blobs.there_since(told.blob)
+            there = since is not None and since < call.sent
+            return not there or not all(self._chronicle.uploads[place].between(call.floor, last))
+        if (told.size, told.sha256) != (ask.blob.size, ask.blob.sha256):
+            return True
+        return hashlib.sha256(self._blobs.get(told.blob)).hexdigest() != told.sha256
 
     def _is_gone(self, was: bool | Ended | None, code: Code) -> bool:
         if code is Code.SESSION_EXPIRED:

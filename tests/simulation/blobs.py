@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
-from backends.contract import BlobExists, BlobInfo, BlobMissing, StorageUnavailable
+from backends.contract import BlobExists, BlobInfo, BlobMissing, SignedRequest, StorageUnavailable
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.network import Broken, Line
 
@@ -20,6 +20,10 @@ class BlobService:
         self._loop = loop
         self._blobs: dict[str, tuple[bytes, float]] = {}
 
+    def now(self) -> float:
+        """The store's own time."""
+        return self._loop.time()
+
     def put(self, key: str, data: bytes) -> int:
         """Keep a blob. Raises `BlobExists`."""
         if key in self._blobs:
@@ -32,6 +36,24 @@ class BlobService:
         if key not in self._blobs:
             raise BlobMissing(key)
         return self._blobs[key][0]
+
+    def put_signed(self, url: str, data: bytes) -> None:
+        """A client's own put. Whatever speaks against it, nobody is told: what counts is what lies there then.
+
+        The store looks at the size alone, so other bytes may come to lie under a key than were announced.
+        """
+        key, size, until = url.split()
+        if self._loop.time() < float(until) and len(data) == int(size) and key not in self._blobs:
+            self.put(key, data)
+
+    def get_signed(self, url: str) -> bytes | None:
+        """A client's own get; None where nothing is any more, or the time is up."""
+        key, until = url.split()
+        return self._blobs[key][0] if self._loop.time() < float(until) and key in self._blobs else None
+
+    def there_since(self, key: str) -> float | None:
+        """When a blob was put; None if there is none."""
+        return self._blobs[key][1] if key in self._blobs else None
 
     def keys(self) -> set[str]:
         """The keys of all blobs."""
@@ -87,11 +109,18 @@ class SimBlobs:
         for info in await self._ask(lambda: self._service.older_than(prefix, older_than)):
             yield info
 
-    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> None:
-        """See `BlobStore.sign_put`: here all bytes pass through the service."""
+    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest:
+        """See `BlobStore.sign_put`. The signature is none: nobody here forges."""
+        del sha256  # this store cannot tell
+        return SignedRequest("PUT", f"{key} {size} {self._service.now() + seconds}", {}, seconds)
 
-    async def sign_get(self, key: str, seconds: float) -> None:
-        """See `BlobStore.sign_get`: here all bytes pass through the service."""
+    async def sign_get(self, key: str, seconds: float) -> SignedRequest:
+        """See `BlobStore.sign_get`."""
+        return SignedRequest("GET", f"{key} {self._service.now() + seconds}", {}, seconds)
+
+    def fetch(self, url: str) -> bytes | None:
+        """What a client gets that was sent to ``url``."""
+        return self._service.get_signed(url)
 
     async def checked_digest(self, key: str) -> None:
         """See `BlobStore.checked_digest`: not known."""

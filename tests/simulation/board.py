@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from milepost.errors import MilepostError, Problem
 from milepost.wire import Code
@@ -14,6 +14,14 @@ from tests.simulation.calls import Ask, Look
 Place = tuple[str, str]
 
 
+class Announced(NamedTuple):
+    """An upload that somebody announced; anybody may take it."""
+
+    store: str
+    upload: str
+    content: bytes
+
+
 class Board:
     """Shared by all clients, and now and then out of date, as it is meant to be."""
 
@@ -21,6 +29,7 @@ class Board:
         self._epochs: dict[str, int] = {}
         self._versions: dict[Place, deque[str]] = {}
         self._present: set[Place] = set()
+        self.uploads: deque[Announced] = deque(maxlen=8)
 
     def epoch(self, store: str, draw: Random) -> int | None:
         """The epoch to act under: mostly the newest, sometimes an older one, one never granted, or none."""

@@ -81,7 +81,7 @@ class Caller:
         loop = world.loop
         process = self._choose(draw, anywhere=0.15 if isinstance(call.ask, Look) else 0.02)
         world.tally["requests"] += 1
-        call.floor = world.answers.acknowledged
+        call.floor, call.sent = world.answers.acknowledged, loop.time()
         if not process.alive:
             await asyncio.sleep(draw.expovariate(1.0) * faults.latency)
             self._favourite = None

@@ -9,13 +9,15 @@ from typing import Any, Literal
 
 from service.blobs.intake import Incoming
 from service.leader import Replica
-from service.operations import epochs, handles, reading, sessions, states, stores
+from service.operations import epochs, handles, reading, sessions, states, stores, uploads
 from service.operations.calls import Caller, Reply
+from service.operations.uploads import Reference
 from service.rules.requests import (
     Add,
     BlobRef,
     Campaign,
     Clear,
+    CreateUpload,
     EndSession,
     LockAll,
     LockHandle,
@@ -27,9 +29,10 @@ from service.rules.requests import (
     Request,
     Resign,
 )
+from tests.simulation.blobs import SimBlobs
 from tests.simulation.model import Body
 
-Kind = Literal["get", "list", "state", "epoch", "session", "keepalive", "stores"]
+Kind = Literal["get", "list", "state", "redirect", "epoch", "session", "keepalive", "stores"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +51,22 @@ Ask = Request | Look
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A good answer."""
+    """A good answer. ``url``: where to put what was announced."""
 
     revision: int
     body: Any
     replayed: bool = False
+    url: str = ""
 
 
 class Call:
     """One thing that a client wants, over all its attempts.
 
     ``undelivered``: attempts that are on their way to a replica. ``floor``: the newest revision that anybody had been
-    told of when the last attempt was sent. ``denied``: its client was told that it is not applied.
+    told of when the last attempt was sent, at ``sent``. ``denied``: its client was told that it is not applied.
     """
 
-    __slots__ = ("ask", "content", "denied", "floor", "number", "undelivered")
+    __slots__ = ("ask", "content", "denied", "floor", "number", "sent", "undelivered")
 
     def __init__(self, number: int, ask: Ask, content: bytes = b"") -> None:
         self.number = number
@@ -70,6 +74,7 @@ class Call:
         self.content = content
         self.undelivered = 0
         self.floor = 0
+        self.sent = 0.0
         self.denied = False
 
     def __repr__(self) -> str:
@@ -88,17 +93,21 @@ async def serve(replica: Replica, call: Call, attempt: int, received: float) -> 
         return await _LOOKS[ask.kind](replica, ask, received)
     caller = Caller(ask.session, getattr(ask, "epoch", None), ask.key, attempt)
     reply = await _changing(replica, caller, ask, call.content)
+    if isinstance(ask, CreateUpload):
+        body = dict(reply.answer.body)
+        return Told(reply.revision, {"upload": body["upload"]}, reply.answer.replayed, body["url"])
     return Told(reply.revision, reply.answer.body, reply.answer.replayed)
 
 
 def _changing(replica: Replica, caller: Caller, ask: Request, content: bytes) -> Awaitable[Reply]:
     match ask:
         case Add():
-            incoming = Incoming(_chunks(content), len(content), ask.blob.sha256)
-            return states.add(replica, caller, ask.store_name, ask.name, incoming, ask.labels)
+            return states.add(replica, caller, ask.store_name, ask.name, _state(ask, content), ask.labels)
         case Replace():
-            incoming = Incoming(_chunks(content), len(content), ask.blob.sha256)
-            return states.replace(replica, caller, ask.store_name, ask.name, ask.version, incoming, ask.labels)
+            state = _state(ask, content)
+            return states.replace(replica, caller, ask.store_name, ask.name, ask.version, state, ask.labels)
+        case CreateUpload():
+            return uploads.create(replica, caller, ask.store_name, ask.blob.size, ask.blob.sha256)
         case Remove():
             return handles.remove(replica, caller, ask.store_name, ask.name, ask.version)
         case LockHandle():
@@ -122,6 +131,12 @@ def _changing(replica: Replica, caller: Caller, ask: Request, content: bytes) ->
     raise TypeError(f"no operation for {ask}")
 
 
+def _state(ask: Add | Replace, content: bytes) -> states.State:
+    if ask.upload is not None:
+        return Reference(ask.upload.id, ask.blob.size, ask.blob.sha256)
+    return Incoming(_chunks(content), len(content), ask.blob.sha256)
+
+
 async def _get(replica: Replica, look: Look, _: float) -> Told:
     return _told(handles.get(replica, look.store, look.name))
 
@@ -131,12 +146,25 @@ async def _list(replica: Replica, look: Look, _: float) -> Told:
     return Told(page.revision, page.handles + page.corrupt)
 
 
-async def _state(replica: Replica, look: Look, _: float) -> Told:
+async def _bytes(replica: Replica, look: Look, _: float) -> Told:
     delivery = await reading.read_state(
         replica, look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
     )
     data = b"".join([chunk async for chunk in delivery.chunks])
     return Told(delivery.revision, (delivery.handle.version, data))
+
+
+async def _redirect(replica: Replica, look: Look, _: float) -> Told:
+    """The bytes as they lie where the reader is sent to; gone by then, he asks again."""
+    assert isinstance(replica.blobs, SimBlobs)
+    while True:
+        location = await reading.locate_state(
+            replica, look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
+        )
+        assert location is not None
+        data = replica.blobs.fetch(location.url)
+        if data is not None:
+            return Told(location.revision, (location.handle.version, data))
 
 
 async def _epoch(replica: Replica, look: Look, _: float) -> Told:
@@ -160,7 +188,8 @@ async def _stores(replica: Replica, _look: Look, _: float) -> Told:
 _LOOKS: dict[Kind, Callable[[Replica, Look, float], Awaitable[Told]]] = {
     "get": _get,
     "list": _list,
-    "state": _state,
+    "state": _bytes,
+    "redirect": _redirect,
     "epoch": _epoch,
     "session": _session,
     "keepalive": _keepalive,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -22,14 +23,17 @@ from service.rules.records import (
     Handle,
     Record,
     Session,
+    Upload,
     decode,
     handle_of,
     store_of,
+    upload_of,
 )
 from service.rules.requests import (
     Add,
     Campaign,
     Clear,
+    CreateUpload,
     EndSession,
     HandleRequest,
     LockAll,
@@ -53,6 +57,7 @@ _BROKEN_BY = {
     Code.VERSION_MISMATCH: Invariant.LOST_UPDATE,
     Code.SESSION_EXPIRED: Invariant.DEAD_SESSION,
     Code.SESSION_UNKNOWN: Invariant.DEAD_SESSION,
+    Code.UPLOAD_UNKNOWN: Invariant.UPLOAD_ONCE,
 }
 _UNTOLD = {"created", "updated", "since"}
 
@@ -71,15 +76,27 @@ class Ended(NamedTuple):
     at: float
 
 
+class Announced(NamedTuple):
+    """An upload: what was said of it, where its bytes belong, how long it may wait, and since when it does."""
+
+    size: int
+    sha256: str
+    blob: str
+    ttl: float
+    at: float
+
+
 class Chronicle:
     """What has been committed, as the plain model tells it.
 
     ``clock`` is the world's. ``leading`` tells whether a process leads already, so that a take-over within a leadership
-    is told from its beginning.
+    is told from its beginning. ``most_uploads``: how many a store may have pending.
     """
 
-    def __init__(self, clock: Callable[[], float], leading: Callable[[str], bool], trace: Trace) -> None:
-        self.model = PlainModel()
+    def __init__(
+        self, clock: Callable[[], float], leading: Callable[[str], bool], trace: Trace, most_uploads: int
+    ) -> None:
+        self.model = PlainModel(most_uploads)
         self.head = Head("root", 0, 0, "")
         self.applied: dict[Call, Applied] = {}
         self.forgotten: set[Call] = set()
@@ -91,6 +108,9 @@ class Chronicle:
             lambda: Timeline({"epoch": 0, "session": None, "holder": None})
         )
         self.sessions: dict[str, Timeline[bool | Ended | None]] = defaultdict(lambda: Timeline(None))
+        self.announced: dict[tuple[str, str], Announced] = {}
+        self.uploads: dict[tuple[str, str], Timeline[bool]] = defaultdict(lambda: Timeline(False))
+        """Whether an upload was pending."""
         self.cleared: dict[str, int] = defaultdict(int)
         self.clock = clock
         self._leading = leading
@@ -148,6 +168,7 @@ class Chronicle:
     def _steps(self, since: int, changed: dict[str, Record | None]) -> list[tuple[int, Callable[[int], None]]]:
         """What happened in a group, each with its revision."""
         steps: list[tuple[int, Callable[[int], None]]] = []
+        ends: list[tuple[int, Callable[[int], None]]] = []
         for key, record in changed.items():
             if record is None:
                 continue
@@ -164,7 +185,13 @@ class Chronicle:
                 steps.append((record.ended, partial(self._expired, record.id)))
             if isinstance(record, Handle) and record.gone and not (isinstance(old, Handle) and old.gone):
                 steps.append((record.changed, partial(self._finished, store, record.name)))
-        return steps
+            if isinstance(record, Upload):
+                if record.born > since:
+                    told = Announced(record.size, record.sha256, record.blob, record.ttl, self.clock())
+                    self.announced[store, record.id] = told
+                if record.ended > since:
+                    ends.append((record.ended, partial(self._upload_ended, store, record.id)))
+        return steps + ends
 
     def _keeps_answers(self, key: str, record: Record | None) -> None:
         """Old answers stand at the front of a record, and go from there when there are too many or they are too old."""
@@ -195,6 +222,8 @@ class Chronicle:
         self.applied[call] = Applied(at, entry.answer["body"], self.clock())
         self._answered[store, entry.session, entry.key] = call
         version = entry.answer.get("version", "")
+        if isinstance(request, CreateUpload):
+            request = replace(request, upload=entry.answer["body"]["upload"])
         self._trace.note("applied", call.number, type(request).__name__, at)
         touched = self._touched(request)
         self._agree(call, entry, self.model.apply(request, version))
@@ -261,8 +290,19 @@ class Chronicle:
             self.sessions[request.session].note(at, True)
         if isinstance(request, Campaign | Resign):
             self.epochs[request.store_name].note(at, self.model.told_epoch(request.store_name))
+        if isinstance(request, CreateUpload):
+            self.uploads[request.store_name, request.upload].note(at, True)
         for handle in touched:
             self.handles[handle].note(at, self.model.told(*handle))
+
+    def _upload_ended(self, store: str, upload: str, at: int) -> None:
+        """The record of an upload has ended: a handle of the same revision took it, or its time is up."""
+        self.uploads[store, upload].note(at, False)
+        if self.model.store(store).uploads.pop(upload, None) is None:
+            return
+        told, now = self.announced[store, upload], self.clock()
+        if now < max(told.at, self._led_since) + told.ttl:
+            raise Violation(Invariant.FULL_TTL, f"an upload of {told.ttl} s, announced at {told.at}, ended at {now}")
 
     def _call_of(self, store: str, entry: Answered) -> Call:
         """The call that left an answer; one without a key is known by what it asked for."""
@@ -285,6 +325,12 @@ class Chronicle:
                 raise Violation(Invariant.NOTHING_DROPPED, f"{key} was dropped")
             if record.answered and age < KEPT_KEYS_SECONDS:
                 raise Violation(Invariant.NOTHING_DROPPED, f"{key} was dropped {age} s after its last change")
+        elif isinstance(record, Upload):
+            store, upload = upload_of(key) or ("", "")
+            if upload in self.model.store(store).uploads:
+                raise Violation(Invariant.NOTHING_DROPPED, f"{key} was dropped while it was pending")
+            if (age := self.clock() - self.announced[store, upload].at) < KEPT_KEYS_SECONDS:
+                raise Violation(Invariant.NOTHING_DROPPED, f"{key} was dropped {age} s after it was announced")
         elif isinstance(record, Session) and age < ENDED_SESSION_SECONDS:
             raise Violation(Invariant.NOTHING_DROPPED, f"{key} was dropped {age} s after its end")
 

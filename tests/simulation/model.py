@@ -15,6 +15,7 @@ from service.rules.requests import (
     Add,
     Campaign,
     Clear,
+    CreateUpload,
     EndSession,
     HandleRequest,
     LockAll,
@@ -64,9 +65,10 @@ class PlainHandle:
 
 @dataclass(slots=True)
 class PlainStore:
-    """A store: its handles by name, its epoch, and who holds that."""
+    """A store: its handles by name, what was said of its pending uploads, its epoch, and who holds that."""
 
     handles: dict[str, PlainHandle] = field(default_factory=dict)
+    uploads: dict[str, tuple[int, str]] = field(default_factory=dict)
     epoch: int = 0
     holder: str | None = None
 
@@ -77,9 +79,10 @@ class PlainStore:
 
 
 class PlainModel:
-    """Sessions and stores."""
+    """Sessions and stores. ``most_uploads``: how many of a store may be pending."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_uploads: int) -> None:
+        self._most_uploads = most_uploads
         self.sessions: dict[str, PlainSession] = {}
         self.stores: dict[str, PlainStore] = {}
 
@@ -164,6 +167,8 @@ class PlainModel:
             case Add():
                 if handle is not None:
                     return Judged(Code.ALREADY_EXISTS, {"current": handle.version})
+                if wrong := _taken(store, request):
+                    return wrong
                 blob = request.blob
                 store.handles[name] = PlainHandle(
                     version, blob.size, blob.sha256, request.labels, request.epoch, {session}
@@ -189,6 +194,8 @@ class PlainModel:
             return Judged(Code.VERSION_MISMATCH, {"current": handle.version})
         if session not in handle.locks:
             return Judged(Code.NOT_LOCKED, {})
+        if wrong := _taken(store, request):
+            return wrong
         handle.version, handle.epoch = version, request.epoch
         handle.size, handle.sha256 = request.blob.size, request.blob.sha256
         handle.labels = handle.labels if request.labels is None else request.labels
@@ -223,6 +230,11 @@ class PlainModel:
                 return Judged(None, {"cleared": count}, changed=count > 0)
             case Campaign():
                 return self._campaign(store, request)
+            case CreateUpload():
+                if len(store.uploads) >= self._most_uploads:
+                    return Judged(Code.TOO_MANY_REQUESTS, {})
+                store.uploads[request.upload] = (request.blob.size, request.blob.sha256)
+                return Judged(None, {"upload": request.upload}, changed=True)
             case _:
                 assert isinstance(request, Resign)
         if store.holder is None:
@@ -248,3 +260,16 @@ class PlainModel:
 
     def _told(self, request: HandleRequest, *, changed: bool = True) -> Judged:
         return Judged(None, self.told(request.store_name, request.name) or {}, changed)
+
+
+def _taken(store: PlainStore, request: Add | Replace) -> Judged | None:
+    """Use the upload of a request up, if it has one; why that cannot be."""
+    if request.upload is None:
+        return None
+    announced = store.uploads.get(request.upload.id)
+    if announced is None:
+        return Judged(Code.UPLOAD_UNKNOWN, {})
+    if announced != (request.blob.size, request.blob.sha256):
+        return Judged(Code.DIGEST_MISMATCH, {})
+    del store.uploads[request.upload.id]
+    return None

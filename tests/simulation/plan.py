@@ -37,7 +37,7 @@ class Plan:
 
     ``pace``: mean time between two calls of a client. ``patience``: how long a client waits for an answer at most.
     ``removals``: how often a client that holds a handle removes rather than replaces it. ``kept_keys``: how many
-    answers a record keeps.
+    answers a record keeps. ``uploads``: how many acts of a hundred are about uploads.
     """
 
     seed: int
@@ -58,6 +58,7 @@ class Plan:
     blobs: Faults
     network: Faults
     weather: Weather
+    uploads: int = 0
 
 
 def draw(seed: int, requests: int) -> Plan:
@@ -113,6 +114,7 @@ def draw(seed: int, requests: int) -> Plan:
             cut=random.choice((0.5, 3.0)),
             outage=random.choice((0.1, 1.0)),
         ),
+        uploads=random.choice((0, 20, 40)),
     )
 
 
@@ -131,9 +133,12 @@ def _settings(random: Random, slow: float) -> Settings:
         tidy_interval_seconds=random.choice((1.0, 30.0)) * min(slow, 10.0),
         trash_interval_seconds=1.0 * slow,
         resign_seconds=random.choice((0.5, 10.0)),
+        upload_seconds=random.choice((2.0, 20.0, 900.0)) * min(slow, 10.0),
+        download_seconds=30.0,
         journal=JournalSettings(
             commit_seconds=random.choice((0.5, 2.0, 10.0)),
             take_over_seconds=random.choice((2.0, 30.0)),
             most_waiting=random.choice((4, 10_000)),
+            most_uploads=random.choice((5, 1000, 1000)),
         ),
     )

@@ -11,6 +11,7 @@ from service.rules.requests import (
     Add,
     Campaign,
     Clear,
+    CreateUpload,
     EndSession,
     LockAll,
     LockHandle,
@@ -21,8 +22,9 @@ from service.rules.requests import (
     Replace,
     Request,
     Resign,
+    UploadRef,
 )
-from tests.simulation.board import Board
+from tests.simulation.board import Announced, Board
 from tests.simulation.caller import Caller
 from tests.simulation.calls import Ask, Kind, Look, Told, blob_of
 from tests.simulation.world import World
@@ -128,6 +130,9 @@ class User:
             lambda: (self._look("epoch"), b""): 2,
             lambda: (Look("session", session=self._who()), b""): 1,
             lambda: (Look("stores"), b""): 1,
+            self._announce: self._world.plan.uploads // 3,
+            self._take: self._world.plan.uploads // 2,
+            lambda: (self._look("redirect"), b""): self._world.plan.uploads // 4,
         }
 
     async def _act(self, ask: Ask, content: bytes) -> None:
@@ -147,6 +152,8 @@ class User:
                 self._held.discard((ask.store_name, ask.name))
             elif isinstance(ask, EndSession):
                 self._leave()
+            elif isinstance(ask, CreateUpload):
+                self._put(ask.store_name, told, content)
 
     async def _ask(self, ask: Ask, content: bytes = b"") -> Told:
         patience = self._draw.uniform(1.0, 10.0) * self._world.plan.patience
@@ -181,6 +188,35 @@ class User:
         store, name = place or self._somewhere()
         version = self._board.version((store, name), self._draw) if self._draw.random() < 0.5 else None
         return Remove(self._who(), self._key(), 1, store, name, self._board.epoch(store, self._draw), version), b""
+
+    def _announce(self) -> tuple[Ask, bytes]:
+        content = self._content()
+        return CreateUpload(self._who(), self._key_or_none(), 1, self._store(), "", blob_of(content)), content
+
+    def _put(self, store: str, told: Told, content: bytes) -> None:
+        """Mostly at once; sometimes never, late, or other bytes. Whoever reads the board may take the upload."""
+        fate, sent = self._draw.random(), content
+        delay = self._draw.expovariate(1.0) * self._world.plan.blobs.latency
+        if fate < 0.05:
+            sent = content[::-1]
+        elif fate < 0.15:
+            delay = self._draw.uniform(0.0, 1.5) * min(self._world.plan.settings.upload_seconds, 60.0)
+        if fate < 0.95:
+            self._world.loop.call_later(delay, self._world.blobs.put_signed, told.url, sent)
+        self._board.uploads.append(Announced(store, told.body["upload"], content))
+
+    def _take(self) -> tuple[Ask, bytes]:
+        """Add or replace a handle with an upload of anybody's, which may be used up, or not be there yet."""
+        if not self._board.uploads:
+            return self._announce()
+        chosen = self._draw.choice(self._board.uploads)
+        place = chosen.store, self._somewhere()[1]
+        said = blob_of(chosen.content[::-1] if self._draw.random() < 0.05 else chosen.content)
+        epoch, ref = self._board.epoch(chosen.store, self._draw), UploadRef(chosen.upload)
+        acting = self._who(), self._key(), 1, *place, epoch
+        if place in self._held:
+            return Replace(*acting, self._board.version(place, self._draw), said, None, ref), b""
+        return Add(*acting, said, {}, ref), b""
 
     def _clear(self) -> tuple[Ask, bytes]:
         store = self._store()

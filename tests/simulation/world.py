@@ -35,11 +35,12 @@ class World:
         self.loop = VirtualLoop()  # type: ignore[abstract]  # what the service never calls is left out
         self.trace = Trace(self.loop.time)
         self.tally: Counter[str] = Counter()
-        self.chronicle = Chronicle(self.loop.time, self._leading, self.trace)
-        self.answers = Answers(self.chronicle)
+        most_uploads = plan.settings.journal.most_uploads
+        self.chronicle = Chronicle(self.loop.time, self._leading, self.trace, most_uploads)
+        self.blobs = BlobService(self.loop)
+        self.answers = Answers(self.chronicle, self.blobs)
         self.coordination = CoordinationStore(self)
         self.election = ElectionService(self.loop, plan.election)
-        self.blobs = BlobService(self.loop)
         self.inspection = Inspection(self.chronicle, self.blobs)
         self.calm = False
         self._stolen = False
