@@ -79,7 +79,8 @@ test-slow: $(ready) ## The slow tests at their usual size
 
 .PHONY: test-spark-full
 test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over
-	@$(with_java) MILEPOST_SPARK_ROUNDS=$${MILEPOST_SPARK_ROUNDS:-48} $(pytest) --timeout 7200 -rP tests/spark/test_interruptions.py $(ARGS)
+	@$(with_java) MILEPOST_SPARK_ROUNDS=$${MILEPOST_SPARK_ROUNDS:-48} $(pytest) --numprocesses 2 --dist load \
+		--timeout 7200 -rP tests/spark/test_interruptions.py $(ARGS)
 
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points

@@ -1,4 +1,4 @@
-"""Points at which a driver under test can stand still: between any two steps of a batch that leave a trace outside.
+"""Points at which a driver under test can stand still: between any two steps that leave a trace outside.
 
 They wrap the SDK's own functions, in the driver's process only; the SDK knows nothing of them.
 """
@@ -6,6 +6,7 @@ They wrap the SDK's own functions, in the driver's process only; the SDK knows n
 from __future__ import annotations
 
 import functools
+import importlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +15,18 @@ from typing import Any
 import milepost.core.lease
 import milepost.spark.batch
 import milepost.spark.ledger
+import milepost.spark.restore
+from milepost.spark.pointer import JobPointer
 from milepost.spark.record import JOB, JobRecord, decode
 from milepost.spark.sink import FilesSink
 from milepost.spark.snapshotter import Snapshotter
 from milepost.store import StateHandleStore
 
-POINTS = (
+RESTORE = ("before record", "after unpacking", "after restoring", "after recovery")
+"""On the way in: with the epoch, before the record is read; with one layer unpacked into the directory that is being
+built; with all of it there, but not under its name; with the directory whole, before the query starts."""
+
+BATCH = (
     "before snapshot",
     "before layer",
     "after layer",
@@ -32,6 +39,17 @@ POINTS = (
     "after publication",
 )
 """In the order in which a batch passes them. Entry and publication are the two compare-and-sets."""
+
+TAIL = ("before tail", "after tail")
+"""At the end of the input, around the compare-and-set that registers what Spark committed last."""
+
+POINTS = (*RESTORE, *BATCH, *TAIL)
+ENTERED = BATCH[BATCH.index("after entry") :]
+"""Where a checkpoint is registered for certain, so that the next driver has one to restore."""
+LAYERED = ("after unpacking", "before layer", "after layer")
+"""What only a job passes whose state does not travel inside the record."""
+ONCE = (*RESTORE, *TAIL)
+"""What a driver is sure to pass once, and not more."""
 
 Passing = Callable[[str, int], None]
 
@@ -70,8 +88,12 @@ def install(passing: Passing) -> None:
         batch = number
         return "snapshot"
 
+    around(JobPointer, "take", lambda *_: "record")
+    around(milepost.spark.restore, "_unpacked", lambda *_: "unpacking")
+    around(milepost.spark.restore, "materialise", lambda *_: "restoring")
+    around(importlib.import_module("milepost.spark.lead"), "recover", lambda *_, **__: "recovery")
     around(Snapshotter, "take", snapshotting)
-    around(StateHandleStore, "add_and_lock", lambda _, name, *_rest: "layer" if name != JOB else "another")
+    around(StateHandleStore, "add_and_lock", lambda _, name, *_rest, **_named: "layer" if name != JOB else "another")
     around(StateHandleStore, "replace", replacing)
     around(FilesSink, "__call__", lambda *_: "writing")
     around(milepost.spark.batch, "_evaluate", lambda *_: "evaluation")

@@ -72,31 +72,36 @@ class Driver:
             raise self.failed(f"still runs after {deadline} s") from error
 
     def kill_python(self) -> None:
-        """SIGKILL for Python alone: the JVM notices in its own time."""
+        """SIGKILL for Python alone: the JVM notices in its own time. Raises `DriverFailed` if it had ended before."""
         os.kill(self._process.pid, signal.SIGKILL)
-        self.wait()
+        self._was_killed()
 
     def kill(self) -> None:
-        """SIGKILL for Python and JVM at once. Idempotent."""
-        self._signal_group(signal.SIGKILL)
-        self.wait()
+        """SIGKILL for Python and JVM at once. Raises `DriverFailed` if it had ended before."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._was_killed()
 
     def terminate(self) -> None:
         """SIGTERM for Python alone, as a process manager sends it to the main process."""
         os.kill(self._process.pid, signal.SIGTERM)
 
     def freeze(self) -> None:
-        """SIGSTOP for Python and JVM."""
-        self._signal_group(signal.SIGSTOP)
+        """SIGSTOP for Python and JVM. Raises `DriverFailed` if it had ended before."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+        state = os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if state is None or state.si_code != os.CLD_STOPPED or self._is_done():
+            raise self.failed("had ended before it was frozen")
 
     def let_go(self) -> None:
         """Let it go on from the point where it stands still of itself."""
         Path(self.setup.go).touch()
 
     def thaw(self) -> None:
-        """SIGCONT for Python and JVM, and let it go on."""
+        """SIGCONT for Python and JVM, and let it go on from wherever it stands still."""
         self.let_go()
-        self._signal_group(signal.SIGCONT)
+        if self.setup.on:
+            Path(self.setup.on).touch()
+        os.killpg(self._process.pid, signal.SIGCONT)
 
     def failed(self, complaint: str) -> DriverFailed:
         """An error that tells all about this driver."""
@@ -109,8 +114,14 @@ class Driver:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.kill()
-
-    def _signal_group(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):  # nobody of it is left
-            os.killpg(self._process.pid, number)
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self.wait()
+
+    def _was_killed(self) -> None:
+        """Make sure that it was the signal that ended it, in the midst of its work."""
+        if self.wait() != -signal.SIGKILL or self._is_done():
+            raise self.failed("had ended before it was killed")
+
+    def _is_done(self) -> bool:
+        return any(told["event"] in ("finished", "ended", "left") for told in self.events())

@@ -61,12 +61,15 @@ class Events:
 def main(setup: Setup) -> int:
     """Lead the job until its input is used up, or something ends it; 0 for an end that `milepost` has a name for."""
     tell = Events(setup.events)
-    passed = 0
+    passed = published = 0
 
     def passing(point: str, batch: int) -> None:
-        nonlocal passed
+        nonlocal passed, published
+        if point == "before snapshot" and published == setup.most > 0:
+            hooks.wait_for(setup.on, STANDSTILL_SECONDS)
         if point == "after publication":
             tell("published", batch=batch)
+            published += 1
         if point == "before writing":
             time.sleep(setup.throttle)
         if point == setup.pause:

@@ -11,9 +11,10 @@ class Setup:
     """A driver under test.
 
     ``pause`` is a point of `tests.spark.hooks` at whose ``pause_at``-th passing it stands still until the file ``go``
-    is there. ``throttle`` is slept in each batch. ``blind`` takes away its view of the clock, so that nothing but the
-    service's refusal tells it that its session is over. ``inline_bytes`` and ``max_layers`` replace the SDK's limits:
-    small ones bring layers and merges about with little state. Times in seconds.
+    is there. ``throttle`` is slept in each batch. Once it has published ``most`` batches (0: no limit) it stands still
+    until the file ``on`` is there, so that those after it find input. ``blind`` takes away its view of the clock, so
+    that nothing but the service's refusal tells it that its session is over. ``inline_bytes`` and ``max_layers``
+    replace the SDK's limits: small ones bring layers and merges about with little state. Times in seconds.
     """
 
     url: str
@@ -29,6 +30,8 @@ class Setup:
     pause: str = ""
     pause_at: int = 1
     throttle: float = 0.0
+    most: int = 0
+    on: str = ""
     blind: bool = False
     inline_bytes: int = 8192
     max_layers: int = 64

@@ -2,7 +2,7 @@
 
 Each chain is one job: its drivers lead one after the other over one input, all of them but the last are interrupted. In
 the end each batch is there once and has the rows that the query must give for it. MILEPOST_SPARK_ROUNDS says how many
-interruptions there are in all; with more than the usual few a table of them is printed.
+interruptions there are in all; without it, it is the usual few. Each is told in one line (pytest -rP).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from milepost.spark.manifest import PublishedBatch, pages
 from milepost.spark.record import JOB, decode
 from milepost.spark.sink import published_page
 from parts.server import ServerProcess
+from tests.spark.hooks import TAIL
 from tests.spark.process import Driver
 from tests.spark.queries import KINDS, contents, write_input
-from tests.spark.rounds import ANY_MOMENT, CUT, Chain, Round, chains, wanted
+from tests.spark.rounds import Chain, Round, chains, wanted
 from tests.spark.settings import Setup
 
 pytestmark = pytest.mark.spark
 
 _FILES_A_ROUND = 2
-_THROTTLE = 0.2
-_START = "before snapshot"
-"""Where a driver waits that will be interrupted at any moment after it."""
+_THROTTLE = 0.3
+_BATCH_SECONDS = 0.5
 _FENCED = {"Fenced", "SessionExpired", "SessionUnknown"}
 
 
@@ -41,8 +41,7 @@ class Outcome:
     round: Round
     batch: str
     victim: str
-    epoch: int
-    resumed_at: int
+    successor: str
     seconds: float
 
 
@@ -55,7 +54,7 @@ class Relay:
         self.chain = chain
         self.directory = directory
         self.store = f"interrupted-{chain}"
-        self.files = 2 + sum(_FILES_A_ROUND + int(r.after / _THROTTLE) for r in chain.rounds)
+        self.files = 2 + sum(_batches(this) for this in chain.rounds)
         self.outcomes: list[Outcome] = []
         self._service = service
         self._java_options = java_options
@@ -66,7 +65,7 @@ class Relay:
     def run(self) -> None:
         """All rounds, and the last driver to the end of the input."""
         leader = self._driver(self.chain.rounds[0])
-        leader.wait_for("leading")
+        _went_on(leader)
         for index, this in enumerate(self.chain.rounds):
             following = self.chain.rounds[index + 1] if index + 1 < len(self.chain.rounds) else None
             successor = self._driver(following)
@@ -75,10 +74,8 @@ class Relay:
             successor.wait_for("standing by")
             batch = self._moment(leader, this)
             victim = self._interrupt(leader, successor, this)
-            leading = successor.wait_for("leading")
-            assert leading["resumes_at"] in (leading["published"], leading["published"] + 1)
-            seconds = time.monotonic() - began
-            self.outcomes.append(Outcome(this, batch, victim, leading["epoch"], leading["resumes_at"], seconds))
+            went_on = _went_on(successor)
+            self.outcomes.append(Outcome(this, batch, victim, went_on, time.monotonic() - began))
             leader = successor
         assert leader.wait_for("finished", "ended")["event"] == "finished", leader.failed("did not finish")
         assert leader.wait() == 0
@@ -97,7 +94,7 @@ class Relay:
         """A driver that will be interrupted by ``this`` round, or by none."""
         self._count += 1
         mark = self.directory / f"driver-{self._count}"
-        pause = "" if this is None else _START if this.point == ANY_MOMENT else this.point
+        pause = "" if this is None else this.since or this.point
         setup = Setup(
             url=self._service.url,
             store=self.store,
@@ -111,7 +108,9 @@ class Relay:
             go=str(mark.with_suffix(".go")),
             pause=pause,
             pause_at=this.nth if this is not None else 1,
-            throttle=_THROTTLE if pause == _START else 0.0,
+            throttle=_THROTTLE if this is not None and this.since else 0.0,
+            most=_batches(this) if this is not None and this.since else 0,
+            on=str(mark.with_suffix(".on")),
             blind=this is not None and this.blind,
             inline_bytes=self.chain.inline_bytes,
             max_layers=self.chain.max_layers,
@@ -121,15 +120,15 @@ class Relay:
     def _moment(self, leader: Driver, this: Round) -> str:
         """Let the moment of the interruption come; the batch that is being run, as far as one can tell."""
         paused = leader.wait_for("paused")
-        if this.point != ANY_MOMENT:
-            return str(paused["batch"])
+        if not this.since:
+            return str(paused["batch"]) if paused["batch"] >= 0 else "none yet"
         leader.let_go()
         time.sleep(this.after)
         last = [told["batch"] for told in leader.events() if told["event"] == "published"]
         return f"after {last[-1]}" if last else "first"
 
     def _interrupt(self, victim: Driver, successor: Driver, this: Round) -> str:
-        """Interrupt ``victim``; how it ended."""
+        """Interrupt ``victim`` in the midst of its work; how it ended."""
         if this.how == "kill":
             victim.kill()
             return "killed"
@@ -140,12 +139,26 @@ class Relay:
         successor.wait_for("published", "finished", "paused")
         victim.thaw()
         end = victim.wait_for("ended", "finished")
-        if end["event"] == "finished":
-            assert this.point == ANY_MOMENT, victim.failed("went on after it was frozen")
-            return "was done"
-        assert end["error"] in _FENCED, victim.failed("was kept out, but did not say so as itself")
         victim.wait()
+        if end["event"] == "finished":
+            assert this.point in TAIL, victim.failed("went on after it was frozen")
+            return "had published all"
+        assert end["error"] in _FENCED, victim.failed("was kept out, but did not say so as itself")
         return str(end["error"])
+
+
+def _batches(this: Round) -> int:
+    """How many batches a driver publishes at most until it is interrupted, so that the last one has some left."""
+    return _FILES_A_ROUND + int(this.after / _BATCH_SECONDS)
+
+
+def _went_on(leader: Driver) -> str:
+    """How a driver took over, for the table. One that is to be interrupted on its way in cannot tell more."""
+    told = leader.wait_for("leading", "paused")
+    if told["event"] == "paused":
+        return "took the epoch"
+    assert told["resumes_at"] in (told["published"], told["published"] + 1)
+    return f"epoch {told['epoch']} went on at {told['resumes_at']}"
 
 
 def _paths(output: Path, batch: PublishedBatch) -> Iterator[Path]:
@@ -161,25 +174,22 @@ def test_every_batch_is_published_once_and_whole(
     service: ServerProcess,
     java_options: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with ExitStack() as stack:
         relay = Relay(chain, service, java_options, tmp_path, stack)
         relay.run()
         expected = KINDS[chain.kind].expected(relay.files)
         assert relay.published() == dict(enumerate(expected))
-    if wanted() > CUT:
-        with capsys.disabled():
-            print(f"\n{chain}: {relay.files} files, {len(expected)} batches, all as expected")
-            for number, outcome in enumerate(relay.outcomes, 1):
-                print(_line(number, outcome))
+    print(f"{chain}: {relay.files} files, {len(expected)} batches, all as expected")
+    for number, outcome in enumerate(relay.outcomes, 1):
+        print(_line(number, outcome))
 
 
 def _line(number: int, outcome: Outcome) -> str:
     this = outcome.round
-    point = f"{this.after:.1f} s in" if this.point == ANY_MOMENT else f"{this.point} #{this.nth}"
+    point = f"{this.since} + {this.after:.1f} s" if this.since else f"{this.point} #{this.nth}"
     blind = " (blind)" if this.blind else ""
     return (
-        f"{number:3}  {this.how + blind:16} {point:24} batch {outcome.batch:9} victim: {outcome.victim:15} "
-        f"epoch {outcome.epoch} went on at {outcome.resumed_at}, after {outcome.seconds:.1f} s"
+        f"{number:3}  {this.how + blind:16} {point:26} batch {outcome.batch:9} victim: {outcome.victim:15} "
+        f"{outcome.successor}, after {outcome.seconds:.1f} s"
     )
