@@ -68,7 +68,7 @@ def test_the_curl_lines_work_one_after_the_other(server: ServerProcess, tmp_path
         ["bash", "-euo", "pipefail", "-c", script],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
         env={**os.environ, "PATH": path_with(program, tmp_path)},
     )
