@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from backends.contract import BlobStore, PointerStore
-from service.blobs.intake import term_of
+from service.blobs.keys import place_of, prefix_of
 from service.blobs.trash import Trash
 from service.journal import Journal
-from service.rules.records import Corrupt, Handle, Record, store_of
+from service.rules.records import DEPLOYMENT_KEY, Corrupt, Deployment, Handle, Record, store_of
 from service.rules.state import is_pending
 
 log = logging.getLogger("milepost.collector")
@@ -26,15 +26,20 @@ async def collect(
 ) -> int:
     """One round; returns how many blobs were handed to the trash.
 
-    A blob may go if its key carries a term before this leadership, no handle or pending upload names it, and the head
-    still carries our term after both were looked at. Blobs of this leadership are never touched: a request on its way
-    may be about to name them. Nor are those of a store in which a record cannot be read: it may name any of them.
+    A blob may go if it is this deployment's, its key carries a term before this leadership, no handle or pending upload
+    names it, and the head still carries our term after both were looked at. Blobs of this leadership are never touched:
+    a request on its way may be about to name them. Nor are those of a store in which a record cannot be read: it may
+    name any of them.
     """
-    first_term = journal.first_term
+    if not may_go_on():
+        return 0
+    if not isinstance(journal.read().view.state.get(DEPLOYMENT_KEY), Deployment):
+        log.warning("nothing is collected, for the record cannot be read that says which blobs are this deployment's")
+        return 0
     candidates = [
         info.key
-        async for info in blobs.list("", older_than)
-        if (term := term_of(info.key)) is not None and term < first_term and not trash.holds(info.key)
+        async for info in blobs.list(prefix_of(journal.deployment), older_than)
+        if _is_older(info.key, journal.first_term) and not trash.holds(info.key)
     ]
     if not candidates or not may_go_on():
         return 0
@@ -42,7 +47,7 @@ async def collect(
     named, spared = named_by(records.values()), unreadable_in(records)
     for store in sorted(spared):
         log.warning("nothing of store %s is collected, for it has a record that cannot be read", store)
-    orphans = [key for key in candidates if key not in named and key.partition("/")[0] not in spared]
+    orphans = [key for key in candidates if key not in named and not _is_of(spared, key)]
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
         return 0
     log.info("discarding %d blobs that nothing names", len(orphans))
@@ -61,3 +66,13 @@ def named_by(records: Iterable[Record]) -> set[str]:
 def unreadable_in(records: Mapping[str, Record]) -> set[str]:
     """The stores that have a record which cannot be read: damaged, or of a newer release."""
     return {store_of(key) or "" for key, record in records.items() if isinstance(record, Corrupt)} - {""}
+
+
+def _is_older(key: str, term: int) -> bool:
+    place = place_of(key)
+    return place is not None and place.term < term
+
+
+def _is_of(stores: set[str], key: str) -> bool:
+    place = place_of(key)
+    return place is not None and place.store in stores

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -20,17 +19,6 @@ class Incoming:
     chunks: AsyncIterator[bytes]
     size: int | None = None
     sha256: str | None = None
-
-
-def blob_key(store: str, term: int) -> str:
-    """A fresh key. It carries the term, so that orphans of older terms are told apart."""
-    return f"{store}/{term:012d}/{secrets.token_hex(16)}"
-
-
-def term_of(key: str) -> int | None:
-    """The term that a blob key carries, None for a key that is not of Milepost's making."""
-    parts = key.split("/")
-    return int(parts[1]) if len(parts) == 3 and parts[1].isdecimal() else None
 
 
 async def take_in(blobs: BlobStore, key: str, incoming: Incoming, limit: int | None) -> BlobRef:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from backends.contract import (
     BackendError,
+    Change,
     Done,
     Head,
     Leadership,
     PointerStore,
     Refused,
+    StorageUnavailable,
     TakeOverLost,
     Unknown,
 )
@@ -28,8 +31,8 @@ from service.journal.tickets import Served, Ticket
 from service.problems import problem
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, Moment
-from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS
-from service.rules.requests import Request
+from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, encode
+from service.rules.requests import FoundDeployment, Request
 from service.rules.state import State, View
 
 log = logging.getLogger("milepost.journal")
@@ -103,6 +106,7 @@ class Journal:
         self._closing = False
         self._fault: BaseException | None = None
         self.claims = Claims()
+        self.deployment = ""
         self.generation = 0
         self.groups_committed = 0
         self.terms_burnt = 0
@@ -138,14 +142,37 @@ class Journal:
         Raises `LeadershipLost`, and what `PointerStore.take_over` and `load` raise.
         """
         self._head, state = await self._taken_over(leadership)
-        self._view = View(state)
         self._horizon = Horizon(ENDED_SESSION_SECONDS)
         self._horizon.note(self._clock(), self._head.revision)
+        self.deployment = await self._founded(state)
+        self._view = View(state)
         self.generation += 1
         self.first_term = self._head.term
         self._closing, self._fault = False, None
         self._leadership = leadership
-        log.info("leading journal %s at term %d, revision %d", self.name, self._head.term, self._head.revision)
+        head = self._head
+        log.info(
+            "leading journal %s of deployment %s at term %d, revision %d",
+            self.name,
+            self.deployment,
+            head.term,
+            head.revision,
+        )
+
+    async def _founded(self, state: State) -> str:
+        """The deployment's id, which was given to it now or long ago."""
+        request = FoundDeployment(session="", deployment=secrets.token_hex(6))
+        decision = self._decide(View(state), request, self.moment(self._head.revision + 1))
+        assert isinstance(decision, Accepted)
+        if decision.changes:
+            changes = [Change(key, encode(record)) for key, record in decision.changes.items() if record is not None]
+            async with asyncio.timeout(self._settings.commit_seconds):
+                outcome = await self._store.commit(self._head, changes, self._head.revision + 1)
+            if not isinstance(outcome, Done):
+                raise StorageUnavailable(f"the deployment has no id yet: {outcome.detail}")
+            self._head = outcome.head
+            state.apply(decision.changes.items())
+        return str(decision.answer.body["deployment"])
 
     async def run(self) -> None:
         """Commit what is submitted until cancelled. Raises `LeadershipLost`."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
-from service.blobs.intake import Incoming, blob_key, take_in
+from service.blobs.intake import Incoming, take_in
+from service.blobs.keys import blob_key
 from service.journal import Served
 from service.journal.claims import MaySubmit, Superseded
 from service.leader import Replica
@@ -63,7 +64,7 @@ async def _with_blob(replica: Replica, caller: Caller, store: str, incoming: Inc
     if not replica.leads:
         raise problem(Code.NO_LEADER, "this replica does not lead")
     generation = replica.journal.generation
-    key = blob_key(store, replica.journal.term)
+    key = blob_key(replica.journal.deployment, store, replica.journal.term)
 
     async def act(may_submit: MaySubmit) -> Reply:
         blob = await take_in(replica.blobs, key, incoming, replica.settings.max_state_bytes)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from backends.contract import SignedRequest, StorageUnavailable
 from milepost.wire import Code, Outcome
 from service.blobs.inspection import found_at
-from service.blobs.intake import blob_key
+from service.blobs.keys import blob_key
 from service.journal.claims import MaySubmit
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, attempted, decided, reply_of
@@ -41,7 +41,7 @@ async def create(replica: Replica, caller: Caller, store: str, size: int, sha256
     if not replica.leads:
         raise problem(Code.NO_LEADER, "this replica does not lead")
     generation, seconds = replica.journal.generation, replica.settings.upload_seconds
-    blob = BlobRef(blob_key(store, replica.journal.term), size, sha256)
+    blob = BlobRef(blob_key(replica.journal.deployment, store, replica.journal.term), size, sha256)
 
     async def act(may_submit: MaySubmit) -> Reply:
         began = replica.clock()

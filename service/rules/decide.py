@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.rules import epochs, guards, handles, replays, sessions, stores, uploads
+from service.rules import deployments, epochs, guards, handles, replays, sessions, stores, uploads
 from service.rules.decisions import Accepted, Decision, Moment, Refused
 from service.rules.records import Handle, Session, Store, store_key
 from service.rules.requests import (
@@ -14,6 +14,7 @@ from service.rules.requests import (
     ExpireSession,
     ExpireUpload,
     FinishRemoval,
+    FoundDeployment,
     HandleRequest,
     LockAll,
     LockHandle,
@@ -37,6 +38,8 @@ def decide(view: View, request: Request, moment: Moment) -> Decision:
     epoch, then the operation's own rules; at last, whether a retry whose first answer may be forgotten is safe.
     """
     match request:
+        case FoundDeployment():
+            return deployments.found(view, request)
         case ExpireSession():
             return sessions.expire_session(view, request, moment)
         case ExpireUpload():

@@ -1,6 +1,6 @@
 """What is stored: immutable records, their keys, and their JSON form with a schema number.
 
-Keys are paths: ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>`` and
+Keys are paths: ``deployment``, ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>`` and
 ``stores/<store>/uploads/<id>``. A record that cannot be read becomes a `Corrupt` in memory: it is reported, and never
 hides or blocks another.
 """
@@ -126,6 +126,18 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: int = msgspec.field(default_factory=_schema)
 
 
+class Deployment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Drawn once, when the journal is first led. The keys of all blobs begin with ``id``."""
+
+    id: str
+    schema: int = msgspec.field(default_factory=_schema)
+
+    @property
+    def answered(self) -> tuple[Answered, ...]:
+        """No caller asks for it."""
+        return ()
+
+
 class Corrupt(msgspec.Struct, frozen=True):
     """A record that cannot be read."""
 
@@ -133,10 +145,13 @@ class Corrupt(msgspec.Struct, frozen=True):
     reason: str
 
 
-Record = Session | Store | Handle | Upload | Corrupt
-Stored = Session | Store | Handle | Upload
+Record = Deployment | Session | Store | Handle | Upload | Corrupt
+Stored = Deployment | Session | Store | Handle | Upload
+
+DEPLOYMENT_KEY: Final = "deployment"
 
 _KINDS: Final[dict[str, type[Stored]]] = {
+    DEPLOYMENT_KEY: Deployment,
     "sessions": Session,
     "stores": Store,
     "handles": Handle,
@@ -203,7 +218,7 @@ def decode(key: str, value: bytes) -> Record:
     """The record under ``key``, or a `Corrupt` that says what is wrong with it."""
     parts = key.split("/")
     name = parts[-1]
-    kind = _KINDS.get(parts[2] if len(parts) == 4 else parts[0] if len(parts) == 2 else "")
+    kind = _kind_of(parts)
     if kind is None:
         return Corrupt(name, f"no kind of record has the key {key!r}")
     try:
@@ -212,7 +227,15 @@ def decode(key: str, value: bytes) -> Record:
         return Corrupt(name, f"not a readable record: {error}")
     if record.schema != SCHEMA:
         return Corrupt(name, f"schema {record.schema} is not known here (this is schema {SCHEMA})")
+    if isinstance(record, Deployment):
+        return record
     stored_name = record.id if isinstance(record, Session | Upload) else record.name
     if stored_name != name:
         return Corrupt(name, f"the record is about {stored_name!r}")
     return record
+
+
+def _kind_of(parts: list[str]) -> type[Stored] | None:
+    if parts[0] == DEPLOYMENT_KEY:
+        return Deployment if len(parts) == 1 else None
+    return _KINDS.get(parts[2] if len(parts) == 4 else parts[0] if len(parts) == 2 else "")

@@ -202,7 +202,14 @@ class Scrub(StoreRequest):
     keys: tuple[str, ...] = ()
 
 
-INTERNAL = (ExpireSession, ExpireUpload, FinishRemoval, Scrub)
+@dataclass(frozen=True, slots=True)
+class FoundDeployment(Request):
+    """The leader's own, before it serves: the deployment has an id, ``deployment`` if it had none before."""
+
+    deployment: str = ""
+
+
+INTERNAL = (FoundDeployment, ExpireSession, ExpireUpload, FinishRemoval, Scrub)
 """Requests that the leader makes of itself: they need no session and are decided anew after a doubt."""
 
 

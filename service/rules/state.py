@@ -58,7 +58,9 @@ class State:
     def _index(self, key: str, record: Record | None) -> None:
         store = store_of(key)
         if store is None:
-            name = key.partition("/")[2]
+            kind, _, name = key.partition("/")
+            if kind != "sessions":
+                return
             if isinstance(record, Session | Corrupt):
                 self.sessions[name] = record
             else:

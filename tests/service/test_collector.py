@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
-from backends.contract import BlobStore, StorageUnavailable
-from backends.pointers.embedded import FILE_NAME
+from backends.blobs.local import LocalBlobs
+from backends.contract import BlobStore, Refusal, StorageUnavailable
+from backends.elections.embedded import EmbeddedElection
+from backends.pointers.embedded import FILE_NAME, EmbeddedPointers
 from service.blobs.collector import collect
-from service.blobs.intake import blob_key
-from service.rules.records import handle_key
+from service.blobs.keys import blob_key
+from service.rules.records import DEPLOYMENT_KEY, Deployment, handle_key
 from tests.service.acting import STORE, actor
-from tests.support.faults import Faults
-from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.faults import Faults, refuse
+from tests.support.replicas import PROMPT, Backends, Build, Rig, embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +39,12 @@ async def put(blobs: BlobStore, key: str) -> str:
 
 async def orphan(running: Rig) -> str:
     """A blob that this leadership put and that nothing names."""
-    return await put(running.blobs.real, blob_key(STORE, running.replica.journal.term))
+    return await put_in(running, STORE, running.replica.journal.term)
+
+
+async def put_in(running: Rig, store: str, term: int) -> str:
+    """A blob of this deployment."""
+    return await put(running.blobs.real, blob_key(running.replica.journal.deployment, store, term))
 
 
 async def keys(running: Rig) -> set[str]:
@@ -73,7 +80,7 @@ async def test_only_orphans_of_older_leaderships_go(tmp_path: Path) -> None:
         a = await actor(running, "a")
         await a.add("pointer", b"state")
         named = set(running.blobs.put_keys)
-        orphans = {await orphan(running), await put(running.blobs.real, blob_key("another-store", 1))}
+        orphans = {await orphan(running), await put_in(running, "another-store", 1)}
         assert await collected(running) == 0
         await running.restart()
         of_this_leadership = await orphan(running)
@@ -164,7 +171,7 @@ async def test_it_comes_round_by_itself_also_after_the_store_was_away(tmp_path: 
         await until(empty)
         running.blobs.lists.from_now_on(StorageUnavailable("by the test"))
         running.blobs.deletes.from_now_on(StorageUnavailable("by the test"))
-        left = await put(running.blobs.real, blob_key(STORE, 1))
+        left = await put_in(running, STORE, 1)
         await met(running.blobs.lists)
         running.blobs.lists.heal()
         await met(running.blobs.deletes)
@@ -203,7 +210,7 @@ async def test_a_store_with_a_record_that_cannot_be_read_keeps_all_of_its_blobs(
         a = await actor(running, "a")
         await a.add("pointer", b"state")
         orphans = {await orphan(running)}
-        of_another_store = await put(running.blobs.real, blob_key("another-store", 1))
+        of_another_store = await put_in(running, "another-store", 1)
         await running.stop()
         rewritten(tmp_path, key, lambda record: {**record, "schema": record["schema"] + 1})
         await running.restart()
@@ -218,3 +225,57 @@ async def test_a_store_with_a_record_that_cannot_be_read_keeps_all_of_its_blobs(
         assert await a.read("pointer") == b"state"
         assert await collected(running) == 1
         assert set(running.blobs.discarded) == orphans
+
+
+async def test_deployments_that_share_a_place_leave_each_others_blobs_alone(tmp_path: Path) -> None:
+    blobs = LocalBlobs(tmp_path / "blobs")
+
+    def build(name: str) -> Build:
+        place = tmp_path / name
+        return lambda url: Backends(EmbeddedPointers(place), EmbeddedElection(place, url, poll=0.02), blobs)
+
+    async with rig(build("one")) as one, rig(build("two")) as two:
+        a = await actor(one, "a")
+        await a.add("pointer", b"state")
+        left = await orphan(two)
+        assert one.replica.journal.deployment != two.replica.journal.deployment
+        await two.restart()
+        assert await collected(two) == 1
+        assert two.blobs.discarded == [left]
+        assert await a.read("pointer") == b"state"
+
+
+async def test_a_deployment_keeps_its_id(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        deployment = running.replica.journal.deployment
+        await running.restart()
+        assert running.replica.journal.deployment == deployment
+
+
+async def test_nothing_is_collected_while_it_cannot_be_read_whose_blobs_are_whose(tmp_path: Path) -> None:
+    """Bytes are taken in all the same, and the record that cannot be read stays as it is."""
+    async with rig(embedded(tmp_path)) as running:
+        await orphan(running)
+        await running.stop()
+        rewritten(tmp_path, DEPLOYMENT_KEY, lambda record: {**record, "schema": 99})
+        await running.restart()
+        a = await actor(running, "a")
+        await a.add("pointer", b"state")
+        assert await collected(running) == 0
+        await running.stop()
+        rewritten(tmp_path, DEPLOYMENT_KEY, lambda record: {**record, "schema": 1})
+        await running.restart()
+        assert await collected(running) == 1
+        assert await a.read("pointer") == b"state"
+
+
+async def test_a_leader_whose_deployment_cannot_be_founded_yet_tries_again(tmp_path: Path) -> None:
+    running = Rig(embedded(tmp_path))
+    running.pointers.disturb(refuse(Refusal.FULL))
+    try:
+        await running.start()
+        assert running.replica.journal.term == 2
+        found = running.replica.journal.read().view.state.get(DEPLOYMENT_KEY)
+        assert found == Deployment(running.replica.journal.deployment)
+    finally:
+        await running.stop()

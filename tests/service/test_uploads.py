@@ -17,6 +17,7 @@ from backends.contract import Refusal, StorageUnavailable
 from milepost.errors import AlreadyExists, OutcomeUnknown, Unavailable, UploadUnknown
 from milepost.wire import Outcome
 from service.blobs.collector import collect
+from service.blobs.keys import blob_key
 from service.operations import handles, reading, sessions, states, uploads
 from service.operations.calls import Caller
 from service.operations.uploads import Reference
@@ -356,7 +357,7 @@ async def left_behind(running: Rig) -> str:
     async def content() -> AsyncIterator[bytes]:
         yield CONTENT
 
-    key = f"{STORE}/000000000001/left"
+    key = blob_key(running.replica.journal.deployment, STORE, 1)
     await running.blobs.real.put(key, content())
     return key
 

@@ -83,6 +83,7 @@ class Rig:
         await self.replica.start()
         if leading:
             await self.leads()
+            self.pointers.committed = 0
 
     async def stop(self) -> None:
         """As SIGTERM does. Idempotent."""

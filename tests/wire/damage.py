@@ -37,7 +37,7 @@ def blob_files(server: ServerProcess) -> set[str]:
 
 def wait_for_blob(server: ServerProcess, store: str) -> None:
     """Wait until a first blob of ``store`` is complete: the write that brought it is about to be committed."""
-    server.wait_until(lambda: any(key.startswith(f"{store}/") for key in blob_files(server)), "no blob comes")
+    server.wait_until(lambda: any(f"/{store}/" in key for key in blob_files(server)), "no blob comes")
 
 
 def damage_record(server: ServerProcess, key: str, value: bytes) -> None:

@@ -51,7 +51,7 @@ class Service:
 
     async def blobs(self) -> list[bytes]:
         """The contents of every blob of the store, sorted."""
-        keys = [info.key async for info in self.blob_store.list(f"{self.store}/", 0.0)]
+        keys = [info.key async for info in self.blob_store.list("", 0.0) if f"/{self.store}/" in info.key]
         return sorted([await self._content(key) for key in keys])
 
     async def _content(self, key: str) -> bytes:
