@@ -17,6 +17,7 @@ from service.journal.groups import Group
 from service.journal.tickets import Ticket
 from service.problems import problem
 from service.rules.records import decode
+from service.rules.requests import INTERNAL
 from service.rules.state import State, View
 
 _LOAD_CHUNK = 500
@@ -101,4 +102,15 @@ def _left_trace(view: View, group: Group) -> bool:
         kept = view.answered(member.ticket.scope)
         if kept is not None and kept.revision == member.revision:
             return True
-    return False
+    return _is_the_leaders_own(group) and _is_there(view, group)
+
+
+def _is_the_leaders_own(group: Group) -> bool:
+    return all(isinstance(member.ticket.request, INTERNAL) for member in group.members)
+
+
+def _is_there(view: View, group: Group) -> bool:
+    """Whether each record is as the group was to leave it. The leader's own requests leave no answers; what they write
+    carries their revision, and what they delete was there before.
+    """
+    return all(view.get(key) == (None if value is None else decode(key, value)) for key, value in group.values.items())

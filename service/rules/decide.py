@@ -53,7 +53,8 @@ def decide(view: View, request: Request, moment: Moment) -> Decision:
     if (known := replays.first_answer(view, request)) is not None:
         return _resumed(view, request, known)
     if isinstance(request, OpenSession):
-        return sessions.open_session(view, request, moment)
+        pushed = sessions.pushed_of(view.session(request.session))
+        return replays.doubtful(sessions.open_session(view, request, moment), request, pushed, moment)
     if not isinstance(request, StoreRequest):
         return _by_the_living(view, request, moment)
     store = _store(view, request.store_name)

@@ -131,8 +131,7 @@ def remove(view: View, store: Store, session: Session, request: Remove, moment: 
     """Mark a handle for removal, unless another session holds it; then only one's own lock goes."""
     old = view.handle(store.name, request.name)
     if isinstance(old, Corrupt):
-        gone = {handle_key(store.name, request.name): None}
-        return Accepted(Answer({"removed": True}), gone)
+        return _written(store, _gone_without_trace(request.name, moment), request, moment, Answer({"removed": True}))
     if old is None or absent(store, old):
         return Accepted(Answer({"removed": True}))
     finish = finish_of(store, old)
@@ -159,6 +158,12 @@ def finish_removal(view: View, store: Store, request: FinishRemoval, moment: Mom
         return Accepted(Answer())
     gone = replace(old, removing=False, gone=True, blob="", labels={}, changed=moment.revision)
     return Accepted(Answer(), {handle_key(store.name, old.name): gone})
+
+
+def _gone_without_trace(name: str, moment: Moment) -> Handle:
+    """In place of a record that could not be read, for the answer to its removal."""
+    at = moment.revision
+    return Handle(name, moment.version, "", 0, "", moment.wall, moment.wall, born=at, changed=at, gone=True)
 
 
 def finish_of(store: Store, handle: Handle) -> FinishNeeded:

@@ -47,7 +47,7 @@ class Lock(msgspec.Struct, frozen=True):
 
 
 class Session(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A client's lease. ``ended`` is the revision at which it ended, 0 while it lives."""
+    """A client's lease. ``ended`` is the revision at which it ended, 0 while it lives. ``pushed``: see `Store`."""
 
     id: str
     ttl: float
@@ -55,6 +55,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     holder: str = ""
     ended: int = 0
     answered: tuple[Answered, ...] = ()
+    pushed: int = 0
     schema: int = msgspec.field(default_factory=_schema)
 
 

@@ -13,7 +13,7 @@ from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, Answered, Handle, 
 from service.rules.requests import Replace, Request
 from service.rules.state import View
 
-Keeper = TypeVar("Keeper", Handle, Store)
+Keeper = TypeVar("Keeper", Handle, Session, Store)
 
 
 def first_answer(view: View, request: Request) -> Accepted | Refused | None:
@@ -48,13 +48,6 @@ def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
         excess -= size_of(answered[first : first + 1])
         first += 1
     return answered[first:]
-
-
-def remember_once(session: Session, request: Request, moment: Moment, answer: Answer) -> Session:
-    """The same for a session, which has two changes in its life: its creation and its end."""
-    if request.key is None:
-        return session
-    return replace(session, answered=(*session.answered[-1:], entry_for(request, moment, answer)))
 
 
 def entry_for(request: Request, moment: Moment, answer: Answer) -> Answered:

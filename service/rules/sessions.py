@@ -8,7 +8,7 @@ from milepost.wire import Code
 from service.rules import guards, replays
 from service.rules.answers import session_body
 from service.rules.decisions import Accepted, Answer, Decision, Moment
-from service.rules.records import Session, session_key
+from service.rules.records import Corrupt, Session, session_key
 from service.rules.requests import EndSession, ExpireSession, OpenSession
 from service.rules.state import View
 
@@ -17,28 +17,34 @@ def open_session(view: View, request: OpenSession, moment: Moment) -> Decision:
     """Create a session; the same id while it lives is a renewal, an id may be used again once it is forgotten."""
     dead = guards.session_lives(view, request.session, moment)
     if dead is None:
-        return _renewed(view, request)
+        return _renewed(view, request, moment)
     if dead.code is not Code.SESSION_UNKNOWN:
         return dead
     session = Session(id=request.session, ttl=request.ttl, holder=request.holder, born=moment.revision)
     answer = Answer(session_body(session), created=True)
-    return Accepted(answer, {session_key(session.id): replays.remember_once(session, request, moment, answer)})
+    return Accepted(answer, {session_key(session.id): replays.remember(session, request, moment, answer)})
 
 
-def _renewed(view: View, request: OpenSession) -> Decision:
+def _renewed(view: View, request: OpenSession, moment: Moment) -> Decision:
     old = view.session(request.session)
     assert isinstance(old, Session)
     if (old.ttl, old.holder) == (request.ttl, request.holder):
         return Accepted(Answer(session_body(old)))
     renewed = replace(old, ttl=request.ttl, holder=request.holder)
-    return Accepted(Answer(session_body(renewed)), {session_key(renewed.id): renewed})
+    answer = Answer(session_body(renewed))
+    return Accepted(answer, {session_key(old.id): replays.remember(renewed, request, moment, answer)})
+
+
+def pushed_of(session: Session | Corrupt | None) -> int:
+    """When the session last had to forget an answer."""
+    return session.pushed if isinstance(session, Session) else 0
 
 
 def end_session(session: Session, request: EndSession, moment: Moment) -> Decision:
     """End a session at its own wish: its locks go, its epochs become free to campaign for."""
     ended = replace(session, ended=moment.revision)
     answer = Answer()
-    return Accepted(answer, {session_key(session.id): replays.remember_once(ended, request, moment, answer)})
+    return Accepted(answer, {session_key(session.id): replays.remember(ended, request, moment, answer)})
 
 
 def expire_session(view: View, request: ExpireSession, moment: Moment) -> Decision:

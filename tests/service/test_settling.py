@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from backends.contract import Commit, Refusal, Refused, StorageUnavailable, TakeOverLost, Unknown
+from backends.pointers.embedded import FILE_NAME
 from milepost.errors import OutcomeUnknown, Problem
 from milepost.wire import Code, Outcome
 from service.journal import JournalSettings
-from tests.service.acting import actor
+from service.rules.records import KEPT_KEYS_SECONDS, Session, handle_key
+from tests.service.acting import STORE, actor
 from tests.support.faults import Disturbance, RealCommit, before, lose_answer, lose_request, refuse
 from tests.support.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until
@@ -165,6 +169,57 @@ async def test_a_group_that_arrives_after_its_term_was_burnt_does_not_land(tmp_p
         replaced = await a.replace("pointer", added.version, b"2")
         await running.restart()
         assert await a.listing() == [replaced]
+
+
+def land_late(running: Rig) -> Disturbance:
+    """The group lands, its answer gets lost, and whoever asked has no patience left when that is settled."""
+
+    async def act(commit: RealCommit) -> Commit:
+        await commit()
+        running.clock.advance(running.replica.settings.request_seconds + 1.0)
+        return Unknown("the answer was lost")
+
+    return act
+
+
+async def test_a_renewal_that_landed_is_not_told_as_not_applied(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        running.pointers.disturb(land_late(running))
+        await a.door.open_session("a", 300.0)
+        session = running.replica.journal.read().view.session("a")
+        assert isinstance(session, Session)
+        assert session.ttl == 300.0
+
+
+async def test_the_removal_of_a_damaged_record_that_landed_is_not_told_as_not_applied(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        await a.add("pointer", b"1")
+        await running.stop()
+        with closing(sqlite3.connect(tmp_path / "pointers" / FILE_NAME)) as connection, connection:
+            connection.execute("UPDATE record SET value = '{' WHERE key = ?", (handle_key(STORE, "pointer"),))
+        await running.restart()
+        running.pointers.disturb(land_late(running))
+        assert (await a.remove("pointer")).removed
+        assert await a.names() == []
+
+
+async def test_what_a_scrub_orphaned_is_discarded_although_its_answer_was_lost(tmp_path: Path) -> None:
+    """The leader's own requests leave no answers: what they have written tells that they landed."""
+    async with rig(embedded(tmp_path), replace(PROMPT, tidy_interval_seconds=0.02)) as running:
+        a = await actor(running, "a", ttl=3600.0)
+        await a.add("pointer", b"1")
+        await a.clear()
+        running.pointers.disturb(lose_answer())
+        running.clock.advance(KEPT_KEYS_SECONDS + 10.0)
+
+        async def scrubbed() -> bool:
+            return running.replica.journal.read().view.get(handle_key(STORE, "pointer")) is None
+
+        await until(scrubbed)
+        assert running.replica.journal.terms_burnt == 1
+        assert running.replica.trash.holds(running.blobs.put_keys[0])
 
 
 async def test_a_commit_that_takes_too_long_is_settled_like_any_other_doubt(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from milepost.wire import Code
@@ -127,6 +129,16 @@ def test_a_damaged_record_is_reported_and_can_be_removed(bench: Bench) -> None:
     assert bench.code(replacement("a", "h", "l.1")) is Code.CORRUPT
     assert bench.done(REMOVE) == {"removed": True}
     assert bench.done(add("a", "h"))["locks"] == ["a"]
+
+
+def test_the_removal_of_a_damaged_record_is_applied_once(bench: Bench) -> None:
+    bench.put(handle_key(STORE, "h"), Corrupt("h", "not JSON"))
+    request = Remove("a", "k", 1, STORE, "h")
+    assert bench.done(request) == {"removed": True}
+    added = bench.done(add("a", "h"))
+    again = bench.accepted(replace(request, attempt=2))
+    assert (again.answer.replayed, again.answer.body, again.changes) == (True, {"removed": True}, {})
+    assert bench.handle("h").version == added["version"]
 
 
 def test_a_first_change_founds_the_store(bench: Bench) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from milepost.wire import Code
-from service.rules.records import Corrupt, session_key
+from service.rules.records import KEPT_KEYS, Corrupt, session_key
 from service.rules.requests import (
     Campaign,
     Clear,
@@ -49,6 +51,25 @@ def test_a_session_is_created_then_renewed() -> None:
     other = bench.accepted(OpenSession("s", ttl=30.0, holder="driver"))
     assert (other.answer.created, other.answer.body["ttl"]) == (False, 30.0)
     assert (bench.session("s").born, bench.session("s").ttl) == (born, 30.0)
+
+
+def test_a_renewal_is_applied_once() -> None:
+    bench = Bench("s")
+    request = OpenSession("s", "k", ttl=42.0)
+    first = bench.done(request)
+    bench.done(OpenSession("s", "later", ttl=60.0))
+    again = bench.accepted(replace(request, attempt=2))
+    assert (again.answer.replayed, again.answer.body, again.changes) == (True, first, {})
+    assert bench.session("s").ttl == 60.0
+
+
+def test_a_renewal_whose_answer_was_pushed_out_is_in_doubt() -> None:
+    bench = Bench("s")
+    request = OpenSession("s", "k", ttl=42.0)
+    bench.done(request)
+    for number in range(KEPT_KEYS):
+        bench.done(OpenSession("s", f"k{number}", ttl=100.0 + number))
+    assert bench.code(replace(request, attempt=2)) is Code.OUTCOME_UNKNOWN
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: type(act).__name__)
