@@ -22,6 +22,7 @@ from tests.simulation.plan import Plan
 from tests.simulation.pointers import CoordinationStore, SimPointers
 from tests.simulation.process import Process
 from tests.simulation.trace import Trace
+from tests.simulation.upload_inspection import UploadInspection
 
 _SUPERVISOR_SECONDS = 0.2
 _SUPERVISOR_LOOKS = 150
@@ -42,6 +43,7 @@ class World:
         self.coordination = CoordinationStore(self)
         self.election = ElectionService(self.loop, plan.election)
         self.inspection = Inspection(self.chronicle, self.blobs)
+        self.upload_inspection = UploadInspection(self.chronicle, self.blobs)
         self.calm = False
         self._stolen = False
         self.places: list[Process] = []
@@ -66,7 +68,9 @@ class World:
         if self._stolen:
             raise Violation(Invariant.DEPOSED, f"{by} took term {head.term} when it led no more, and wrote under it")
         self.tally["groups"] += 1
-        self.inspection.committed(self.chronicle.committed(by, head, changes, revision))
+        changed = self.chronicle.committed(by, head, changes, revision)
+        self.inspection.committed(changed)
+        self.upload_inspection.committed(changed)
 
     def _leading(self, by: str) -> bool:
         return any(process.name == by and process.replica.leadership is not None for process in self.places)

@@ -1,0 +1,118 @@
+"""The guards around uploads, each of which can be taken out as those of `tests.simulation.guards`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from milepost.errors import Problem
+from service import upkeep
+from service.blobs import collector
+from service.journal import Journal, Served
+from service.journal.claims import MaySubmit
+from service.leader import Replica
+from service.leases import UploadLeases
+from service.operations import uploads as operations
+from service.operations.calls import decided
+from service.rules import uploads
+from service.rules.decisions import Moment, Refused
+from service.rules.records import Handle, Record, Store, Upload
+from service.rules.requests import Add, BlobRef, Replace, Request
+from service.rules.state import View
+
+Patch = pytest.MonkeyPatch
+
+
+def upload_ends_with_the_commit(patch: Patch) -> None:
+    """A handle takes the bytes, and the upload stays as it was."""
+    real = uploads.source_of
+
+    def source_of(view: View, store: Store, request: Add | Replace, moment: Moment) -> uploads.Source | Refused:
+        source = real(view, store, request, moment)
+        return source if isinstance(source, Refused) else uploads.Source(source.blob, {})
+
+    patch.setattr(uploads, "source_of", source_of)
+
+
+def bytes_are_looked_at(patch: Patch) -> None:
+    """What was announced is taken to be there."""
+
+    async def found(replica: Replica, store: str, reference: operations.Reference) -> BlobRef | None:
+        upload = replica.journal.read().view.upload(store, reference.upload)
+        return BlobRef(upload.blob, upload.size, upload.sha256) if isinstance(upload, Upload) else None
+
+    patch.setattr(operations, "_found", found)
+
+
+def bytes_are_looked_through(patch: Patch) -> None:
+    """Of what lies there the size alone is looked at."""
+
+    real = operations._found
+
+    async def found(replica: Replica, store: str, reference: operations.Reference) -> BlobRef | None:
+        there = await real(replica, store, reference)
+        return there and BlobRef(there.key, there.size, reference.sha256)
+
+    patch.setattr(operations, "_found", found)
+
+
+def upload_outlives_attempts(patch: Patch) -> None:
+    """An attempt that failed discards the bytes, as one discards those that it put itself."""
+
+    async def hasty(replica: Replica, request: Request, generation: int | None, may_submit: MaySubmit) -> Served:
+        try:
+            served = await decided(replica, request, generation, may_submit)
+        except Problem:
+            await _discarded(replica, request)
+            raise
+        if isinstance(served.decision, Refused):
+            await _discarded(replica, request)
+        return served
+
+    patch.setattr(operations, "decided", hasty)
+
+
+async def _discarded(replica: Replica, request: Request) -> None:
+    if isinstance(request, Add | Replace) and request.upload is not None and request.upload.found is not None:
+        await replica.trash.try_now(request.upload.found.key)
+
+
+def end_is_committed_first(patch: Patch) -> None:
+    """When the time of an upload is up, its bytes go at once."""
+    real = upkeep._expire_upload
+
+    async def expire(
+        journal: Journal,
+        leases: UploadLeases,
+        discard: Callable[[str], None],
+        store: str,
+        upload_id: str,
+        clock: Callable[[], float],
+    ) -> None:
+        upload = journal.read().view.upload(store, upload_id)
+        if isinstance(upload, Upload):
+            discard(upload.blob)
+        await real(journal, leases, discard, store, upload_id, clock)
+
+    patch.setattr(upkeep, "_expire_upload", expire)
+
+
+def uploads_name_their_bytes(patch: Patch) -> None:
+    """The collector spares what handles point to, and nothing else."""
+
+    def named_by(records: Iterable[Record]) -> set[str]:
+        return {record.blob for record in records if isinstance(record, Handle)}
+
+    patch.setattr(collector, "named_by", named_by)
+
+
+def uploads_get_their_full_time_again(patch: Patch) -> None:
+    """A new leader gives pending uploads no time."""
+    real = UploadLeases.start
+
+    def start(self: UploadLeases, pending: Iterable[tuple[str, Upload]]) -> None:
+        real(self, pending)
+        self._deadlines = dict.fromkeys(self._deadlines, self._clock())
+
+    patch.setattr(UploadLeases, "start", start)
