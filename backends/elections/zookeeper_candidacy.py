@@ -65,7 +65,7 @@ class Candidacy:
 
     async def withdraw(self) -> None:
         """Leave the queue. Idempotent; never raises. A session that cannot be closed now is left to expire."""
-        await self.connection.close()
+        await self.connection.close(reconnecting=True)
 
     def _create(self, client: Any) -> Any:
         return client.create_async(

@@ -25,20 +25,23 @@ from backends.zookeeper.errors import teach_codes
 
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.2, "max_delay": 1.0}
 
+_CONNECT_SECONDS = 5.0
+"""For one server, at most. A third of a session's time at most, so that there is time for another server."""
+
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """Threads and sockets for kazoo."""
 
     def __init__(self, connect_seconds: float, context: ssl.SSLContext | None) -> None:
         super().__init__()
-        self._connect_seconds = connect_seconds
+        self.connect_seconds = connect_seconds
         self._context = context
 
     def create_connection(self, address: tuple[str, int], hostname: str | None = None, **_: Any) -> socket.socket:
         """kazoo would wait a whole session's time for one host that swallows packets, and so lose the session; and it
         would trust the system's authorities beside the one it is told of.
         """
-        connection = socket.create_connection(address, self._connect_seconds)
+        connection = socket.create_connection(address, self.connect_seconds)
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._context is None:
@@ -66,7 +69,8 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._waiting_since = 0.0
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
-        answer = super()._invoke(timeout, request, xid)
+        """Used while connecting: a server that is just starting may take a connection and never answer on it."""
+        answer = super()._invoke(min(timeout, self.handler.connect_seconds), request, xid)
         if isinstance(request, Connect):
             self.session_seconds = answer[0].time_out / 1000
         return answer
@@ -96,7 +100,7 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
         super().__init__(
             hosts=address.hosts,
             timeout=address.session_seconds,
-            handler=_Handler(address.session_seconds / 3, context),
+            handler=_Handler(min(address.session_seconds / 3, _CONNECT_SECONDS), context),
             default_acl=CREATOR_ALL_ACL if credentials else None,
             auth_data=[("digest", credentials)] if credentials else None,
             connection_retry=_RECONNECT,

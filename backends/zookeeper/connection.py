@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ Act = Callable[[Client], Any]
 """Sends one request and returns kazoo's promise of the answer; for example ``lambda client: client.get_async(path)``"""
 
 _REBUILD_SECONDS = 0.5
+_POLL_SECONDS = 0.02
 
 
 class Garbled(KazooException):  # type: ignore[misc]  # kazoo has no types
@@ -66,10 +68,11 @@ class Connection:
                 ) from None
             raise
 
-    async def close(self) -> bool:
+    async def close(self, *, reconnecting: bool = False) -> bool:
         """End the session, which deletes its ephemeral znodes; idempotent. Whether it has ended within the deadline.
 
-        What was sent before still gets its answer if the server gives one.
+        What was sent before still gets its answer if the server gives one. ``reconnecting``: where the connection is
+        just lost, come back and say goodbye; otherwise the session is left to expire.
         """
         client, self._client = self._client, None
         waited_for, self._up = self._up, asyncio.Event()
@@ -79,7 +82,7 @@ class Connection:
             return True
         try:
             async with asyncio.timeout(self.patience):
-                await self._end(client)
+                await self._end(client, client.session_seconds if reconnecting else 0.0)
         except TimeoutError:
             log.warning("the %s session with ZooKeeper could not be closed, and is left to expire", self._purpose)
             return False
@@ -168,16 +171,16 @@ class Connection:
 
     def _rebuild(self, client: Client) -> None:
         if client is self._client:
-            _in_thread(_stop, client)
+            _in_thread(_stop, client, 0.0)
             lost = self._lost
             self._begin()
             self._lost = lost
 
-    async def _end(self, client: Client) -> None:
+    async def _end(self, client: Client, grace: float) -> None:
         """kazoo waits for its threads, so this does in another one."""
         ended = asyncio.Event()
         bridge = Bridge(asyncio.get_running_loop())
-        _in_thread(_stop, client, partial(bridge.post, ended.set))
+        _in_thread(_stop, client, grace, partial(bridge.post, ended.set))
         await ended.wait()
 
 
@@ -211,8 +214,11 @@ def _in_thread(act: Callable[..., None], *arguments: Any) -> None:
     threading.Thread(target=act, args=arguments, daemon=True, name="zookeeper-close").start()
 
 
-def _stop(client: Client, then: Callable[[], None] = lambda: None) -> None:
-    """In a thread of its own."""
+def _stop(client: Client, grace: float, then: Callable[[], None] = lambda: None) -> None:
+    """In a thread of its own. Waits for ``grace`` seconds until a connection that was lost is there again."""
+    end = time.monotonic() + grace
+    while client.client_state == KeeperState.CONNECTING and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
     try:
         client.stop()
         client.close()
