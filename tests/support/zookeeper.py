@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from kazoo.client import KazooClient
 
+from backends.zookeeper.connection import Connection
 from parts.zookeeper import ZooKeeperServer, zookeeper
 from tests.contracts.places import Services
 
@@ -52,3 +54,26 @@ def visitor(hosts: str) -> Iterator[KazooClient]:
     finally:
         client.stop()
         client.close()
+
+
+async def expire(connection: Connection) -> None:
+    """Let the connection's session end, by taking it over, as whoever knows its password may, and closing it.
+
+    The one who owns it fights for it, so one attempt may not do.
+    """
+    lost, client = connection.lost, connection._client
+    assert client is not None
+    session = client.client_id
+    async with asyncio.timeout(60):
+        while not lost.is_set():
+            await asyncio.to_thread(_taken_and_closed, connection.address.hosts, session)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await lost.wait()
+
+
+def _taken_and_closed(hosts: str, session: tuple[int, bytes]) -> None:
+    thief = KazooClient(hosts, client_id=session)
+    thief.start(60)
+    thief.stop()
+    thief.close()

@@ -18,6 +18,7 @@ from backends.elections.zookeeper_leadership import CERTAIN, SessionLeadership
 from backends.zookeeper.address import Address
 from parts.zookeeper import ensemble, zookeeper
 from tests.support.waiting import until
+from tests.support.zookeeper import expire
 
 pytestmark = pytest.mark.anyio
 
@@ -28,6 +29,7 @@ DEADLINE = 60.0
 @asynccontextmanager
 async def opened(address: Address, advertise: str, patience: float = DEADLINE) -> AsyncIterator[ZooKeeperElection]:
     election = ZooKeeperElection(address, advertise, patience=patience)
+    election._looking.patience = DEADLINE
     await election.open()
     try:
         yield election
@@ -50,21 +52,6 @@ async def until_lost(leadership: Leadership) -> None:
 
 def entries(visitor: KazooClient, address: Address) -> list[Entry]:
     return in_order(visitor.get_children(f"{address.root}/election"))
-
-
-def session_of(leadership: SessionLeadership) -> tuple[int, bytes]:
-    client = leadership._candidacy.connection._client
-    assert client is not None
-    found: tuple[int, bytes] = client.client_id
-    return found
-
-
-def end_session(hosts: str, session: tuple[int, bytes]) -> None:
-    """Take a session over, as whoever knows its password may, and close it."""
-    thief = KazooClient(hosts, client_id=session)
-    thief.start(60)
-    thief.stop()
-    thief.close()
 
 
 async def test_the_lease_is_renewed_and_never_longer_than_is_certain(zookeeper_address: Address) -> None:
@@ -109,7 +96,7 @@ async def test_a_session_that_ends_is_leadership_lost_and_the_next_one_leads(
     async with opened(zookeeper_address, ONE) as one, opened(zookeeper_address, OTHER) as other:
         leadership = await won(one)
         waiting = asyncio.create_task(won(other))
-        end_session(zookeeper_address.hosts, session_of(leadership))
+        await expire(leadership._candidacy.connection)
         await until_lost(leadership)
         assert (await waiting).remaining(time.monotonic()) > 0
         assert len(entries(visitor, zookeeper_address)) == 1

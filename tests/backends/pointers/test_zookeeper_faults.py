@@ -11,9 +11,10 @@ from backends.contract import BackendError, Done, Head, Refused, StorageUnavaila
 from backends.pointers.zookeeper import ZooKeeperPointers
 from backends.zookeeper.address import Address
 from parts.zookeeper import ensemble, zookeeper
-from tests.backends.pointers.zookeeper_places import end_session, opened
+from tests.backends.pointers.zookeeper_places import opened
 from tests.contracts.journals import ROOT, put, records, taken_over, writes
 from tests.support.waiting import until
+from tests.support.zookeeper import expire
 
 pytestmark = pytest.mark.anyio
 
@@ -82,12 +83,7 @@ async def test_the_loss_of_a_session_does_not_matter(tmp_path: Path) -> None:
     with zookeeper(tmp_path) as server:
         async with opened(Address(server.address)) as store:
             head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-            end_session(store, server.address)
-
-            async def lost() -> bool:
-                return store._connection.lost_sessions == 1
-
-            await until(lost)
+            await expire(store._connection)
             assert await store.confirm(head)
             await put(store, head, writes(a=b"2"))
 
@@ -100,12 +96,7 @@ async def test_a_load_across_two_sessions_is_not_trusted(tmp_path: Path) -> None
             head = await store.take_over(ROOT)
             loading = store.load(head)
             assert (await anext(loading)).key == "a"
-            end_session(store, server.address)
-
-            async def lost() -> bool:
-                return store._connection.lost_sessions == 1
-
-            await until(lost)
+            await expire(store._connection)
             with pytest.raises(StorageUnavailable, match="session"):
                 await anext(loading)
             assert await records(store, await store.take_over(ROOT)) == {"a": b"1"}

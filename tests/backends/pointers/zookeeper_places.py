@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from kazoo.client import KazooClient
-
 from backends.pointers.zookeeper import ZooKeeperPointers
 from backends.pointers.zookeeper_layout import Layout
 from backends.zookeeper.address import Address
@@ -16,8 +14,9 @@ from tests.contracts.journals import ROOT
 @asynccontextmanager
 async def opened(address: Address, patience: float = 60.0) -> AsyncIterator[ZooKeeperPointers]:
     """A store, open."""
-    store = ZooKeeperPointers(address, patience=patience)
+    store = ZooKeeperPointers(address, patience=60.0)
     await store.open()
+    store._connection.patience = patience
     try:
         yield store
     finally:
@@ -27,13 +26,3 @@ async def opened(address: Address, patience: float = 60.0) -> AsyncIterator[ZooK
 def layout(address: Address) -> Layout:
     """Of the root journal."""
     return Layout(address.root, ROOT)
-
-
-def end_session(store: ZooKeeperPointers, hosts: str) -> None:
-    """Take the store's session over, as whoever knows its password may, and close it."""
-    client = store._connection._client
-    assert client is not None
-    thief = KazooClient(hosts, client_id=client.client_id)
-    thief.start(60)
-    thief.stop()
-    thief.close()

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL
 
 from backends.contract import Misconfigured, Refusal, StorageUnavailable
@@ -155,6 +156,9 @@ async def test_what_is_made_with_credentials_is_closed_to_others(
             await ZooKeeperPointers(address).open()
         with pytest.raises(Misconfigured, match="does not permit"):
             await ZooKeeperElection(address, "http://127.0.0.1:2").open()
+    with pytest.raises(NoAuthError):
+        visitor.get_children(f"{owned.root}/journals")
+    visitor.add_auth("digest", "milepost:hunter2")
     acls = {acl for path in (owned.root, f"{owned.root}/journals/root/records") for acl in visitor.get_acls(path)[0]}
     assert {(acl.id.scheme, acl.perms) for acl in acls} == {("digest", 31)}
     await leadership.resign()
