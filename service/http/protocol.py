@@ -31,12 +31,16 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     _head_is_open = False
     _head_bytes = 0
+    _started: RequestResponseCycle | None = None
+    _hears_no_more = False
 
     def data_received(self, data: bytes) -> None:
         """Hold a request's head to about `MOST_HEAD_BYTES`; the parser itself would gather one without end.
 
         Counted are reads that lie in one head altogether: the read in which it began may hold other requests.
         """
+        if self._hears_no_more:
+            return
         was_open = self._head_is_open
         super().data_received(data)
         if was_open and self._head_is_open:
@@ -70,8 +74,20 @@ class AnsweringProtocol(HttpToolsProtocol):
         """Answer what cannot be parsed."""
         self._refuse(Code.INVALID_REQUEST, msg)
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._started = cycle
+        super()._start_asgi_task(cycle, app)
+
     def _refuse(self, code: Code, detail: str) -> None:
-        """Answer with a problem, unless another answer is on its way already, and close the connection."""
+        """Answer with a problem, unless another answer is on its way already, and close the connection.
+
+        While the answer to a whole request is due, that one goes out and is the last: who sent it would take any other
+        in its place.
+        """
+        if (last := self._last_whole()) is not None:
+            last.keep_alive = False
+            self._hears_no_more = True
+            return
         cycle = _unanswered(self.cycle)
         if cycle is None or not cycle.response_started:
             app = self.config.app
@@ -79,6 +95,13 @@ class AnsweringProtocol(HttpToolsProtocol):
             read = self.headers if self._head_is_open or cycle is not None else []
             self.transport.write(_whole(app.refusal(problem(code, detail), Headers(raw=read))))
         self.transport.close()
+
+    def _last_whole(self) -> RequestResponseCycle | None:
+        """The last whole request whose answer is due; one behind it whose body broke off is dropped."""
+        if self.pipeline and self.pipeline[0][0].more_body:
+            self.pipeline.popleft()
+        cycle = self.pipeline[0][0] if self.pipeline else _unanswered(self._started)
+        return None if cycle is None or cycle.more_body else cycle
 
 
 def was_cut(scope: MutableMapping[str, Any]) -> bool:

@@ -172,6 +172,30 @@ def test_a_chunk_that_is_none(api: Api, server: ServerProcess, there: tuple[Json
     unchanged(api, server, there)
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b" world\r\n\r\n",
+        raw.head("POST", "/v1/stores/s/handles/b", {"Transfer-Encoding": "chunked"}) + b"zz\r\n",
+        raw.head("GET", "/livez") + b"nonsense\r\n\r\n",
+    ],
+    ids=["garbage", "a request with a broken body", "a request, then garbage"],
+)
+def test_what_follows_a_whole_request_does_not_take_the_place_of_its_answer(
+    api: Api, server: ServerProcess, rest: bytes
+) -> None:
+    api.added("there")
+    with raw.connected(server.url) as connection:
+        connection.sendall(put(api, "there", {"Content-Length": "5"}) + b"hello" + rest)
+        response = raw.answer(connection, "PUT")
+        assert response.status_code == 200, response.text
+        left = b""
+        while received := connection.recv(65536):
+            left += received
+    assert left.count(b"HTTP/1.1 ") == (1 if b"livez" in rest else 0)
+    assert api.state("there").content == b"hello"
+
+
 def test_the_id_of_an_earlier_request_is_not_that_of_a_later_one_that_is_none(server: ServerProcess) -> None:
     with raw.connected(server.url) as connection:
         connection.sendall(raw.head("GET", "/livez", {"X-Request-Id": "earlier"}))
