@@ -9,7 +9,9 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
@@ -173,6 +175,45 @@ def trickle(body: bytes, pause: float) -> Behaviour:
                 raise Hangup
 
     return behave
+
+
+def trickle_head(pause: float) -> Behaviour:
+    """Begin an answer and never come to the end of its first header, byte by byte."""
+
+    def behave(server: Faulty, connection: socket.socket, _: Seen, receive: Callable[[], None]) -> None:
+        receive()
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+        until = time.monotonic() + DEADLINE_SECONDS
+        while time.monotonic() < until:
+            connection.sendall(b"a")
+            if server.release.wait(pause):
+                raise Hangup
+
+    return behave
+
+
+def deaf() -> Behaviour:
+    """Take nothing in but the head of the request."""
+
+    def behave(server: Faulty, _: socket.socket, __: Seen, ___: Callable[[], None]) -> None:
+        server.release.wait(DEADLINE_SECONDS)
+        raise Hangup
+
+    return behave
+
+
+@contextmanager
+def full() -> Iterator[str]:
+    """The address of a server that accepts no connection any more, and refuses none."""
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.socket())
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 def head_of(status: int, **headers: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -11,7 +11,7 @@ import httpx
 
 from milepost.core.body import Body, SourceFailed
 from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
-from milepost.drivers.connections import Connections, answer, lost, overdue, request_of
+from milepost.drivers.connections import Connections, Progress, answer, lost, overdue, request_of
 from milepost.errors import Closed
 
 T = TypeVar("T")
@@ -77,8 +77,10 @@ class AsyncDriver:
     async def _send(self, send: Send, opened: _Opened) -> Answer | Lost | SourceFailed:
         if self._closed:
             raise Closed("the client was closed")
-        content = None if send.body is None else _content(send.body)
+        progress, begun = Progress(), _Begun()
+        content = None if send.body is None else _content(send.body, progress)
         request = request_of(self._http, send, content)
+        request.extensions = {**request.extensions, "trace": begun.note}
         try:
             with anyio.move_on_after(send.timeout):
                 response = await self._http.send(request, stream=True)
@@ -92,10 +94,10 @@ class AsyncDriver:
         except httpx.TransportError as error:
             if self._closed:
                 raise Closed("the client was closed during this call") from error
-            return lost(error, send)
+            return lost(error, send, progress)
         except SourceFailed as failure:
             return failure
-        return overdue(send, sent=True)
+        return overdue(send, begun.connected, progress)
 
 
 class _Opened:
@@ -115,11 +117,30 @@ class _Opened:
             self._response = None
 
 
-def _content(body: Body) -> bytes | AsyncIterator[bytes]:
+class _Begun:
+    """What httpcore tells of a request: whether there is a connection for it, and it has set out."""
+
+    def __init__(self) -> None:
+        self.connected = False
+
+    async def note(self, event: str, _details: Mapping[str, Any]) -> None:
+        self.connected = self.connected or event.endswith(".send_request_headers.started")
+
+
+def _content(body: Body, progress: Progress) -> bytes | AsyncIterator[bytes]:
     content = body.begin()
-    if isinstance(content, (bytes, AsyncIterator)):
+    if isinstance(content, bytes):
         return content
-    return _in_threads(content)
+    chunks = content if isinstance(content, AsyncIterator) else _in_threads(content)
+    return _watched(chunks, progress, body.size)
+
+
+async def _watched(chunks: AsyncIterator[bytes], progress: Progress, size: int | None) -> AsyncIterator[bytes]:
+    progress.begin(size)
+    async for chunk in chunks:
+        progress.next(chunk)
+        yield chunk
+    progress.end()
 
 
 async def _in_threads(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:

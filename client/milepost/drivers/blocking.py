@@ -10,9 +10,9 @@ from typing import Any, TypeVar, cast
 import httpx
 
 from milepost.core.body import Body, SourceFailed
-from milepost.core.clock import monotonic
 from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
-from milepost.drivers.connections import Connections, OutOfTime, answer, lost, overdue, request_of
+from milepost.drivers.connections import Connections, Progress, answer, lost, request_of
+from milepost.drivers.deadlines import Deadline, keep
 from milepost.errors import Closed
 
 T = TypeVar("T")
@@ -24,7 +24,8 @@ class BlockingDriver:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._http = httpx.Client(**connections.settings())
+        self._deadline = Deadline()
+        self._http = self._connect()
         self._process = os.getpid()
         self._closed = False
 
@@ -76,38 +77,42 @@ class BlockingDriver:
         raise TypeError(f"not an effect: {effect!r}")
 
     def _send(self, send: Send, opened: _Opened) -> Answer | Lost | SourceFailed:
-        deadline = monotonic() + send.timeout
         http = self._own_connections()
-        content = None if send.body is None else _content(send.body, deadline)
+        progress = Progress()
+        content = None if send.body is None else _content(send.body, progress)
         request = request_of(http, send, content)
         try:
-            response = http.send(request, stream=True)
-            if send.stream and response.is_success:
-                opened.hold(response)
-                return answer(response, b"", response.iter_raw())
-            try:
-                return _whole(response, deadline, send)
-            finally:
-                response.close()
+            with self._deadline.within(send.timeout):
+                response = http.send(request, stream=True)
+                if send.stream and response.is_success:
+                    opened.hold(response)
+                    return answer(response, b"", response.iter_raw())
+                try:
+                    return answer(response, b"".join(response.iter_raw()))
+                finally:
+                    response.close()
         except httpx.TransportError as error:
             if self._closed:
                 raise Closed("the client was closed during this call") from error
-            return lost(error, send)
+            return lost(error, send, progress)
         except RuntimeError as error:  # what httpx says to a request that meets a closed client
             if self._closed:
                 raise Closed("the client was closed") from error
             raise
-        except OutOfTime:
-            return overdue(send, sent=False)
         except SourceFailed as failure:
             return failure
+
+    def _connect(self) -> httpx.Client:
+        http = httpx.Client(**self._connections.settings())
+        keep(self._deadline, http)
+        return http
 
     def _own_connections(self) -> httpx.Client:
         if self._closed:
             raise Closed("the client was closed")
         if self._process != os.getpid():
             self._inherited = self._http  # kept as it is: its sockets are the parent's
-            self._http = httpx.Client(**self._connections.settings())
+            self._http = self._connect()
             self._process = os.getpid()
         return self._http
 
@@ -128,29 +133,21 @@ class _Opened:
             self._response = None
 
 
-def _content(body: Body, deadline: float) -> bytes | Iterator[bytes]:
+def _content(body: Body, progress: Progress) -> bytes | Iterator[bytes]:
     content = body.begin()
     if isinstance(content, bytes):
         return content
     if isinstance(content, Iterator):
-        return _until(deadline, content)
+        return _watched(content, progress, body.size)
     raise TypeError("an asynchronous source of bytes needs milepost.aio")
 
 
-def _until(deadline: float, chunks: Iterator[bytes]) -> Iterator[bytes]:
+def _watched(chunks: Iterator[bytes], progress: Progress, size: int | None) -> Iterator[bytes]:
+    progress.begin(size)
     for chunk in chunks:
-        if monotonic() >= deadline:
-            raise OutOfTime
+        progress.next(chunk)
         yield chunk
-
-
-def _whole(response: httpx.Response, deadline: float, send: Send) -> Answer | Lost:
-    parts = []
-    for chunk in response.iter_raw():
-        parts.append(chunk)
-        if monotonic() >= deadline:
-            return overdue(send, sent=True)
-    return answer(response, b"".join(parts))
+    progress.end()
 
 
 def _read(chunks: Iterator[bytes]) -> bytes | Lost:

@@ -41,8 +41,27 @@ class Connections:
         return {"verify": self.verify, "headers": headers, "follow_redirects": False}
 
 
-class OutOfTime(Exception):
-    """The time for one attempt was up while its request was being sent."""
+class Progress:
+    """How far the bytes of one request came: ``complete`` once the last of them may be on their way."""
+
+    def __init__(self) -> None:
+        self.complete = True  # of a body that is handed over in one piece nobody knows better
+        self._left: int | None = None
+
+    def begin(self, size: int | None) -> None:
+        """The body goes in chunks, of ``size`` bytes together, if that is known."""
+        self._left = size
+        self.complete = size == 0
+
+    def next(self, chunk: bytes) -> None:
+        """A chunk sets out."""
+        if self._left is not None:
+            self._left -= len(chunk)
+            self.complete = self._left <= 0
+
+    def end(self) -> None:
+        """The chunks are used up; for a body of unknown size the mark of its end sets out."""
+        self.complete = True
 
 
 class _Secret(httpx.URL):
@@ -73,14 +92,16 @@ def answer(response: httpx.Response, body: bytes, stream: object = None) -> Answ
     return Answer(response.status_code, dict(response.headers), body, stream)
 
 
-def lost(error: httpx.TransportError, send: Send | None = None) -> Lost:
-    """An httpx exception in the core's words."""
-    sent = not isinstance(error, _NOT_SENT)
+def lost(error: httpx.TransportError, send: Send | None = None, progress: Progress | None = None) -> Lost:
+    """An httpx exception in the core's words. A request that is not complete cannot have been acted on."""
+    sent = not isinstance(error, _NOT_SENT) and (progress is None or progress.complete)
     where = "" if send is None else f"{httpx.URL(send.url).host}:{httpx.URL(send.url).port or ''} "
-    timed_out = sent and isinstance(error, httpx.TimeoutException)
+    timed_out = isinstance(error, httpx.TimeoutException) and not isinstance(error, _NOT_SENT)
     return Lost(f"{where}{type(error).__name__} {error}".rstrip(), sent=sent, timed_out=timed_out)
 
 
-def overdue(send: Send, sent: bool) -> Lost:
-    """An attempt that was given up after its time."""
-    return Lost(f"no answer within {send.timeout:.3g} s", sent=sent, timed_out=True)
+def overdue(send: Send, connected: bool, progress: Progress) -> Lost:
+    """An attempt that was given up after its time, ``connected`` if there was a connection to send it over."""
+    if not connected:
+        return Lost(f"no connection within {send.timeout:.3g} s", sent=False)
+    return Lost(f"no answer within {send.timeout:.3g} s", sent=progress.complete, timed_out=True)

@@ -122,12 +122,13 @@ def test_a_write_that_found_no_connection_was_not_applied(flavour: str) -> None:
 
 def test_a_write_whose_bytes_never_all_set_out_was_not_applied(flavour: str) -> None:
     """They fill the buffers on the way, and the server does not read on."""
-    leader = Faulty([SESSION, reply(404), *[deaf()] * 9])
-    with leader as server, connected(flavour, server.url, timeout=1.5) as client:
-        session = client.session(holder="h", ttl=60, session_id="s1").__enter__()
-        with pytest.raises(milepost.DeadlineExceeded):
-            session.store("s").add_and_lock("h", [b"x" * 1_000_000] * 40)
-        session.close()
+    with (
+        Faulty([SESSION, *[deaf()] * 9]) as server,
+        connected(flavour, server.url, timeout=1.5, direct_above=None) as client,
+        client.session(holder="h", ttl=60, session_id="s1") as session,
+        pytest.raises(milepost.DeadlineExceeded),
+    ):
+        session.store("s").add_and_lock("h", [b"x" * 1_000_000] * 40)
 
 
 def test_nobody_there(flavour: str) -> None:
