@@ -14,7 +14,7 @@ import pytest
 from backends.contract import Change, Head, PointerStore
 from milepost.errors import Problem
 from milepost.wire import Outcome
-from service import removals
+from service import leader, removals, upkeep
 from service.blobs import collector
 from service.journal import Journal, Served, Ticket, groups, journal, settling
 from service.journal.claims import Claims, MaySubmit
@@ -312,6 +312,20 @@ def failed_discard_is_applied(patch: Patch) -> None:
     patch.setattr(removals, "problem", untrue)
 
 
+def orphans_are_collected(patch: Patch) -> None:
+    """Nobody looks for bytes that nothing names."""
+
+    async def collect(*_: Any, **__: Any) -> int:
+        return 0
+
+    patch.setattr(leader, "collect", collect)
+
+
+def upkeep_finishes_removals(patch: Patch) -> None:
+    """A removal that was cut off waits until somebody asks for its handle."""
+    patch.setattr(upkeep, "_unfinished", lambda _view: [])
+
+
 # -- sessions ------------------------------------------------------------------------------------------------------
 
 
@@ -361,6 +375,8 @@ GUARDS: tuple[TakeOut, ...] = (
     collector_spares_its_own,
     readers_move_on,
     failed_discard_is_applied,
+    orphans_are_collected,
+    upkeep_finishes_removals,
     full_ttl_after_failover,
     keepalive_sees_pending_expiry,
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from backends.contract import BlobMissing
 from service.rules.answers import epoch_body, handle_body
 from service.rules.handles import absent, present
-from service.rules.records import Handle, Record, Session, Store, handle_of
+from service.rules.records import Handle, Record, Session, Store, Upload, handle_of, store_of
 from service.rules.state import State, View
 from tests.simulation.blobs import BlobService
 from tests.simulation.chronicle import Chronicle, alike
@@ -54,9 +54,22 @@ class Inspection:
         if blob in self._named:
             raise Violation(Invariant.BLOB_THERE, f"{blob} was deleted while {self._named[blob]} points to it")
 
-    def named_blobs(self) -> set[str]:
-        """The blobs that any record names."""
-        return {record.blob for record in self.state.records.values() if isinstance(record, Handle) and record.blob}
+    def left_over(self) -> list[str]:
+        """What upkeep and the collector have yet to do, or have done wrong."""
+        named, needed, found = set(), set(), []
+        for key, record in self.state.records.items():
+            if not isinstance(record, Handle | Upload) or not record.blob:
+                continue
+            named.add(record.blob)
+            store = self._view.store(store_of(key) or "")
+            if isinstance(record, Handle) and isinstance(store, Store) and not absent(store, record):
+                needed.add(record.blob)
+                if record.removing:
+                    found.append(f"the removal of {key} is not finished")
+        there = self._blobs.keys()
+        found.extend(f"{blob} is there, and nothing names it" for blob in sorted(there - named))
+        found.extend(f"{blob} is missing, and is named" for blob in sorted(needed - there))
+        return found
 
     def _inspect_handle(self, key: str, store_name: str, name: str) -> None:
         record, store = self.state.get(key), self._view.store(store_name)

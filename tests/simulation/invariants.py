@@ -42,5 +42,9 @@ class Violation(Exception):
     """An invariant was broken."""
 
     def __init__(self, invariant: Invariant, detail: str) -> None:
-        super().__init__(f"{invariant.value} -- {detail}")
+        super().__init__(invariant, detail)  # what it is made again from, on its way out of another process
         self.invariant = invariant
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.invariant.value} -- {self.detail}"

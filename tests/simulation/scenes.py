@@ -128,6 +128,11 @@ def away_bytes(seed: int) -> Plan:
     return replace(calm(seed), removals=0.9, blobs=Faults(latency=0.002, failing=0.5))
 
 
+def cut_off_removals(seed: int) -> Plan:
+    """The same, leaders die, and there are so many handles that nobody comes back to each."""
+    return replace(away_bytes(seed), handles=40, weather=dying_leaders(seed).weather)
+
+
 def lonely_leader(seed: int) -> Plan:
     """One replica that pauses and so loses its leadership while bytes are on their way, and that collects at once."""
     return replace(

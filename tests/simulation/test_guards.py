@@ -25,7 +25,7 @@ TAKEN_OUT: list[tuple[guards.TakeOut, Scene, set[Invariant]]] = [
     (guards.whole_head, scenes.held_requests, {Invariant.DEPOSED, YES, RISES, AS_MODELLED}),
     (guards.term_in_head, scenes.held_requests, {Invariant.DEPOSED}),
     (guards.revision_in_head, scenes.held_requests, {YES, RISES, AS_MODELLED}),
-    (guards.take_over_writes_head, scenes.dying_leaders, {DIRTY, FIRST, AS_MODELLED}),
+    (guards.take_over_writes_head, scenes.dying_leaders, {DIRTY, FIRST, AS_MODELLED, Invariant.RECOVERS}),
     (guards.load_after_take_over, scenes.held_requests, {DROPPED, Invariant.ONCE}),
     (guards.acknowledge_after_commit, scenes.slow_store, {DIRTY, YES}),
     (guards.reads_under_lease, scenes.deaf_leaders, {STALE, DIRTY, Invariant.FULL_TTL}),
@@ -49,6 +49,8 @@ TAKEN_OUT: list[tuple[guards.TakeOut, Scene, set[Invariant]]] = [
     (guards.collector_spares_its_own, scenes.slow_store, {THERE}),
     (guards.readers_move_on, scenes.slow_bytes, {THERE}),
     (guards.failed_discard_is_applied, scenes.away_bytes, {NO}),
+    (guards.orphans_are_collected, scenes.dying_leaders, {Invariant.RECOVERS}),
+    (guards.upkeep_finishes_removals, scenes.cut_off_removals, {Invariant.RECOVERS}),
     (guards.full_ttl_after_failover, scenes.dying_leaders, {Invariant.BELIEVED, Invariant.FULL_TTL}),
     (guards.keepalive_sees_pending_expiry, scenes.slow_store, {Invariant.BELIEVED}),
 ]

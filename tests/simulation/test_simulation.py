@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.simulation.episode import run
+from tests.simulation.episode import Report, run
+from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.plan import draw
 from tests.simulation.runner import simulate
 
@@ -22,6 +29,14 @@ def test_no_invariant_is_broken_in_fifty_thousand_requests() -> None:
         assert summary.tally[trouble] > 0, f"nothing of this was in it: {trouble}"
 
 
+def test_a_report_of_a_breach_comes_back_from_another_process() -> None:
+    """One that does not would leave whoever waits for it without an answer for ever."""
+    report = Report(7, violation=Violation(Invariant.ONCE, "twice"))
+    again = pickle.loads(pickle.dumps(report))
+    assert str(again.violation) == str(report.violation) == f"{Invariant.ONCE.value} -- twice"
+    assert again.violation.invariant is Invariant.ONCE
+
+
 @pytest.mark.parametrize("seed", [3, 17])
 def test_a_seed_replays_exactly(seed: int) -> None:
     first, second = (run(draw(seed, 600)) for _ in range(2))
@@ -32,3 +47,37 @@ def test_a_seed_replays_exactly(seed: int) -> None:
 
 def test_another_seed_is_another_story() -> None:
     assert run(draw(3, 300)).digest != run(draw(4, 300)).digest
+
+
+BROKEN = """
+import pytest
+from tests.simulation import guards, scenes
+from tests.simulation.episode import Report, run
+from tests.simulation.invariants import Invariant, Violation
+
+with pytest.MonkeyPatch.context() as patch:
+    guards.{guard}(patch)
+    report = next(report for seed in range(25) if (report := run(scenes.{scene}(seed))).violation)
+print(report.seed, report.violation, report.digest, sorted(report.tally.items()), report.trace, sep="\\n")
+"""
+"""A program that takes a guard out, runs episodes until one fails, and tells of it."""
+
+
+@pytest.mark.parametrize(("guard", "scene"), [("lock_check", "calm"), ("take_over_writes_head", "dying_leaders")])
+def test_a_seed_that_fails_fails_again_wherever_it_is_run(guard: str, scene: str) -> None:
+    """In other processes, whose sets and dictionaries of strings have other orders."""
+    told = []
+    for hash_seed in ("1", "2"):
+        ended = subprocess.run(
+            [sys.executable, "-c", BROKEN.format(guard=guard, scene=scene)],
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=True,
+        )
+        told.append(ended.stdout)
+    assert "--" in told[0].splitlines()[1], "it tells what was broken"
+    assert len(told[0].splitlines()) > 20
+    assert told[0] == told[1]
