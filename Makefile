@@ -79,7 +79,7 @@ test-slow: $(ready) ## The slow tests at their usual size
 
 .PHONY: test-spark-full
 test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over
-	@$(with_java) MILEPOST_SPARK_ROUNDS=$${MILEPOST_SPARK_ROUNDS:-48} $(pytest) --numprocesses 2 --dist load \
+	@$(with_java) MILEPOST_SPARK_ROUNDS=$${MILEPOST_SPARK_ROUNDS:-full} $(pytest) --numprocesses 2 --dist load \
 		--timeout 7200 -rP tests/spark/test_interruptions.py $(ARGS)
 
 .PHONY: test-kill

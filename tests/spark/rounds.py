@@ -81,8 +81,9 @@ FULL = 3 * len(POINTS)
 
 
 def wanted() -> int:
-    """How many rounds to run, MILEPOST_SPARK_ROUNDS; 0 for the cut."""
-    return int(os.environ.get("MILEPOST_SPARK_ROUNDS", "0"))
+    """How many rounds to run, MILEPOST_SPARK_ROUNDS: a number, or ``full`` for `FULL`; 0 for the cut."""
+    asked = os.environ.get("MILEPOST_SPARK_ROUNDS", "0")
+    return FULL if asked == "full" else int(asked)
 
 
 def chains(rounds: int) -> list[Chain]:
