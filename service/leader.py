@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from backends.contract import BackendError, BlobStore, Election, Leadership, PointerStore
+from backends.contract import BackendError, BlobStore, Election, Leadership, PointerStore, StorageUnavailable
 from milepost.errors import Problem
 from service.blobs.collector import collect
 from service.blobs.trash import Trash
@@ -70,11 +70,12 @@ class Replica:
         return self.journal.lease_holds()
 
     async def start(self) -> None:
-        """Open the backends and stand in the election. Raises `Misconfigured`."""
-        await self.blobs.open()
-        await self.pointers.open()
-        await self.election.open()
-        self._task = asyncio.create_task(self._run(), name="milepost-leader")
+        """Open the backends and stand in the election. Raises `Misconfigured`.
+
+        What does not answer now is tried again for as long as it takes: this replica is not ready until then.
+        """
+        opened = await self._open()
+        self._task = asyncio.create_task(self._run(opened), name="milepost-leader")
         self._task.add_done_callback(self._ended)
 
     async def step_down(self) -> None:
@@ -103,7 +104,30 @@ class Replica:
             log.critical("cannot stand in the election any more", exc_info=fault)
             self.on_fault()
 
-    async def _run(self) -> None:
+    async def _open(self) -> bool:
+        """Open all backends; False if one does not answer yet. Raises what waiting does not help against."""
+        try:
+            await self.blobs.open()
+            await self.pointers.open()
+            await self.election.open()
+        except StorageUnavailable as error:
+            log.warning("cannot open the backends yet: %s", error)
+            return False
+        return True
+
+    async def _open_at_last(self) -> None:
+        while True:
+            await asyncio.sleep(_BACKOFF_SECONDS)
+            try:
+                if await self._open():
+                    log.info("the backends are open now")
+                    return
+            except BackendError as error:
+                log.error("cannot open the backends: %s", error)
+
+    async def _run(self, opened: bool) -> None:
+        if not opened:
+            await self._open_at_last()
         while True:
             try:
                 leadership = await self.election.campaign()
