@@ -1,0 +1,126 @@
+"""How large a group is best for ZooKeeper, and how many are best on their way at once.
+
+    python -m benchmarks.zookeeper_groups [--seconds 2] [--rounds 3]
+
+An ensemble of three on this machine. Each request replaces one record of 1 KiB, as a driver's checkpoint does. Each
+figure is the median of the rounds: requests per second as a multiple of one at a time, and how long a group takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from backends.contract import Change, Done, GroupLimits, Head
+from backends.pointers.zookeeper import ZooKeeperPointers
+from backends.zookeeper.address import Address
+from parts.zookeeper import ensemble
+
+VALUE = b"x" * 1024
+RECORDS = 4096
+SIZES = (1, 16, 64, 256)
+IN_FLIGHT = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Requests per second, and seconds from handing a group over to its end."""
+
+    rate: float
+    latency: float
+
+
+async def measure(store: ZooKeeperPointers, head: Head, size: int, in_flight: int, seconds: float) -> Figure:
+    """Keep so many groups of so many requests on their way."""
+    done = 0
+    latencies: list[float] = []
+    begun = time.monotonic()
+
+    async def commit(under: Head, changes: list[Change]) -> None:
+        nonlocal done
+        sent = time.monotonic()
+        end = await store.commit(under, changes, under.revision + size)
+        if not isinstance(end, Done):
+            raise TypeError(f"a group did not land: {end}")
+        done += size
+        latencies.append(time.monotonic() - sent)
+
+    flight: set[asyncio.Task[None]] = set()
+    number = 0
+    while time.monotonic() < begun + seconds:
+        keys = [f"stores/flights/handles/h{(number * size + each) % RECORDS}" for each in range(size)]
+        flight.add(asyncio.create_task(commit(head, [Change(key, VALUE) for key in keys])))
+        head = replace(head, revision=head.revision + size)
+        number += 1
+        if len(flight) >= in_flight:
+            landed, flight = await asyncio.wait(flight, return_when=asyncio.FIRST_COMPLETED)
+            for task in landed:
+                task.result()
+    await asyncio.gather(*flight)
+    return Figure(done / (time.monotonic() - begun), statistics.median(latencies))
+
+
+async def filled(store: ZooKeeperPointers) -> Head:
+    """A journal that holds the records; its head, with the store knowing all znodes."""
+    head = await store.take_over("root")
+    for begin in range(0, RECORDS, 256):
+        changes = [Change(f"stores/flights/handles/h{number}", VALUE) for number in range(begin, begin + 256)]
+        end = await store.commit(head, changes, head.revision + 1)
+        if not isinstance(end, Done):
+            raise TypeError(f"a group did not land: {end}")
+        head = end.head
+    return await known(store)
+
+
+async def known(store: ZooKeeperPointers) -> Head:
+    """Take over and load, as a leader does."""
+    head = await store.take_over("root")
+    async for _ in store.load(head):
+        pass
+    return head
+
+
+async def run(hosts: str, seconds: float, rounds: int) -> dict[tuple[int, int], Figure]:
+    """The medians over the rounds."""
+    limits = GroupLimits(requests=max(SIZES), in_flight=max(IN_FLIGHT))
+    store = ZooKeeperPointers(Address(hosts), limits=limits)
+    await store.open()
+    await filled(store)
+    found: dict[tuple[int, int], list[Figure]] = {}
+    for _ in range(rounds):
+        for size in SIZES:
+            for in_flight in IN_FLIGHT:
+                figure = await measure(store, await known(store), size, in_flight, seconds)
+                found.setdefault((size, in_flight), []).append(figure)
+    await store.close()
+    return {key: median(figures) for key, figures in found.items()}
+
+
+def median(figures: list[Figure]) -> Figure:
+    """Of each part by itself."""
+    rates = [figure.rate for figure in figures]
+    return Figure(statistics.median(rates), statistics.median(figure.latency for figure in figures))
+
+
+def main() -> None:
+    """Measure and print."""
+    flags = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    flags.add_argument("--seconds", type=float, default=2.0)
+    flags.add_argument("--rounds", type=int, default=3)
+    given = flags.parse_args()
+    with tempfile.TemporaryDirectory() as directory, ensemble(Path(directory), tick_seconds=2.0) as servers:
+        figures = asyncio.run(run(servers.hosts, given.seconds, given.rounds))
+    one = figures[1, 1].rate
+    print("requests a group" + "".join(f"{in_flight:>8} in flight " for in_flight in IN_FLIGHT))
+    for size in SIZES:
+        row = [figures[size, in_flight] for in_flight in IN_FLIGHT]
+        print(f"{size:>16}" + "".join(f"{each.rate / one:>8.1f} x {each.latency * 1000:>5.0f} ms" for each in row))
+
+
+if __name__ == "__main__":
+    main()
