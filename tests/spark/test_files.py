@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from milepost.errors import NotExist, RecordUnreadable, UnsafeQuery
 from milepost.spark import manifest as manifest_module
 from milepost.spark import published_batches, read_published
 from milepost.spark import sink as sink_module
+from milepost.spark.local import LocalFiles
 from milepost.spark.record import JOB, decode
 from tests.spark.jobs import Place, finish
 from tests.spark.queries import KINDS, write_input
@@ -119,6 +122,41 @@ def test_attempts_of_dead_drivers_are_cleared_and_all_others_left_alone(place: P
     assert older not in left
     assert {newer, other} < left
     assert rows(read_published(place.spark, place.url, place.name)) == dict(enumerate(EXPECTED(2)))
+
+
+def test_pages_that_nobody_leads_to_are_cleared_by_the_next_driver(place: Place) -> None:
+    """Those its predecessor kept for readers, and those of batches that were never published."""
+    run(place)
+    directory = Path(place.output) / "_milepost"
+    with milepost.Client(place.url) as client:
+        job = decode(client.store(place.name).read(JOB)).job
+    dead, newer, other = f"batch-2-e1-{job[:12]}ab", f"batch-2-e9-{job[:12]}ab", "batch-2-e1-0123456789abcdef"
+    for page in (dead, newer, other):
+        (directory / f"{page}.json").touch()
+    more_input(place, 3)
+    run(place)
+    left = sorted(page.name.split(f"-{job[:12]}")[0] for page in directory.glob("*.json"))
+    assert left == ["batch-1-e1", f"{other}.json", "batch-2-e2", "batch-2-e9"]
+    assert rows(read_published(place.spark, place.url, place.name)) == dict(enumerate(EXPECTED(3)))
+
+
+def test_what_cannot_be_cleared_away_fails_no_batch(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file system that only refuses to delete cannot be had of a user who may do all."""
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(sink_module, "KEPT_HEADS", 0)
+    run(place)
+    for broken in ("delete", "names"):
+        with monkeypatch.context() as failing:
+            failing.setattr(LocalFiles, broken, refuse)
+            more_input(place, 4 if broken == "delete" else 6)
+            run(place)
+    assert "stays for now: [Errno 13] Permission denied" in caplog.text
+    assert rows(read_published(place.spark, place.url, place.name)) == dict(enumerate(EXPECTED(6)))
 
 
 def test_a_job_stays_with_its_output(place: Place) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import uuid
 from collections import deque
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
 
 from milepost.errors import RecordUnreadable, UnsafeQuery
 from milepost.spark.context import BatchContext, attempts_of
@@ -30,7 +33,10 @@ if TYPE_CHECKING:
 KEPT_HEADS = 8
 """So many superseded versions of a page stay, for readers on the way."""
 
-_ATTEMPT = re.compile(r"e(\d+)-([0-9a-f]+)\Z")
+_ATTEMPT = re.compile(r"e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\Z")
+_PAGE = re.compile(r"batch-(?P<batch>\d+)-e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\.json\Z")
+_TROUBLE = (OSError, Py4JError)
+_log = logging.getLogger(__name__)
 
 
 class FilesSink:
@@ -56,7 +62,8 @@ class FilesSink:
         page = extended(self._head, published, frame.schema.json())
         self._retire(page)
         content = page.encode()
-        name = f"{DIRECTORY}/batch-{context.batchId}-e{context.epoch}-{uuid.uuid4().hex}.json"
+        unique = f"{attempts_of(context.job)}{uuid.uuid4().hex[:20]}"
+        name = f"{DIRECTORY}/batch-{context.batchId}-e{context.epoch}-{unique}.json"
         self._files.write_new(f"{self._output}/{name}", content)
         self._head = page.link(name, content), page
         return {"kind": KIND, "output": self._output, "page": link_json(self._head[0])}
@@ -72,16 +79,30 @@ class FilesSink:
             last = self._head[1].batches[-1]
             self._sweep(last.batch, context, keep=last.directory)
         self._sweep(context.batchId, context)
+        self._sweep_pages(context)
         self._began = True
 
     def _sweep(self, batch: int, context: BatchContext, keep: str = "") -> None:
         """Delete this job's attempts of older epochs at ``batch``; a newer one's never, this driver may be fenced."""
-        for name in self._files.names(f"{self._output}/batch={batch}"):
-            match = _ATTEMPT.match(name)
-            if match is None or not match[2].startswith(attempts_of(context.job)) or int(match[1]) >= context.epoch:
-                continue
-            if f"batch={batch}/{name}" != keep:
-                self._files.delete(f"{self._output}/batch={batch}/{name}")
+        for name in self._names(f"batch={batch}"):
+            if _is_older(_ATTEMPT.match(name), context) and f"batch={batch}/{name}" != keep:
+                self._clear(f"batch={batch}/{name}")
+
+    def _sweep_pages(self, context: BatchContext) -> None:
+        """Delete this job's pages of older epochs that no page leads to: superseded ones, and those never published.
+
+        Those before the two newest pages were left by nobody who swept.
+        """
+        kept: set[str] = set()
+        first = 0
+        if self._head is not None:
+            link, page = self._head
+            newest = [link] if page.previous is None else [link, page.previous]
+            kept, first = {each.file for each in newest}, newest[-1].first
+        for name in self._names(DIRECTORY):
+            match, path = _PAGE.match(name), f"{DIRECTORY}/{name}"
+            if match and int(match["batch"]) >= first and _is_older(match, context) and path not in kept:
+                self._clear(path)
 
     def _retire(self, page: Page) -> None:
         """The head so far, which is published, is superseded soon, unless the new page leans on it."""
@@ -89,7 +110,28 @@ class FilesSink:
             return
         self._superseded.append(self._head[0].file)
         while len(self._superseded) > KEPT_HEADS:
-            self._files.delete(f"{self._output}/{self._superseded.popleft()}")
+            self._clear(self._superseded.popleft())
+
+    def _names(self, directory: str) -> list[str]:
+        """What lies in a directory of the output; nothing where that cannot be told: no batch fails for it."""
+        try:
+            return self._files.names(f"{self._output}/{directory}")
+        except _TROUBLE as error:
+            _log.warning("what dead attempts left in %s/%s stays for now: %s", self._output, directory, error)
+            return []
+
+    def _clear(self, path: str) -> None:
+        """Delete what nobody needs under the output. If it cannot be had, it stays: no batch fails for it."""
+        try:
+            self._files.delete(f"{self._output}/{path}")
+        except _TROUBLE as error:
+            _log.warning("%s/%s, which nobody needs, stays for now: %s", self._output, path, error)
+
+
+def _is_older(match: re.Match[str] | None, context: BatchContext) -> bool:
+    """Whether a name is one of the same job and of an epoch before this one."""
+    own = match is not None and match["unique"].startswith(attempts_of(context.job))
+    return match is not None and own and int(match["epoch"]) < context.epoch
 
 
 def published_page(manifest: Any, output: str | None = None) -> PageLink | None:
