@@ -67,8 +67,10 @@ class Inspection:
                 if record.removing:
                     found.append(f"the removal of {key} is not finished")
         there = self._blobs.keys()
-        found.extend(f"{blob} is there, and nothing names it" for blob in sorted(there - named))
-        found.extend(f"{blob} is missing, and is named" for blob in sorted(needed - there))
+        if unnamed := there - named:
+            found.append(f"{len(unnamed)} blobs are there that nothing names, one is {min(unnamed)}")
+        if missing := needed - there:
+            found.append(f"{len(missing)} blobs are missing that are named, one is {min(missing)}")
         return found
 
     def _inspect_handle(self, key: str, store_name: str, name: str) -> None:
