@@ -30,8 +30,15 @@ def plotted(runs: Sequence[tuple[str, Sequence[Event]]]) -> Figure:
     axes = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
     for ax, (title, events) in zip(axes, runs, strict=True):
         _draw_run(ax, title, events)
+    axes[-1].set_xlim(-1, max(_seconds(events) for _, events in runs) * 1.1)  # with room for a note at the last bar
     axes[-1].set_xlabel("seconds since the first driver began to lead")
     return figure
+
+
+def _seconds(events: Sequence[Event]) -> float:
+    """How long a run took, from where its scale begins to the end of the last attempt."""
+    zero = next(event.at for event in events if event.what == LEADS)
+    return max(span.end for span in spans(events)) - zero
 
 
 def _draw_run(ax: Axes, title: str, events: Sequence[Event]) -> None:
@@ -56,7 +63,6 @@ def _draw_run(ax: Axes, title: str, events: Sequence[Event]) -> None:
     ax.set_ylabel("batch")
     ax.set_yticks(range(int(top)))
     ax.set_ylim(-0.7, top + 0.3)
-    ax.set_xlim(left=-1)
     ax.grid(axis="y", color="#eeeeee")
     ax.set_axisbelow(True)
     handles = [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from matplotlib.patches import Rectangle
+
 from demo.plot import draw, plotted
 from tests.demo.events import PLAIN, WITH_MILEPOST
 
@@ -20,6 +22,16 @@ def test_faults_and_what_came_of_them_are_named() -> None:
     faults = {"A \n paused", "A \n woken"}
     assert ours == {*faults, "C \n killed", "shut out", "not published again"}
     assert theirs == {*faults, "B \n killed", "published again"}
+
+
+def test_no_bar_reaches_beyond_the_edge_whichever_run_took_longest() -> None:
+    for runs in (RUNS, RUNS[::-1]):
+        for ax in plotted(runs).axes:
+            assert ax.patches
+            assert (
+                max(bar.get_x() + bar.get_width() for bar in ax.patches if isinstance(bar, Rectangle))
+                < ax.get_xlim()[1]
+            )
 
 
 def test_drivers_are_told_apart_by_colour_and_epoch() -> None:
