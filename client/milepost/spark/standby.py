@@ -46,12 +46,14 @@ def campaign(
 
 
 def _win(handles: StateHandleStore, until: float | None) -> None:
+    """Ask at once, to be able to say who leads, and then wait: for that driver's end, or for that of an outage."""
     try:
         handles.campaign(0.0)
-    except EpochHeld as held:
+    except (EpochHeld, *OUTAGES_OR_DOUBT) as error:
         if _over(until):
             raise
-        _log.info("standing by: %s leads %s", held.holder, handles.name)
+        who = f"{error.holder} leads" if isinstance(error, EpochHeld) else f"{error}, so nobody knows who leads"
+        _log.info("standing by: %s %s", who, handles.name)
         handles.campaign(None if until is None else max(0.0, until - time.monotonic()))
 
 
