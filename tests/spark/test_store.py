@@ -238,6 +238,13 @@ def test_the_pointer_is_made_once_and_found_again(client: milepost.Client, name:
     assert handles.get("job").labels["published"] == "1"
 
 
+def test_a_manifest_is_what_was_stored_also_for_the_driver_that_wrote_it(handles: StateHandleStore) -> None:
+    pointer = JobPointer.take(certain(handles)[0])
+    pointer.move(pointer.record.publishing(0, {1: ("a", "b")}, 1))
+    assert pointer.record.manifest == {"1": ["a", "b"]}
+    assert JobPointer.take(certain(handles)[0]).record == pointer.record
+
+
 def test_without_an_epoch_nobody_writes(client: milepost.Client, name: str) -> None:
     store = CertainStore(client.session("nobody").store(name), patience=1.0)
     with pytest.raises(ValueError, match="epoch"):

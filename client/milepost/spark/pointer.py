@@ -36,8 +36,10 @@ class JobPointer:
 
         Raises `Fenced` (or another refusal of the service), and `OutcomeUnknown` when the patience ran out undecided.
         """
-        handle = self.store.replace(JOB, self._version, record.encode(), _labels(record))
-        self.record, self._version = record, handle.version
+        state = record.encode()
+        handle = self.store.replace(JOB, self._version, state, _labels(record))
+        # As it was written: JSON knows no tuples and no keys but text, and the next driver is told what was stored.
+        self.record, self._version = decode(state), handle.version
 
 
 def _labels(record: JobRecord) -> dict[str, str]:
