@@ -13,6 +13,7 @@ from typing import Any
 from backends.contract import BackendError, BlobStore, Election, Leadership, PointerStore, StorageUnavailable
 from milepost.errors import Problem
 from service.blobs.collector import collect
+from service.blobs.patience import PatientBlobs
 from service.blobs.trash import Trash
 from service.changes import Changes
 from service.journal import Journal, LeadershipLost
@@ -47,7 +48,7 @@ class Replica:
     ) -> None:
         self.pointers = pointers
         self.election = election
-        self.blobs = blobs
+        self.blobs = PatientBlobs(blobs, settings.blob_seconds)
         self.settings = settings
         self.clock = clock
         self.changes = Changes()
@@ -58,9 +59,10 @@ class Replica:
         self.journal.on_given_up = self._given_up
         self.leases = Leases(clock)
         self.uploads = UploadLeases(clock)
-        self.trash = Trash(blobs, clock)
+        self.trash = Trash(self.blobs, clock)
         self.removals = Removals(self.journal, self.trash)
         self.leadership: Leadership | None = None
+        self._parts: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[None] | None = None
         self.on_fault: Callable[[], None] = lambda: None
 
@@ -145,6 +147,7 @@ class Replica:
                 self.trash.clear()
                 self.changes.announce()
                 await leadership.resign()
+                await self._end_parts()
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _lead(self, leadership: Leadership) -> None:
@@ -163,7 +166,7 @@ class Replica:
             except Problem as error:
                 raise LeadershipLost("the lease ran out while the journal was taken over") from error
         self.leadership = leadership
-        await _first_of(
+        await self._first_of(
             self.journal.run(),
             self._until_lost(leadership),
             self.trash.run(self.settings.trash_interval_seconds),
@@ -174,6 +177,26 @@ class Replica:
             tidy(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
             self._collect(),
         )
+
+    async def _first_of(self, *parts: Coroutine[Any, Any, None]) -> None:
+        """Run all parts until the first ends, which is an error, and raise it; the others are told to end."""
+        self._parts = [asyncio.ensure_future(part) for part in parts]
+        try:
+            done, _ = await asyncio.wait(self._parts, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in self._parts:
+                task.cancel()
+
+    async def _end_parts(self) -> None:
+        """Wait for the parts of the leadership that is over, but not without end: one may be stuck in its storage."""
+        parts, self._parts = self._parts, []
+        if not parts:
+            return
+        _, stuck = await asyncio.wait(parts, timeout=self.settings.resign_seconds)
+        if stuck:
+            log.warning("%d parts of the last leadership have not ended yet", len(stuck))
 
     async def _until_lost(self, leadership: Leadership) -> None:
         await leadership.wait_lost()
@@ -220,16 +243,3 @@ class Replica:
         """
         if isinstance(request, Add | Replace) and request.upload is None:
             self.trash.later(request.blob.key, 0.0)
-
-
-async def _first_of(*parts: Coroutine[Any, Any, None]) -> None:
-    """Run all parts until the first ends, which is an error; then end the others and raise it."""
-    tasks = [asyncio.ensure_future(part) for part in parts]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from backends.contract import BackendError
 from service.leader import Replica
+from service.patience import within
 from service.whereabouts import Whereabouts
 
 _PROBE_SECONDS = 2.0
@@ -29,14 +29,16 @@ async def probe(replica: Replica, whereabouts: Whereabouts) -> list[Line]:
 async def _leadership(replica: Replica, whereabouts: Whereabouts) -> Line:
     if replica.leads:
         return Line("leadership", True, f"leads at term {replica.journal.term}")
-    leader = await whereabouts.elsewhere()
+    try:
+        leader = await within(_PROBE_SECONDS, whereabouts.elsewhere())
+    except TimeoutError:
+        return Line("leadership", False, "the election gives no answer in time")
     return Line("leadership", leader is not None, f"follows {leader}" if leader else "no leader is known")
 
 
 async def _pointers(replica: Replica) -> Line:
     try:
-        async with asyncio.timeout(_PROBE_SECONDS):
-            journals = await replica.pointers.journals()
+        journals = await within(_PROBE_SECONDS, replica.pointers.journals())
     except (BackendError, TimeoutError) as error:
         return Line("pointers", False, str(error) or "no answer in time")
     return Line("pointers", True, f"{len(journals)} journals")
@@ -44,9 +46,7 @@ async def _pointers(replica: Replica) -> Line:
 
 async def _blobs(replica: Replica) -> Line:
     try:
-        async with asyncio.timeout(_PROBE_SECONDS):
-            async for _ in replica.blobs.list("", 0.0):
-                break
+        await within(_PROBE_SECONDS, anext(replica.blobs.list("", 0.0), None))
     except (BackendError, TimeoutError) as error:
         return Line("blobs", False, str(error) or "no answer in time")
     return Line("blobs", True, "listed")

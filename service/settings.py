@@ -16,10 +16,13 @@ class Settings:
     ``linger_seconds``: how long replaced blobs stay for readers on the way. ``collect_after_seconds``: how old a
     blob that nothing names must be before it is collected. ``max_state_bytes``: the largest state, None for no
     limit of Milepost's own. ``request_seconds``: how long a write may wait for the storage before it is answered
-    with an error.
+    with an error. ``blob_seconds``: how long one step of the blob store may take. ``idle_seconds``: how long a sender
+    inside a request may send nothing.
     """
 
     request_seconds: float = 20.0
+    blob_seconds: float = 30.0
+    idle_seconds: float = 30.0
     linger_seconds: float = 60.0
     collect_after_seconds: float = 3600.0
     collect_interval_seconds: float = 600.0

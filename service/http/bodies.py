@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, TypeVar
@@ -11,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
 from service.blobs.intake import Incoming
+from service.http.context import replica_of
 from service.http.headers import content_digest, content_length
 from service.http.protocol import was_cut
 from service.operations.uploads import Reference
@@ -28,10 +30,17 @@ def state_of(request: Request) -> Incoming:
 
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:
+    seconds, stream = replica_of(request).settings.idle_seconds, request.stream()
     try:
-        async for chunk in request.stream():
+        while True:
+            async with asyncio.timeout(seconds):
+                chunk = await anext(stream, None)
+            if chunk is None:
+                break
             if chunk:
                 yield chunk
+    except TimeoutError as error:
+        raise problem(Code.INCOMPLETE_BODY, f"nothing more of the body came for {seconds:g} s") from error
     except ClientDisconnect as error:
         raise problem(Code.INCOMPLETE_BODY, "the connection ended inside the body") from error
     if was_cut(request.scope):

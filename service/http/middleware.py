@@ -36,6 +36,11 @@ class Envelope:
         self._context = context
         self._clock = clock
 
+    @property
+    def idle_seconds(self) -> float:
+        """How long a sender inside a request may send nothing."""
+        return self._context.replica.settings.idle_seconds
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)

@@ -4,6 +4,7 @@ is no HTTP at all.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Any
@@ -33,6 +34,7 @@ class AnsweringProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _started: RequestResponseCycle | None = None
     _hears_no_more = False
+    _idle: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         """Hold a request's head to about `MOST_HEAD_BYTES`; the parser itself would gather one without end.
@@ -43,10 +45,36 @@ class AnsweringProtocol(HttpToolsProtocol):
             return
         was_open = self._head_is_open
         super().data_received(data)
+        self._await_head()
         if was_open and self._head_is_open:
             self._head_bytes += len(data)
             if self._head_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
                 self._refuse(Code.TOO_LARGE, f"the head of a request may have at most {MOST_HEAD_BYTES} bytes")
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A first head is due."""
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is due any more."""
+        super().connection_lost(exc)
+        if self._idle is not None:
+            self._idle.cancel()
+
+    def _await_head(self) -> None:
+        """Close the connection if nothing comes for too long where a head is due, or open. Bodies are watched by who
+        reads them, and a connection that is kept has a time of its own.
+        """
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._head_is_open or self.cycle is None:
+            self._idle = self.loop.call_later(self._application().idle_seconds, self.transport.close)
+
+    def _application(self) -> Envelope:
+        app = self.config.app
+        assert isinstance(app, Envelope)
+        return app
 
     def on_message_begin(self) -> None:
         """A head begins."""
@@ -90,10 +118,8 @@ class AnsweringProtocol(HttpToolsProtocol):
             return
         cycle = _unanswered(self.cycle)
         if cycle is None or not cycle.response_started:
-            app = self.config.app
-            assert isinstance(app, Envelope)
             read = self.headers if self._head_is_open or cycle is not None else []
-            self.transport.write(_whole(app.refusal(problem(code, detail), Headers(raw=read))))
+            self.transport.write(_whole(self._application().refusal(problem(code, detail), Headers(raw=read))))
         self.transport.close()
 
     def _last_whole(self) -> RequestResponseCycle | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from backends.contract import Commit
+from backends.contract import BlobInfo, Commit
 from milepost.errors import OutcomeUnknown, Unavailable
 from milepost.wire import Code
 from tests.service.acting import actor
@@ -135,3 +137,32 @@ async def test_a_fault_of_our_own_is_told_and_ends_leadership(tmp_path: Path, ca
             await told.wait()
         assert not running.replica.leads
         assert [record.levelno for record in caplog.records if record.exc_info] == [logging.CRITICAL]
+
+
+@pytest.mark.parametrize("stopping", [False, True], ids=["lost", "stopping"])
+async def test_a_collector_that_is_stuck_does_not_keep_the_election(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopping: bool
+) -> None:
+    """A listing in a thread lets no cancellation through until it has ended. The fake does so at a chosen moment."""
+    place, stuck, free = embedded(tmp_path), asyncio.Event(), asyncio.Event()
+
+    async def listing(prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+        stuck.set()
+        while not free.is_set():
+            with suppress(asyncio.CancelledError):
+                await free.wait()
+        yield BlobInfo(prefix, 1, older_than)
+
+    async with rig(place, replace(PROMPT, collect_interval_seconds=0.01)) as first, rig(place, leading=False) as second:
+        monkeypatch.setattr(first.blobs, "list", listing)
+        async with asyncio.timeout(60):
+            await stuck.wait()
+        stepping_down = asyncio.create_task(first.replica.step_down()) if stopping else None
+        first.election.lose()
+        try:
+            await second.leads()
+            assert not first.replica.leads
+        finally:
+            free.set()
+        if stepping_down is not None:
+            await stepping_down

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from backends.contract import BlobInfo, StorageUnavailable
+from service import probes
 from service.probes import probe
 from service.whereabouts import Whereabouts
 from tests.support.replicas import Rig, embedded, rig
@@ -46,3 +49,20 @@ async def test_the_first_blob_is_enough(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(running.blobs, "list", many)
         assert (await lines(running))["blobs"]
         assert given == 1
+
+
+async def test_a_part_that_lets_nobody_go_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a listing in a thread does; the fake is stuck at a chosen moment."""
+    free = asyncio.Event()
+
+    async def listing(prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+        while not free.is_set():
+            with suppress(asyncio.CancelledError):
+                await free.wait()
+        yield BlobInfo(prefix, 1, older_than)
+
+    async with rig(embedded(tmp_path)) as running:
+        monkeypatch.setattr(running.blobs, "list", listing)
+        monkeypatch.setattr(probes, "_PROBE_SECONDS", 0.05)
+        assert await lines(running) == {"leadership": True, "pointers": True, "blobs": False}
+        free.set()

@@ -1,0 +1,96 @@
+"""A blob store that is not waited for without end: each step of a call has a deadline of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from typing import TypeVar
+
+from backends.contract import BlobInfo, BlobStore, SignedRequest, StorageUnavailable
+from service.patience import within
+
+T = TypeVar("T")
+
+
+class PatientBlobs:
+    """Another `BlobStore`, of which each step must end within ``seconds``, or the call raises `StorageUnavailable`.
+
+    A step of a put is what the store does with one chunk; the time that the sender takes is not counted. Discarding
+    and listing are as patient as their callers.
+    """
+
+    def __init__(self, blobs: BlobStore, seconds: float) -> None:
+        self._blobs = blobs
+        self._seconds = seconds
+
+    async def open(self) -> None:
+        """See `BlobStore.open`."""
+        await self._blobs.open()
+
+    async def close(self) -> None:
+        """See `BlobStore.close`."""
+        await self._blobs.close()
+
+    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+        """See `BlobStore.put`. After a deadline the blob may still appear."""
+        loop = asyncio.get_running_loop()
+        began: float | None = loop.time()
+
+        async def watched() -> AsyncIterator[bytes]:
+            nonlocal began
+            while True:
+                began = None
+                chunk = await anext(stream, None)
+                began = loop.time()
+                if chunk is None:
+                    return
+                yield chunk
+
+        putting = asyncio.ensure_future(self._blobs.put(key, watched()))
+        try:
+            while not putting.done():
+                spent = 0.0 if began is None else loop.time() - began
+                if spent >= self._seconds:
+                    raise StorageUnavailable(f"the blob store has not taken a part within {self._seconds:g} s")
+                await asyncio.wait((putting,), timeout=self._seconds - spent)
+        finally:
+            if not putting.done():
+                putting.cancel()
+                putting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return putting.result()
+
+    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
+        """See `BlobStore.get`."""
+        chunks = self._blobs.get(key, start, end)
+        while (chunk := await self._step(anext(chunks, None))) is not None:
+            yield chunk
+
+    async def size(self, key: str) -> int:
+        """See `BlobStore.size`."""
+        return await self._step(self._blobs.size(key))
+
+    async def delete(self, key: str) -> None:
+        """See `BlobStore.delete`."""
+        await self._blobs.delete(key)
+
+    def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+        """See `BlobStore.list`."""
+        return self._blobs.list(prefix, older_than)
+
+    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
+        """See `BlobStore.sign_put`."""
+        return await self._step(self._blobs.sign_put(key, size, sha256, seconds))
+
+    async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
+        """See `BlobStore.sign_get`."""
+        return await self._step(self._blobs.sign_get(key, seconds))
+
+    async def checked_digest(self, key: str) -> str | None:
+        """See `BlobStore.checked_digest`."""
+        return await self._step(self._blobs.checked_digest(key))
+
+    async def _step(self, act: Awaitable[T]) -> T:
+        try:
+            return await within(self._seconds, act)
+        except TimeoutError as error:
+            raise StorageUnavailable(f"the blob store gave {error}") from error
