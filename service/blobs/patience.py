@@ -20,16 +20,16 @@ class PatientBlobs:
     """
 
     def __init__(self, blobs: BlobStore, seconds: float) -> None:
-        self._blobs = blobs
+        self.beneath = blobs
         self._seconds = seconds
 
     async def open(self) -> None:
         """See `BlobStore.open`."""
-        await self._blobs.open()
+        await self.beneath.open()
 
     async def close(self) -> None:
         """See `BlobStore.close`."""
-        await self._blobs.close()
+        await self.beneath.close()
 
     async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
         """See `BlobStore.put`. After a deadline the blob may still appear."""
@@ -46,7 +46,7 @@ class PatientBlobs:
                     return
                 yield chunk
 
-        putting = asyncio.ensure_future(self._blobs.put(key, watched()))
+        putting = asyncio.ensure_future(self.beneath.put(key, watched()))
         try:
             while not putting.done():
                 spent = 0.0 if began is None else loop.time() - began
@@ -61,33 +61,33 @@ class PatientBlobs:
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """See `BlobStore.get`."""
-        chunks = self._blobs.get(key, start, end)
+        chunks = self.beneath.get(key, start, end)
         while (chunk := await self._step(anext(chunks, None))) is not None:
             yield chunk
 
     async def size(self, key: str) -> int:
         """See `BlobStore.size`."""
-        return await self._step(self._blobs.size(key))
+        return await self._step(self.beneath.size(key))
 
     async def delete(self, key: str) -> None:
         """See `BlobStore.delete`."""
-        await self._blobs.delete(key)
+        await self.beneath.delete(key)
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
         """See `BlobStore.list`."""
-        return self._blobs.list(prefix, older_than)
+        return self.beneath.list(prefix, older_than)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
         """See `BlobStore.sign_put`."""
-        return await self._step(self._blobs.sign_put(key, size, sha256, seconds))
+        return await self._step(self.beneath.sign_put(key, size, sha256, seconds))
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
         """See `BlobStore.sign_get`."""
-        return await self._step(self._blobs.sign_get(key, seconds))
+        return await self._step(self.beneath.sign_get(key, seconds))
 
     async def checked_digest(self, key: str) -> str | None:
         """See `BlobStore.checked_digest`."""
-        return await self._step(self._blobs.checked_digest(key))
+        return await self._step(self.beneath.checked_digest(key))
 
     async def _step(self, act: Awaitable[T]) -> T:
         try:

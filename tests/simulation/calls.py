@@ -156,13 +156,14 @@ async def _bytes(replica: Replica, look: Look, _: float) -> Told:
 
 async def _redirect(replica: Replica, look: Look, _: float) -> Told:
     """The bytes as they lie where the reader is sent to; gone by then, he asks again."""
-    assert isinstance(replica.blobs, SimBlobs)
+    blobs = replica.blobs.beneath
+    assert isinstance(blobs, SimBlobs)
     while True:
         location = await reading.locate_state(
             replica, look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
         )
         assert location is not None
-        data = replica.blobs.fetch(location.url)
+        data = blobs.fetch(location.url)
         if data is not None:
             return Told(location.revision, (location.handle.version, data))
 
