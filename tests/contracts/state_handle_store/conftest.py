@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from parts.server import ServerProcess
 from tests.contracts.places import Services
 from tests.contracts.state_handle_store.deployments import DEPLOYMENTS, Deployment, Site
 from tests.contracts.state_handle_store.rest_door import RestDoor
+from tests.contracts.state_handle_store.sdk_door import SdkDoor
 from tests.contracts.state_handle_store.services import FragileService, Service, fragile_service
+
+REPLICAS = 3
 
 _numbers = itertools.count(1)
 
@@ -39,16 +43,23 @@ def by_rest(request: pytest.FixtureRequest) -> bool:
     return way
 
 
-@pytest.fixture
-async def service(deployment: Deployment, by_rest: bool, tmp_path: Path, services: Services) -> AsyncIterator[Service]:
-    """A service without faults; by REST it is a process of its own, which the scenarios of a session share."""
-    if not by_rest:
+@pytest.fixture(params=["use-cases", "rest", "sdk"])
+async def service(
+    request: pytest.FixtureRequest, deployment: Deployment, tmp_path: Path, services: Services
+) -> AsyncIterator[Service]:
+    """A service without faults; by REST and the SDK it is three replicas, which the scenarios of a session share.
+
+    A random one of them is asked first.
+    """
+    if request.param == "use-cases":
         async with fragile_service(deployment.fresh(tmp_path, services), rest=False) as fragile:
             yield fragile
         return
-    start = partial(_running_server, deployment, services)
-    server, site = services.get(f"server-on-{deployment.name}", start)
-    blob_store, door = site.blob_store(), RestDoor(server.url)
+    start = partial(_running_replicas, deployment, services)
+    urls, site = services.get(f"replicas-on-{deployment.name}", start)
+    rest = RestDoor(random.choice(urls))
+    door = rest if request.param == "rest" else SdkDoor(urls, rest)
+    blob_store = site.blob_store()
     await blob_store.open()
     try:
         yield Service(door, f"store-{next(_numbers)}", blob_store)
@@ -65,10 +76,18 @@ async def fragile(site: Site, by_rest: bool) -> AsyncIterator[FragileService]:
 
 
 @contextmanager
-def _running_server(
+def _running_replicas(
     deployment: Deployment, services: Services, directory: Path
-) -> Generator[tuple[ServerProcess, Site], None, None]:
+) -> Generator[tuple[list[str], Site], None, None]:
     site = deployment.fresh(directory, services)
     pointers, blobs = site.urls
-    with ServerProcess(directory, "--linger", "0", pointers=pointers, blobs=blobs) as server:
-        yield server.start(), site
+    with ExitStack() as ends:
+        replicas = [
+            ends.enter_context(ServerProcess(directory, "--linger", "0", pointers=pointers, blobs=blobs))
+            for _ in range(REPLICAS)
+        ]
+        for replica in replicas:
+            replica.start(until=None)
+        for replica in replicas:
+            replica.wait_for("/readyz")
+        yield [replica.url for replica in replicas], site
