@@ -101,8 +101,9 @@ class Process:
             self._process.wait(DEADLINE_SECONDS)
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """SIGSTOP, and wait until every thread has stopped: those that run on another processor go on for a moment."""
         self.signal(signal.SIGSTOP)
+        self.wait_until(self._stands_still, "does not stop")
 
     def resume(self) -> None:
         """SIGCONT."""
@@ -164,7 +165,20 @@ class Process:
             raise ProcessFailed(f"{self.name} was never started")
         return self._process
 
+    def _stands_still(self) -> bool:
+        """As proc(5) tells it; where there is no such directory, it is taken for true."""
+        threads = Path(f"/proc/{self.pid}/task").glob("*/stat")
+        return all(_state(thread) in "TtZX" for thread in threads)
+
     def _tie(self) -> Sequence[str]:
         """A command that execs the one after it so that it dies with who started it."""
         setpriv = None if self._detached else shutil.which("setpriv")
         return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
+
+
+def _state(stat: Path) -> str:
+    """The letter for what a thread does; X for one that is gone."""
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"

@@ -24,6 +24,8 @@ lasts for two ticks or more: so the timeout counts from a quarter of itself befo
 EXCHANGES: Final = 8
 """In one timeout of the session."""
 
+_AGAIN_SECONDS: Final = 0.05
+
 
 class SessionLeadership:
     """A `Leadership`. Each exchange is a transaction that checks our entry and changes nothing.
@@ -63,21 +65,25 @@ class SessionLeadership:
         await self._candidacy.withdraw()
 
     async def _renew(self) -> None:
+        pause = 0.0
         while not self._lost.is_set():
-            interval = self._candidacy.connection.session_seconds / EXCHANGES
             try:
-                async with asyncio.timeout(interval):
+                async with asyncio.timeout(pause):
                     await self._candidacy.over.wait()
                 self._end("the session with ZooKeeper was lost")
             except TimeoutError:
-                await self._try()
+                renewed = await self._try()
+                pause = self._candidacy.connection.session_seconds / EXCHANGES if renewed else _AGAIN_SECONDS
 
-    async def _try(self) -> None:
+    async def _try(self) -> bool:
+        """Whether the lease is renewed; if not, it is tried again soon: a lost connection is back in no time."""
         try:
             if not await self._exchange():
                 self._end("the entry in the election is gone")
         except BackendError as error:
             log.warning("cannot renew the lease: %s", error)
+            return False
+        return True
 
     async def _exchange(self) -> bool:
         """Prove that the session lives and the entry is there; False if that is over for good."""

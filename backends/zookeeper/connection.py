@@ -30,6 +30,7 @@ Act = Callable[[Client], Any]
 
 _REBUILD_SECONDS = 0.5
 _POLL_SECONDS = 0.02
+_MOMENT_SECONDS = 0.001
 
 
 class Garbled(KazooException):  # type: ignore[misc]  # kazoo has no types
@@ -130,8 +131,7 @@ class Connection:
         """
         try:
             async with asyncio.timeout(self.patience):
-                if self._client is not None:
-                    await self._up.wait()
+                await self._connected()
                 return await self.submit(act)
         except TimeoutError as error:
             raise StorageUnavailable(f"cannot {doing}: ZooKeeper gives no answer") from error
@@ -139,6 +139,12 @@ class Connection:
             raise
         except KazooException as error:
             raise backend_error(error, doing) from error
+
+    async def _connected(self) -> None:
+        """Wait until there is a connection, or it was closed; kazoo knows of a loss a moment before the loop does."""
+        while (client := self._client) is not None and not client.connected:
+            await self._up.wait()
+            await asyncio.sleep(_MOMENT_SECONDS)
 
     # -- within ----------------------------------------------------------------------------------------------------
 
