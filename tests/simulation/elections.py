@@ -36,10 +36,13 @@ class ElectionService:
         self._terms = terms
         self._grant = 0
         self._expires = 0.0
+        self._dead: set[str] = set()
 
     def acquire(self, candidate: str) -> int | None:
         """The number of the grant, or None while another holds it."""
         if self.holder is not None and self._loop.time() < self._expires:
+            return None
+        if candidate in self._dead:  # what it sent before it died may come in after that
             return None
         self._grant += 1
         self.holder = candidate
@@ -64,8 +67,10 @@ class ElectionService:
 
     def died(self, candidate: str) -> None:
         """A process died: a lock of its is free at once, a lease has to run out."""
-        if self.holder == candidate and math.isinf(self._terms.lease):
-            self.holder = None
+        if math.isinf(self._terms.lease):
+            self._dead.add(candidate)
+            if self.holder == candidate:
+                self.holder = None
 
 
 class SimElection:
