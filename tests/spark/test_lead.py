@@ -234,16 +234,18 @@ def test_a_batch_that_a_sink_may_hold_already_is_not_begun_anew(
     assert {layer.name for layer in newest.layers} <= names
 
 
-def test_settings_that_the_querys_log_overrules_are_reported(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("session", "effective"), [("5", "5"), (None, "200")], ids=["set", "Spark's default"])
+def test_settings_that_the_querys_log_overrules_are_reported(
+    place: Place, caplog: pytest.LogCaptureFixture, session: str | None, effective: str
+) -> None:
+    key = "spark.sql.shuffle.partitions"
     place.run(Publisher(), "aggregation")
-    place.spark.conf.set("spark.sql.shuffle.partitions", "5")
+    place.spark.conf.unset(key) if session is None else place.spark.conf.set(key, session)
     try:
         with caplog.at_level(logging.WARNING), place.lead() as job:
-            assert [(found.key, found.logged, found.session) for found in job.recovery.conf] == [
-                ("spark.sql.shuffle.partitions", "2", "5")
-            ]
+            assert [(found.key, found.logged, found.session) for found in job.recovery.conf] == [(key, "2", effective)]
     finally:
-        place.spark.conf.set("spark.sql.shuffle.partitions", "2")
+        place.spark.conf.set(key, "2")
     assert "wins over" in caplog.text
 
 

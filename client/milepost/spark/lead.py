@@ -11,6 +11,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import SparkNoSuchElementException
+
 from milepost.client import Client
 from milepost.errors import (
     MilepostError,
@@ -161,7 +163,7 @@ def _take_over(
             pointer.record,
             directory,
             store.epoch,
-            setting=lambda key: spark.conf.get(key, None),
+            setting=lambda key: _setting(spark, key),
             modified_ms=files.modified_ms,
         )
     except OSError as error:  # a newer driver clears away what those before it build
@@ -171,6 +173,14 @@ def _take_over(
     removals.sweep(LAYER_PREFIX, pointer.record.layer_names())
     snapshotter = Snapshotter(store, restored.directory, restored.ledger)
     return Job(spark, session, pointer, snapshotter, removals, recovery, retain, grace)
+
+
+def _setting(spark: SparkSession, key: str) -> str | None:
+    """What a query of this session would go by: what is set, else Spark's default, None where it has none."""
+    try:
+        return spark.conf.get(key)
+    except SparkNoSuchElementException:
+        return None
 
 
 def _resign(session: Session, handles: StateHandleStore) -> None:

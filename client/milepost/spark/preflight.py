@@ -41,7 +41,7 @@ def check_clean_source(options: Mapping[str, str], source: str) -> None:
 
 
 def conf_differences(offsets: bytes, session: Callable[[str], str | None]) -> list[ConfDifference]:
-    """Settings in a batch's offset log that differ from what ``session`` (key to value, None if unset) has."""
+    """Settings in a batch's offset log that differ from what ``session`` (key to the value in force, or None) has."""
     lines = offsets.decode().splitlines()
     if len(lines) < 2:
         return []
