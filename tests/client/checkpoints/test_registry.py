@@ -1,10 +1,13 @@
-"""The scenarios of Flink's completed checkpoint stores, over the real service. A and B are two drivers' sessions."""
+"""The scenarios of Flink's completed checkpoint stores, over the real service. A and B are two drivers' sessions.
+
+The contract suite runs them over its deployments as well, which is why they are numbered (``Checkpoints 1``).
+"""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,8 @@ from milepost.checkpoints.records import name_of
 from milepost.store import StateHandleStore
 from milepost.wire import Code
 from tests.client.conftest import Service, serving
+
+Damage = Callable[[bytes], None]
 
 
 @pytest.fixture
@@ -31,6 +36,23 @@ def b(blocking: milepost.Client, name: str) -> Iterator[StateHandleStore]:
         yield session.store(name)
 
 
+@pytest.fixture
+def damage(service: Service) -> Damage:
+    """Flips the bytes of a stored state where the service keeps them."""
+
+    def act(of: bytes) -> None:
+        (blob,) = [path for path in (service.data / "blobs").rglob("*") if path.is_file() and path.read_bytes() == of]
+        blob.chmod(0o600)
+        blob.write_bytes(flipped(of))
+
+    return act
+
+
+def flipped(state: bytes) -> bytes:
+    """Other bytes of the same size."""
+    return bytes(byte ^ 1 for byte in state)
+
+
 def numbers(store: StateHandleStore) -> list[str]:
     """The checkpoints that are in the store, without padding."""
     return [handle.name.replace("-" + "0" * 18, "-") for handle in store.get_all_handles()]
@@ -39,13 +61,6 @@ def numbers(store: StateHandleStore) -> list[str]:
 def state(number: int, store: StateHandleStore) -> bytes:
     """A state that occurs nowhere else."""
     return f"{store.name} {number}".encode()
-
-
-def damage(service: Service, of: bytes) -> None:
-    """Flip the bytes of a stored state where the service keeps them."""
-    (blob,) = [path for path in (service.data / "blobs").rglob("*") if path.is_file() and path.read_bytes() == of]
-    blob.chmod(0o600)
-    blob.write_bytes(bytes(byte ^ 1 for byte in of))
 
 
 class Failing(StateHandleStore):
@@ -81,6 +96,7 @@ class Doubtful(StateHandleStore):
 
 
 def test_retain_one_keeps_the_last_checkpoint_beside_the_last_savepoint(a: StateHandleStore) -> None:
+    """Checkpoints 1."""
     registry = CheckpointRegistry(a, retain=1)
     for number, savepoint in enumerate([False, False, True, True, True], 1):
         registry.add(number, state(number, a), savepoint=savepoint)
@@ -89,6 +105,7 @@ def test_retain_one_keeps_the_last_checkpoint_beside_the_last_savepoint(a: State
 
 
 def test_a_checkpoint_after_a_savepoint_replaces_both(a: StateHandleStore) -> None:
+    """Checkpoints 2."""
     registry = CheckpointRegistry(a, retain=1)
     registry.add(1, b"1")
     registry.add(2, b"2", savepoint=True)
@@ -97,6 +114,7 @@ def test_a_checkpoint_after_a_savepoint_replaces_both(a: StateHandleStore) -> No
 
 
 def test_as_many_as_are_retained_all_stay(a: StateHandleStore) -> None:
+    """Checkpoints 3."""
     registry = CheckpointRegistry(a, retain=3)
     for number in (1, 2, 3):
         registry.add(number, state(number, a))
@@ -104,6 +122,7 @@ def test_as_many_as_are_retained_all_stay(a: StateHandleStore) -> None:
 
 
 def test_recovery_is_in_numeric_order_also_of_names_that_are_not_padded(a: StateHandleStore) -> None:
+    """Checkpoints 4."""
     for number in (9, 10, 11):
         a.add_and_lock(f"checkpoint-{number}", state(number, a))
     recovery = CheckpointRegistry(a, retain=3).recover()
@@ -128,6 +147,7 @@ def test_what_is_added_goes_through_a_record_and_back(a: StateHandleStore, b: St
 
 
 def test_the_oldest_goes_only_after_the_new_one_is_there(a: StateHandleStore) -> None:
+    """Checkpoints 5."""
     registry = CheckpointRegistry(a, retain=1)
     registry.add(1, b"1")
     a.add_and_lock(name_of(2), b"somebody else's")
@@ -138,6 +158,7 @@ def test_the_oldest_goes_only_after_the_new_one_is_there(a: StateHandleStore) ->
 
 
 def test_a_job_that_ended_leaves_nothing_but_what_is_not_its_own(a: StateHandleStore) -> None:
+    """Checkpoints 6."""
     a.add_and_lock("job", b"a record beside the checkpoints")
     registry = CheckpointRegistry(a, retain=3)
     for number in (1, 2, 3):
@@ -148,6 +169,7 @@ def test_a_job_that_ended_leaves_nothing_but_what_is_not_its_own(a: StateHandleS
 
 
 def test_a_suspended_job_leaves_all_of_them_unlocked_to_be_recovered(a: StateHandleStore, b: StateHandleStore) -> None:
+    """Checkpoints 6."""
     registry = CheckpointRegistry(a, retain=3)
     before = [registry.add(number, state(number, a)) for number in (1, 2, 3)]
     registry.shutdown(job_ended=False)
@@ -170,6 +192,7 @@ def test_a_suspended_job_whose_session_is_gone_has_nothing_to_unlock(blocking: m
 def test_what_another_driver_recovered_is_discarded_only_when_it_lets_go(
     a: StateHandleStore, b: StateHandleStore
 ) -> None:
+    """Checkpoints 7 and Checkpoints 12."""
     registry = CheckpointRegistry(a, retain=1)
     registry.add(1, state(1, a))
     reader = CheckpointRegistry(b)
@@ -184,6 +207,7 @@ def test_what_another_driver_recovered_is_discarded_only_when_it_lets_go(
 
 
 def test_three_recovered_and_a_fourth_added(a: StateHandleStore, b: StateHandleStore) -> None:
+    """Checkpoints 8."""
     first = CheckpointRegistry(a, retain=3)
     for number in (1, 2, 3):
         first.add(number, state(number, a))
@@ -197,6 +221,7 @@ def test_three_recovered_and_a_fourth_added(a: StateHandleStore, b: StateHandleS
 
 @pytest.mark.parametrize("job_ended", [True, False])
 def test_nothing_is_added_or_recovered_after_a_shutdown(a: StateHandleStore, job_ended: bool) -> None:
+    """Checkpoints 9."""
     registry = CheckpointRegistry(a)
     registry.shutdown(job_ended)
     with pytest.raises(milepost.Closed):
@@ -241,6 +266,7 @@ def test_a_clean_up_that_fails_does_not_fail_the_checkpoint_and_is_made_good(
 
 
 def test_new_checkpoints_wait_for_a_clean_up_that_lags_too_far_behind(a: StateHandleStore) -> None:
+    """Checkpoints 10."""
     store = Failing.around(a)
     registry = CheckpointRegistry(store, retain=1, clean_up_limit=2)
     store.outage = OUTAGES[0]
@@ -288,13 +314,14 @@ def test_what_was_added_anew_under_an_old_name_is_left_alone(a: StateHandleStore
 
 
 def test_an_unreadable_checkpoint_is_skipped_for_the_newest_intact_one(
-    service: Service, a: StateHandleStore, b: StateHandleStore, caplog: pytest.LogCaptureFixture
+    damage: Damage, a: StateHandleStore, b: StateHandleStore, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Checkpoints 11."""
     registry = CheckpointRegistry(a, retain=4)
     for number in (1, 2, 3, 4):
         registry.add(number, state(number, a))
-    damage(service, state(3, a))
-    damage(service, state(4, a))
+    damage(state(3, a))
+    damage(state(4, a))
     registry.shutdown(job_ended=False)
     second = CheckpointRegistry(b, retain=2)
     recovery = second.recover()
@@ -335,9 +362,9 @@ def test_a_damaged_record_is_skipped_reported_and_gone_with_the_next_checkpoint(
         assert CheckpointRegistry(store).recover().skipped == []
 
 
-def test_a_damaged_one_goes_with_the_job(service: Service, a: StateHandleStore, b: StateHandleStore) -> None:
+def test_a_damaged_one_goes_with_the_job(damage: Damage, a: StateHandleStore, b: StateHandleStore) -> None:
     CheckpointRegistry(a).add(1, state(1, a))
-    damage(service, state(1, a))
+    damage(state(1, a))
     a.release_all()
     registry = CheckpointRegistry(b)
     recovery = registry.recover(start_over=True)
@@ -346,20 +373,18 @@ def test_a_damaged_one_goes_with_the_job(service: Service, a: StateHandleStore, 
     assert numbers(b) == []
 
 
-def test_nothing_but_damage_is_no_fresh_start(service: Service, a: StateHandleStore, b: StateHandleStore) -> None:
+def test_nothing_but_damage_is_no_fresh_start(damage: Damage, a: StateHandleStore, b: StateHandleStore) -> None:
     registry = CheckpointRegistry(a, retain=2)
     for number in (1, 2):
         registry.add(number, state(number, a))
-        damage(service, state(number, a))
+        damage(state(number, a))
     with pytest.raises(NoIntactCheckpoint, match=r"checkpoint 2: .*; checkpoint 1: "):
         CheckpointRegistry(b).recover()
     assert numbers(b) == ["checkpoint-1", "checkpoint-2"]
 
 
 @pytest.mark.parametrize("limit", [10, 0])
-def test_what_was_recovered_is_not_removed_though_it_was_to_be(
-    service: Service, a: StateHandleStore, limit: int
-) -> None:
+def test_what_was_recovered_is_not_removed_though_it_was_to_be(damage: Damage, a: StateHandleStore, limit: int) -> None:
     """Its removal was prevented by an outage, and then the newer ones turned out to be damaged."""
     store = Failing.around(a)
     registry = CheckpointRegistry(store, retain=2, clean_up_limit=limit)
@@ -368,8 +393,8 @@ def test_what_was_recovered_is_not_removed_though_it_was_to_be(
     store.outage = OUTAGES[0]
     registry.add(3, state(3, a))
     store.outage = None
-    damage(service, state(2, a))
-    damage(service, state(3, a))
+    damage(state(2, a))
+    damage(state(3, a))
     recovery = registry.recover()
     assert (recovery.state, [skip.number for skip in recovery.skipped]) == (state(1, a), [3, 2])
     registry.add(4, b"4")

@@ -55,8 +55,7 @@ async def service(
         async with fragile_service(deployment.fresh(tmp_path, services), rest=False) as fragile:
             yield fragile
         return
-    start = partial(_running_replicas, deployment, services)
-    urls, site = services.get(f"replicas-on-{deployment.name}", start)
+    urls, site = replicas_on(deployment, services)
     rest = RestDoor(random.choice(urls))
     door = rest if request.param == "rest" else SdkDoor(urls, rest)
     blob_store = site.blob_store()
@@ -73,6 +72,11 @@ async def fragile(site: Site, by_rest: bool) -> AsyncIterator[FragileService]:
     """A service with faults to be had; by REST it is served from this process."""
     async with fragile_service(site, rest=by_rest) as service:
         yield service
+
+
+def replicas_on(deployment: Deployment, services: Services) -> tuple[list[str], Site]:
+    """The URLs of the replicas that all scenarios share."""
+    return services.get(f"replicas-on-{deployment.name}", partial(_running_replicas, deployment, services))
 
 
 @contextmanager

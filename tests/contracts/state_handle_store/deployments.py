@@ -6,9 +6,12 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import boto3
 from kazoo.client import KazooClient
 
+from backends.blobs.s3_address import parse_address
 from backends.contract import BlobStore, Election, PointerStore
 from backends.pointers.embedded import FILE_NAME
 from backends.zookeeper.address import Address
@@ -21,6 +24,7 @@ from tests.support.replicas import Backends
 class Deployment:
     """One pair of backends.
 
+    ``damage`` puts other bytes in place of those of the one blob that holds a state, behind the service's back.
     ``pointers_url`` and ``blobs_url`` make of an address what the server's flags take. ``vanished`` takes the journal
     away from under a running replica, by the means of the real store, and puts it back at the end.
     """
@@ -31,6 +35,7 @@ class Deployment:
     pointers_url: Callable[[str], str]
     blobs_url: Callable[[str], str]
     vanished: Callable[[str], AbstractContextManager[None]]
+    damage: Callable[[str, bytes, bytes], None]
 
     @property
     def name(self) -> str:
@@ -70,6 +75,10 @@ class Site:
         """The journal is gone within the block."""
         return self.deployment.vanished(self.pointers)
 
+    def damage(self, state: bytes, other: bytes) -> None:
+        """Other bytes stand in the one blob that held ``state``."""
+        self.deployment.damage(self.blobs, state, other)
+
     @property
     def urls(self) -> tuple[str, str]:
         """What ``--pointers`` and ``--blobs`` take."""
@@ -85,6 +94,23 @@ def _file_moved_away(directory: str) -> Generator[None, None, None]:
         yield
     finally:
         away.rename(path)
+
+
+def _damaged_file(directory: str, state: bytes, other: bytes) -> None:
+    (blob,) = [path for path in Path(directory).rglob("*") if path.is_file() and path.read_bytes() == state]
+    blob.chmod(0o600)
+    blob.write_bytes(other)
+
+
+def _damaged_object(url: str, state: bytes, other: bytes) -> None:
+    address = parse_address(url)
+    client = boto3.client("s3", endpoint_url=address.endpoint_url, region_name=address.region)
+    place: dict[str, Any] = {"Bucket": address.bucket}
+    pages = client.get_paginator("list_objects_v2").paginate(**place, Prefix=address.prefix)
+    keys = [entry["Key"] for page in pages for entry in page.get("Contents", ()) if entry["Size"] == len(state)]
+    (key,) = [key for key in keys if client.get_object(**place, Key=key)["Body"].read() == state]
+    client.put_object(**place, Key=key, Body=other)
+    client.close()
 
 
 @contextmanager
@@ -120,6 +146,7 @@ DEPLOYMENTS: tuple[Deployment, ...] = (
         pointers_url=lambda address: f"embedded:{address}",
         blobs_url=lambda address: f"file:{address}",
         vanished=_file_moved_away,
+        damage=_damaged_file,
     ),
     Deployment(
         pointers={backend.name: backend for backend in POINTERS}["zookeeper"],
@@ -128,5 +155,6 @@ DEPLOYMENTS: tuple[Deployment, ...] = (
         pointers_url=str,
         blobs_url=str,
         vanished=_journal_deleted,
+        damage=_damaged_object,
     ),
 )

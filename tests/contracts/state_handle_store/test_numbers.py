@@ -4,6 +4,7 @@ ZooKeeper's are the 46 of ZooKeeperStateHandleStoreTest. KubernetesStateHandleSt
 something and are numbered here: to add (1-3, 9), replace (4, 5, 10), remove (6, 8) and clear (7). The other 13 are
 ZooKeeper's once more; by what is left of each operation these are that it works (1, 17, 30, 33, 36, 37, 44-46) and
 that something is absent or there already (4, 7, 19, 32). All 46 run over every deployment, so that none is left out.
+The 12 of checkpoints are those of DefaultCompletedCheckpointStoreTest and its kin that make sense here.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import pytest
 from tests.contracts import state_handle_store
 from tests.contracts.state_handle_store import definite_errors
 
-SCENARIOS = {"ZooKeeper": 46, "Kubernetes": 10}
-NUMBERS = re.compile(r"\b(ZooKeeper|Kubernetes) (\d+)(?:-(\d+))?")
+SCENARIOS = {"ZooKeeper": 46, "Kubernetes": 10, "Checkpoints": 12}
+NUMBERS = re.compile(r"\b(ZooKeeper|Kubernetes|Checkpoints) (\d+)(?:-(\d+))?")
 
 
 def all_tests() -> Iterator[FunctionType]:
