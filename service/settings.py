@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from service.journal import JournalSettings
 
+IDLE_SECONDS = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -22,7 +24,7 @@ class Settings:
 
     request_seconds: float = 20.0
     blob_seconds: float = 30.0
-    idle_seconds: float = 30.0
+    idle_seconds: float = IDLE_SECONDS
     linger_seconds: float = 60.0
     collect_after_seconds: float = 3600.0
     collect_interval_seconds: float = 600.0

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from milepost.wire import Code
 from service.http.middleware import Envelope
 from service.problems import problem
+from service.settings import IDLE_SECONDS
 
 MOST_HEAD_BYTES = 64 * 1024
 
@@ -69,12 +70,9 @@ class AnsweringProtocol(HttpToolsProtocol):
         if self._idle is not None:
             self._idle.cancel()
         if self._head_is_open or self.cycle is None:
-            self._idle = self.loop.call_later(self._application().idle_seconds, self.transport.close)
-
-    def _application(self) -> Envelope:
-        app = self.config.app
-        assert isinstance(app, Envelope)
-        return app
+            app = self.config.app
+            seconds = app.idle_seconds if isinstance(app, Envelope) else IDLE_SECONDS
+            self._idle = self.loop.call_later(seconds, self.transport.close)
 
     def on_message_begin(self) -> None:
         """A head begins."""
@@ -118,8 +116,10 @@ class AnsweringProtocol(HttpToolsProtocol):
             return
         cycle = _unanswered(self.cycle)
         if cycle is None or not cycle.response_started:
+            app = self.config.app
+            assert isinstance(app, Envelope)
             read = self.headers if self._head_is_open or cycle is not None else []
-            self.transport.write(_whole(self._application().refusal(problem(code, detail), Headers(raw=read))))
+            self.transport.write(_whole(app.refusal(problem(code, detail), Headers(raw=read))))
         self.transport.close()
 
     def _last_whole(self) -> RequestResponseCycle | None:
