@@ -13,7 +13,7 @@ from service.leases import Leases, UploadLeases
 from service.removals import Removals
 from service.rules.decisions import FinishNeeded, Moment
 from service.rules.handles import finish_of
-from service.rules.records import Handle, Session, Store, Upload, handle_of, session_key, store_of
+from service.rules.records import Corrupt, Handle, Session, Store, Upload, handle_of, session_key, store_of
 from service.rules.requests import ExpireSession, ExpireUpload, Scrub
 from service.rules.state import View
 from service.rules.stores import droppable
@@ -138,4 +138,5 @@ def _handles(view: View) -> Iterator[tuple[Store, Handle]]:
         located = handle_of(key)
         if located is not None and isinstance(record, Handle):
             store = view.store(located[0])
-            yield (store if isinstance(store, Store) else Store(located[0])), record
+            if not isinstance(store, Corrupt):
+                yield store or Store(located[0]), record

@@ -6,11 +6,9 @@ from milepost.errors import EpochHeld
 from service.journal.claims import MaySubmit
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, attempted, perform
-from service.problems import refusal
+from service.operations.records import store_in
 from service.rules.answers import epoch_body
 from service.rules.decisions import Answer
-from service.rules.guards import store_readable
-from service.rules.records import Store
 from service.rules.requests import Campaign, Resign
 
 
@@ -40,8 +38,5 @@ async def resign(replica: Replica, caller: Caller, store: str) -> Reply:
 def current(replica: Replica, store: str) -> Reply:
     """The epoch as it stands; 0 where there never was one. Raises a ``corrupt`` problem where it cannot be told."""
     reading = replica.journal.read()
-    if damaged := store_readable(reading.view, store):
-        raise refusal(damaged)
-    record = reading.view.store(store)
-    body = epoch_body(reading.view, record if isinstance(record, Store) else Store(store))
+    body = epoch_body(reading.view, store_in(reading.view, store))
     return Reply(Answer(body), reading.revision, reading.term)

@@ -8,11 +8,12 @@ from typing import Any
 from milepost.wire import Code
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, perform
+from service.operations.records import store_in
 from service.problems import problem
 from service.rules.answers import handle_body
 from service.rules.decisions import Answer
 from service.rules.handles import present
-from service.rules.records import Corrupt, Handle, Store
+from service.rules.records import Corrupt, Handle
 from service.rules.requests import LockHandle, ReleaseHandle, Remove
 from service.rules.state import View
 from service.rules.stores import listed
@@ -31,10 +32,10 @@ class Page:
 
 def existing(view: View, store: str, name: str) -> Handle:
     """The handle, if it can be read. Raises ``not-exist`` and ``corrupt`` problems."""
-    record = view.handle(store, name)
+    of_store, record = store_in(view, store), view.handle(store, name)
     if isinstance(record, Corrupt):
         raise problem(Code.CORRUPT, f"the record of {name!r} is damaged: {record.reason}")
-    handle = present(_store(view, store), record)
+    handle = present(of_store, record)
     if handle is None:
         raise problem(Code.NOT_EXIST, f"there is no handle {name!r} in {store!r}")
     return handle
@@ -44,14 +45,14 @@ def get(replica: Replica, store: str, name: str) -> Reply:
     """The record, without taking a lock; also `exists` of Flink's contract."""
     reading = replica.journal.read()
     handle = existing(reading.view, store, name)
-    body = handle_body(reading.view, _store(reading.view, store), handle)
+    body = handle_body(reading.view, store_in(reading.view, store), handle)
     return Reply(Answer(body, handle.version), reading.revision, reading.term)
 
 
 def list_page(replica: Replica, store: str, after: str, limit: int) -> Page:
-    """getAllHandles, a page of at most ``limit``; may include handles whose removal has begun."""
+    """getAllHandles, a page of at most ``limit``; may include handles whose removal has begun. Raises ``corrupt``."""
     reading = replica.journal.read()
-    record = _store(reading.view, store)
+    record = store_in(reading.view, store)
     page = Page([], [], None, reading.revision, reading.term)
     last = ""
     for name in reading.view.state.names(store, after):
@@ -85,8 +86,3 @@ async def remove(replica: Replica, caller: Caller, store: str, name: str, versio
     if reply.finish is not None:
         await replica.removals.finish(reply.finish, replica.clock() + replica.settings.request_seconds)
     return reply
-
-
-def _store(view: View, name: str) -> Store:
-    record = view.store(name)
-    return record if isinstance(record, Store) else Store(name)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, perform
 from service.rules.handles import absent
-from service.rules.records import Handle, Store
+from service.rules.records import Corrupt, Handle, Store
 from service.rules.requests import Clear, LockAll, ReleaseAll
+
+log = logging.getLogger("milepost.stores")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,9 @@ async def clear(replica: Replica, caller: Caller, store: str) -> Reply:
 
 
 def list_stores(replica: Replica, after: str, limit: int) -> StorePage:
-    """The stores that exist, with the number of their handles and their epoch."""
+    """The stores that exist, with the number of their handles and their epoch: None where their own record cannot be
+    read, and then cleared handles may be counted.
+    """
     reading = replica.journal.read()
     state = reading.view.state
     found: list[dict[str, Any]] = []
@@ -45,8 +50,11 @@ def list_stores(replica: Replica, after: str, limit: int) -> StorePage:
         if len(found) == limit:
             return StorePage(found, found[-1]["store"], reading.term)
         record = reading.view.store(name)
+        if isinstance(record, Corrupt):
+            log.warning("the record of store %s cannot be read: %s", name, record.reason)
         store = record if isinstance(record, Store) else Store(name)
+        epoch = None if isinstance(record, Corrupt) else store.epoch
         handles = (reading.view.handle(name, handle) for handle in state.names(name))
         count = sum(1 for handle in handles if handle and not (isinstance(handle, Handle) and absent(store, handle)))
-        found.append({"store": name, "handles": count, "revision": reading.revision, "epoch": store.epoch})
+        found.append({"store": name, "handles": count, "revision": reading.revision, "epoch": epoch})
     return StorePage(found, None, reading.term)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from milepost.wire import Outcome
 from service.rules import deployments, epochs, guards, handles, replays, sessions, stores, uploads
 from service.rules.decisions import Accepted, Decision, Moment, Refused
 from service.rules.records import Handle, Session, Store, store_key
@@ -141,6 +142,8 @@ def _resumed(view: View, request: Request, known: Accepted | Refused) -> Decisio
         return known
     store = _store(view, request.store_name)
     if isinstance(request, LockAll):
+        if damaged := guards.store_readable(view, request.store_name):
+            return Refused(damaged.code, damaged.detail, outcome=Outcome.APPLIED)
         return Accepted(stores.inventory(view, store, replayed=True))
     if isinstance(request, Remove):
         handle = view.handle(request.store_name, request.name)

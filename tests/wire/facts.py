@@ -198,7 +198,7 @@ CALLS = (
         sent_on_with=_set("ETag", "Repr-Digest", "Milepost-Revision"),
     ),
     _removing(HANDLE, "version-mismatch", "discard-failed", match=True),
-    _read(STORE + "/handles", "invalid-request", query=_set("limit", "token")),
+    _read(STORE + "/handles", "invalid-request", "corrupt", query=_set("limit", "token")),
     _removing(STORE + "/handles", match=False),
     _acting("POST", STORE + "/locks", 200),
     _acting("DELETE", STORE + "/locks", 204),

@@ -130,8 +130,19 @@ def test_nothing_is_written_in_a_store_whose_epoch_is_lost(damaged: Damaged) -> 
         problem(response, 500, "corrupt")
     for response in (api.campaign(), api.resign(), api.current(), api.lock_all()):
         problem(response, 500, "corrupt")
-    assert api.state("a").content == b"state"
-    assert api.store in [row["store"] for row in api.http.get("/v1/stores").json()["stores"]]
+
+
+def test_nothing_is_read_of_a_store_of_which_nobody_knows_what_was_cleared(damaged: Damaged) -> None:
+    api = damaged.store
+    for response in (api.get("a"), api.state("a"), api.handles()):
+        assert api.store in problem(response, 500, "corrupt")["detail"]
+    assert api.exists("a").status_code == 500
+
+
+def test_the_list_of_stores_tells_of_it_what_is_known(damaged: Damaged) -> None:
+    rows = {row["store"]: row for row in damaged.store.http.get("/v1/stores").json()["stores"]}
+    assert (rows[damaged.store.store]["handles"], rows[damaged.store.store]["epoch"]) == (1, None)
+    assert rows[damaged.handles.store]["epoch"] == 0
 
 
 def test_a_session_that_cannot_be_read_neither_acts_nor_holds(damaged: Damaged) -> None:

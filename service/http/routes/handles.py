@@ -101,7 +101,7 @@ async def remove(request: Request, store: str, name: str) -> Response:
         success={
             200: ("A page, by name.", {"handles": [HANDLE_EXAMPLE], "next": "bGF0ZXN0", "corrupt": [CORRUPT_EXAMPLE]})
         },
-        codes=[Code.INVALID_REQUEST, Code.NOT_ACCEPTABLE],
+        codes=[Code.CORRUPT, Code.INVALID_REQUEST, Code.NOT_ACCEPTABLE],
     ),
 )
 async def list_handles(request: Request, store: str, limit: str | None = None, token: str | None = None) -> Response:

@@ -1,0 +1,18 @@
+"""Records that a use case reads."""
+
+from __future__ import annotations
+
+from service.problems import refusal
+from service.rules.guards import store_readable
+from service.rules.records import Store
+from service.rules.state import View
+
+
+def store_in(view: View, name: str) -> Store:
+    """A store's own record, a fresh one where there is none. Raises a ``corrupt`` problem where it cannot be read: nobody
+    can tell then which handles were cleared, and which epoch is the current one.
+    """
+    if damaged := store_readable(view, name):
+        raise refusal(damaged)
+    record = view.store(name)
+    return record if isinstance(record, Store) else Store(name)
