@@ -36,6 +36,18 @@ def test_created_under_an_id_and_renewed_while_alive(http: httpx.Client) -> None
     assert http.get(path).json()["expires_in"] <= 300
 
 
+def test_a_retry_finds_the_session_that_the_first_attempt_opened(http: httpx.Client) -> None:
+    """Also where the service chose the id."""
+    headers = {"Idempotency-Key": unique("key")}
+    body = {"ttl": 900, "holder": "flights-driver"}
+    first = http.post("/v1/sessions", json=body, headers=headers)
+    again = http.post("/v1/sessions", json=body, headers={**headers, "Milepost-Attempt": "2"})
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert (again.json(), again.headers["Milepost-Replayed"]) == (first.json(), "true")
+    other = http.post("/v1/sessions", json=body, headers={"Idempotency-Key": unique("key")})
+    assert other.json()["session"] != first.json()["session"]
+
+
 @pytest.mark.parametrize("ttl", [1, 1.5, 3600])
 def test_ttl_that_is_allowed(http: httpx.Client, ttl: float) -> None:
     response = http.post("/v1/sessions", json={"ttl": ttl, "holder": "h"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import secrets
 
@@ -14,7 +15,7 @@ from milepost.wire import MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code, Header
 from service.http.bodies import json_of
 from service.http.context import replica_of
 from service.http.documents import ACTING, FIELDS, described, json_body
-from service.http.headers import accepts, caller, checked_name
+from service.http.headers import accepts, caller, checked_name, one
 from service.http.replies import empty_reply, json_reply
 from service.operations import sessions
 from service.problems import problem
@@ -65,10 +66,15 @@ async def open_session(request: Request) -> Response:
         raise problem(Code.INVALID_REQUEST, f"ttl takes {MIN_TTL_SECONDS} to {MAX_TTL_SECONDS} seconds")
     if len(body.holder) > MOST_HOLDER_CHARACTERS or not body.holder.isprintable():
         raise problem(Code.INVALID_REQUEST, f"holder takes at most {MOST_HOLDER_CHARACTERS} printable characters")
-    session = secrets.token_hex(12) if body.session is None else checked_name(body.session, "session id")
+    session = _id_by(one(request, Header.IDEMPOTENCY_KEY)) if body.session is None else body.session
     acting = caller(request, session)
     reply = await sessions.open_session(replica_of(request), acting, body.ttl, body.holder)
     return json_reply(reply, 201 if reply.answer.created else 200)
+
+
+def _id_by(key: str | None) -> str:
+    """The id of a session that was not told: a retry under the same key must come to the same one."""
+    return secrets.token_hex(12) if key is None else hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
 
 
 @router.post(
