@@ -65,7 +65,7 @@ class SqliteJournals:
         if self._connection is None:
             prepare_directory(self._path)
             self._connection = connect(self._path, self._busy_timeout, create=True)
-            self._identity = FileIdentity.of(self._path)
+            self._identity = _identity_at(self._path)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -146,7 +146,7 @@ class SqliteJournals:
 
     def _ready(self) -> sqlite3.Connection:
         """The connection, if its file is still the one at the path: a commit to a deleted file would be lost."""
-        if FileIdentity.of(self._path) != self._identity:
+        if _identity_at(self._path) != self._identity:
             self.close()
             raise StorageUnavailable(f"{self._path} was moved, deleted or replaced while in use")
         if self._connection is None:
@@ -160,6 +160,14 @@ class SqliteJournals:
                 self._connection.execute("ROLLBACK")
             except sqlite3.Error:
                 self.close()
+
+
+def _identity_at(path: Path) -> FileIdentity | None:
+    """Which file it is. Raises `StorageUnavailable` where the path cannot be looked at."""
+    try:
+        return FileIdentity.of(path)
+    except OSError as error:
+        raise StorageUnavailable(f"cannot look at {path}: {error.strerror}") from error
 
 
 def _stored_head(connection: sqlite3.Connection, journal: str) -> Head | None:

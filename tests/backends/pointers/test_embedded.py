@@ -226,3 +226,21 @@ async def test_groups_that_were_handed_over_before_the_close_end_as_what_they_ar
     assert done(await flight).revision == head.revision + 1
     assert (await taken_over(store))[1] == {"a": b"1"}
     await store.close()
+
+
+async def test_a_path_that_cannot_be_looked_at_is_an_outage(tmp_path: Path) -> None:
+    """A file stands where the directory was."""
+    directory = tmp_path / "pointers"
+    store = EmbeddedPointers(directory)
+    await store.open()
+    head = await store.take_over(ROOT)
+    directory.rename(tmp_path / "away")
+    directory.write_bytes(b"")
+    for act in (store.take_over(ROOT), store.journals(), store.confirm(head)):
+        with pytest.raises(StorageUnavailable, match="cannot look at"):
+            await act
+    assert refused(await store.commit(head, writes(a=b"1"), head.revision + 1)) is Refusal.FAILED
+    directory.unlink()
+    (tmp_path / "away").rename(directory)
+    await put(store, head, writes(a=b"1"))
+    await store.close()
