@@ -78,7 +78,7 @@ def _by_the_living(view: View, request: Request, moment: Moment) -> Decision:
 
 def _of_store(view: View, store: Store, session: Session, request: StoreRequest, moment: Moment) -> Decision:
     if isinstance(request, Add | Replace | Remove | Clear) and (
-        fenced := guards.epoch_is_current(store, request.epoch)
+        fenced := guards.epoch_is_current(store, request.epoch, moment.epoch_floor)
     ):
         return fenced
     match request:

@@ -14,9 +14,11 @@ from service.rules.state import View
 
 
 def campaign(view: View, store: Store, session: Session, request: Campaign, moment: Moment) -> Decision:
-    """Grant the next epoch if nobody holds the current one; the holder gets the same answer again."""
+    """Grant the next epoch if nobody holds the current one; the holder gets the same answer again, but not one from
+    before a restore: under that nothing may be written.
+    """
     holder = epoch_holder(view, store)
-    if holder is not None:
+    if holder is not None and not (holder.id == session.id and store.epoch <= moment.epoch_floor):
         if holder.id == session.id:
             return Accepted(Answer(epoch_body(view, store)))
         return Refused(

@@ -29,8 +29,17 @@ def store_readable(view: View, store: str) -> Refused | None:
     return None
 
 
-def epoch_is_current(store: Store, epoch: int | None) -> Refused | None:
-    """Once a store had an epoch, a write carries the current one; an epoch that was never granted fences as well."""
+def epoch_is_current(store: Store, epoch: int | None, floor: int = 0) -> Refused | None:
+    """Once a store had an epoch, a write carries the current one; an epoch that was never granted fences as well.
+
+    One up to the ``floor`` comes from a backup: its driver may be long deposed, which the backup does not know.
+    """
+    if 0 < store.epoch <= floor:
+        return Refused(
+            Code.FENCED,
+            f"epoch {store.epoch} of {store.name!r} is from before a restore; the next one has to be granted first",
+            {"current": store.epoch},
+        )
     if epoch == store.epoch or (epoch is None and store.epoch == 0):
         return None
     given = "no epoch was given" if epoch is None else f"epoch {epoch} was given"

@@ -108,6 +108,20 @@ def test_locking_and_releasing_need_no_epoch(bench: Bench) -> None:
         bench.done(everything("b", store_name=STORE))
 
 
+def test_after_a_restore_nothing_is_written_under_an_epoch_that_the_backup_knows(bench: Bench) -> None:
+    """Its driver may have been deposed after the backup was made."""
+    bench.done(campaign("a"))
+    bench.moment = replace(bench.moment, epoch_floor=10)
+    for epoch in (1, None, 10):
+        assert bench.code(add("a", "new", epoch=epoch)) is Code.FENCED
+        assert bench.code(Clear("a", store_name=STORE, epoch=epoch)) is Code.FENCED
+    assert bench.code(campaign("b")) is Code.HELD
+    assert bench.done(campaign("a"))["epoch"] == 11
+    assert bench.done(campaign("a"))["epoch"] == 11
+    assert bench.code(add("a", "new", epoch=1)) is Code.FENCED
+    bench.done(add("a", "new", epoch=11))
+
+
 def test_epochs_outlive_clear_and_rise_above_the_floor(bench: Bench) -> None:
     bench.done(campaign("a"))
     bench.done(Clear("a", store_name=STORE, epoch=1))
