@@ -19,6 +19,8 @@ from service.settings import Settings
 
 log = logging.getLogger("milepost")
 
+_LOG_LEVELS = ("debug", "info", "warning")
+
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     """Flags; each is also an environment variable, ``MILEPOST_LISTEN`` for ``--listen``."""
@@ -76,7 +78,7 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         default=default("epochs-above", None),
         help="after a restore from a backup: grant epochs above this number",
     )
-    flags.add_argument("--log-level", default=default("log-level", "info"), choices=("debug", "info", "warning"))
+    flags.add_argument("--log-level", default=default("log-level", "info"), choices=_LOG_LEVELS)
     return flags
 
 
@@ -84,6 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point. Exits with 2 for wrong settings."""
     flags = parser(os.environ)
     given = flags.parse_args(arguments)
+    if given.log_level not in _LOG_LEVELS:  # argparse does not look at defaults, which come from the environment
+        flags.error(f"the log level is one of {', '.join(_LOG_LEVELS)}, not {given.log_level!r}")
     logging.basicConfig(
         level=given.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
     )
@@ -92,6 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tokens = read_tokens(Path(given.token_file)) if given.token_file else Tokens()
         if not tokens and not given.insecure and not _is_local(host):
             flags.error(f"refusing to listen on {host} without authentication: give --token-file, or --insecure")
+        if not given.advertise and _is_wildcard(host):
+            flags.error(f"{host} is no address that others can reach: give --advertise")
+        for flag in ("pointers", "blobs", "advertise"):
+            if _names_a_user(getattr(given, flag) or ""):
+                flags.error(f"the URL of --{flag} has a user or a password in it, and it is shown and logged")
         advertise = given.advertise or f"http://{_bracketed(host)}:{port}"
         if not advertise.startswith(("http://", "https://")):
             raise ValueError(f"--advertise takes an http or https URL, not {advertise!r}")
@@ -121,6 +130,18 @@ def _is_local(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _names_a_user(url: str) -> bool:
+    _, separator, rest = url.partition("://")
+    return bool(separator) and "@" in rest.partition("/")[0]
 
 
 def _bracketed(host: str) -> str:

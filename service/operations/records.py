@@ -9,8 +9,10 @@ from service.rules.state import View
 
 
 def store_in(view: View, name: str) -> Store:
-    """A store's own record, a fresh one where there is none. Raises a ``corrupt`` problem where it cannot be read: nobody
-    can tell then which handles were cleared, and which epoch is the current one.
+    """A store's own record, a fresh one where there is none.
+
+    Raises a ``corrupt`` problem where it cannot be read: nobody can tell then which handles were cleared, and which
+    epoch is the current one.
     """
     if damaged := store_readable(view, name):
         raise refusal(damaged)

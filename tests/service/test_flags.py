@@ -1,0 +1,39 @@
+"""Wrong settings end the start with one line, and never with a secret in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.__main__ import main
+
+WRONG: dict[str, list[str]] = {
+    "every address, none to reach it by": ["--listen", "0.0.0.0:7070", "--insecure"],
+    "the same in IPv6": ["--listen", "[::]:7070", "--insecure"],
+    "no host at all": ["--listen", ":7070", "--insecure"],
+    "a password for the pointers": ["--pointers", "zookeeper://user:secret@127.0.0.1:1/milepost"],
+    "a password for the blobs": ["--blobs", "s3://user:secret@bucket/prefix"],
+    "a password in what is advertised": ["--advertise", "http://user:secret@127.0.0.1:7070"],
+    "no log level": ["--log-level", "loud"],
+}
+
+
+def one_line(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
+    """What a start that fails says at last."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    return said.splitlines()[-1]
+
+
+@pytest.mark.parametrize("arguments", WRONG.values(), ids=WRONG)
+def test_wrong_flags(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert "secret" not in one_line(capsys, arguments)
+
+
+def test_a_wrong_log_level_in_the_environment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILEPOST_LOG_LEVEL", "loud")
+    assert "'loud'" in one_line(capsys, [])
