@@ -26,6 +26,8 @@ from demo.settings import DriverSettings
 
 _FILES = 10
 _PAUSE_IN, _KILL_IN = 2, 6
+_TTL = 5.0
+_REPLICATED_TTL = 15.0  # a driver's session must outlast a fail-over of the service, which takes about five seconds
 _OUTPUT = ("input", "service", "with-milepost", "plain-spark", "audit", "logs", "scratch", "timeline.png", "table.txt")
 
 
@@ -35,7 +37,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _end)
     progress = Progress()
     try:
-        wrong = run(options.output.resolve(), options.service, options.ttl, progress, replicated=options.replicated)
+        ttl = options.ttl or (_REPLICATED_TTL if options.replicated else _TTL)
+        wrong = run(options.output.resolve(), options.service, ttl, progress, replicated=options.replicated)
     except KeyboardInterrupt:
         progress.say("interrupted")
         return 128 + signal.SIGINT
@@ -155,7 +158,12 @@ def _arguments() -> argparse.ArgumentParser:
         help="three replicas over ZooKeeper and S3, whose leader is killed as well as the driver",
     )
     parser.add_argument("--output", type=Path, default=ROOT / "demo-output", metavar="DIR")
-    parser.add_argument("--ttl", type=float, default=5.0, metavar="SECONDS", help="length of the drivers' sessions")
+    parser.add_argument(
+        "--ttl",
+        type=float,
+        metavar="SECONDS",
+        help=f"length of the drivers' sessions: {_TTL:g}, or {_REPLICATED_TTL:g} with --replicated",
+    )
     return parser
 
 
