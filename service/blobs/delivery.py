@@ -33,9 +33,9 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
         await _check_size(blobs, ref)
         whole = start == 0 and stop == ref.size
         if not whole:
-            return _part(blobs, ref, start, stop)
+            return _part(await _begun(blobs.get(ref.key, start, stop)), stop - start)
         if ref.size > VERIFIED_AHEAD_BYTES:
-            return _held_back(blobs, ref)
+            return _held_back(await _begun(blobs.get(ref.key)), ref.sha256)
         return _ready(await _verified(blobs, ref))
 
 
@@ -86,30 +86,43 @@ async def _verified(blobs: BlobStore, ref: BlobRef) -> bytes:
     return data
 
 
-async def _part(blobs: BlobStore, ref: BlobRef, start: int, stop: int) -> AsyncIterator[bytes]:
+async def _begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same, of which the first has come: a blob that is gone can be told of before anything is sent."""
+    first = await anext(chunks, None)
+
+    async def from_the_first() -> AsyncIterator[bytes]:
+        if first is not None:
+            yield first
+        async for chunk in chunks:
+            yield chunk
+
+    return from_the_first()
+
+
+async def _part(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
     sent = 0
     try:
-        async for chunk in blobs.get(ref.key, start, stop):
+        async for chunk in chunks:
             sent += len(chunk)
             yield chunk
     except (BlobMissing, BlobTruncated, StorageUnavailable) as error:
         raise DeliveryCut(str(error)) from error
-    if sent != stop - start:
-        raise DeliveryCut(f"{sent} of {stop - start} bytes could be read")
+    if sent != size:
+        raise DeliveryCut(f"{sent} of {size} bytes could be read")
 
 
-async def _held_back(blobs: BlobStore, ref: BlobRef) -> AsyncIterator[bytes]:
+async def _held_back(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator[bytes]:
     """All but the last chunk as it comes; the last only once the digest is known to match."""
     digest = hashlib.sha256()
     last: bytes | None = None
     try:
-        async for chunk in blobs.get(ref.key):
+        async for chunk in chunks:
             digest.update(chunk)
             if last is not None:
                 yield last
             last = chunk
     except (BlobMissing, BlobTruncated, StorageUnavailable) as error:
         raise DeliveryCut(str(error)) from error
-    if last is None or digest.hexdigest() != ref.sha256:
+    if last is None or digest.hexdigest() != sha256:
         raise DeliveryCut("the stored bytes do not match their digest")
     yield last

@@ -118,3 +118,8 @@ def test_stores_page_by_name(api: Api, http: httpx.Client) -> None:
         if (token := page["next"]) is None:
             break
     assert found == everything
+
+
+@pytest.mark.parametrize("path", ["/v1/stores", "/v1/stores/s/handles"])
+def test_a_parameter_that_stands_twice_is_refused(http: httpx.Client, path: str) -> None:
+    problem(http.get(f"{path}?limit=5&limit=7"), 422, "invalid-request")

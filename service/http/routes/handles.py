@@ -163,7 +163,10 @@ async def release_all(request: Request, store: str) -> Response:
 
 
 def only_known(request: Request, known: set[str]) -> None:
-    """Raises ``invalid-request`` for a query parameter that means nothing here."""
+    """Raises ``invalid-request`` for a query parameter that means nothing here, or that stands twice."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    if len(set(names)) < len(names):
+        raise problem(Code.INVALID_REQUEST, "a query parameter stands twice")
     unknown = sorted(set(request.query_params) - known)
     if unknown:
         raise problem(Code.INVALID_REQUEST, f"the query parameter {unknown[0][:60]!r} is not known here")
