@@ -18,7 +18,7 @@ def nothing_changed(api: Api, server: ServerProcess) -> Iterator[None]:
     """
 
     def files() -> set[str]:
-        return {path for path in blob_files(server) if path.startswith((f"{api.store}/", "."))}
+        return {path for path in blob_files(server) if f"/{api.store}/" in path or path.startswith(".")}
 
     before, blobs = api.everything(), files()
     yield
