@@ -49,10 +49,11 @@ class PatientBlobs:
         putting = asyncio.ensure_future(self.beneath.put(key, watched()))
         try:
             while not putting.done():
-                spent = 0.0 if began is None else loop.time() - began
-                if spent >= self._seconds:
+                now = loop.time()
+                due = (now if began is None else began) + self._seconds  # seconds left, added to now, may fall short
+                if now >= due:
                     raise StorageUnavailable(f"the blob store has not taken a part within {self._seconds:g} s")
-                await asyncio.wait((putting,), timeout=self._seconds - spent)
+                await asyncio.wait((putting,), timeout=due - now)
         finally:
             if not putting.done():
                 putting.cancel()

@@ -15,6 +15,7 @@ import pytest
 from backends.blobs.local import LocalBlobs
 from backends.contract import StorageUnavailable
 from service.blobs.patience import PatientBlobs
+from tests.simulation.loop import VirtualLoop
 
 pytestmark = pytest.mark.anyio
 
@@ -115,3 +116,25 @@ async def test_what_a_body_raises_passes_through_and_leaves_nothing(tmp_path: Pa
         await PatientBlobs(blobs, 60.0).put(KEY, broken())
     assert [info async for info in blobs.list("", 0.0)] == []
     await blobs.close()
+
+
+class SilentBlobs(LocalBlobs):
+    """A store that takes nothing, ever."""
+
+    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+        del key, stream
+        await asyncio.sleep(3600.0)
+        raise AssertionError("nobody waits so long")
+
+
+@pytest.mark.timeout(60)
+def test_a_deadline_comes_however_the_clock_rounds(tmp_path: Path) -> None:
+    """From this moment on, 30 s on the clock are an instant less than 30: too little for any timer to add to it."""
+
+    async def late() -> None:
+        asyncio.get_running_loop().call_later(7200.0, str)  # the simulator's time goes on as long as something is due
+        await asyncio.sleep(26.252)
+        with pytest.raises(StorageUnavailable):
+            await PatientBlobs(SilentBlobs(tmp_path), 30.0).put(KEY, chunks(b"one"))
+
+    VirtualLoop().run(late())  # type: ignore[abstract]  # as in the simulator, what is never called is left out
