@@ -68,7 +68,8 @@ class Answers:
                 raise Violation(Invariant.DIRTY_READ, f"{call} was told {told}, which never was")
             return
         applied = self._chronicle.applied.get(call)
-        if applied is None or (call in self._chronicle.forgotten and not told.replayed):
+        anew = call in self._chronicle.forgotten and not told.replayed
+        if applied is None or (anew and told.revision != applied.revision):
             if not self._needed_nothing(call, call.ask, told):
                 raise Violation(Invariant.TRUTHFUL_YES, f"{call} was told {told}, but it has not landed")
         elif isinstance(call.ask, LockAll):
