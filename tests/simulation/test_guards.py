@@ -4,19 +4,12 @@ same episode, none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.simulation import guards, scenes
-from tests.simulation.episode import run
 from tests.simulation.invariants import Invariant
-from tests.simulation.plan import Plan
+from tests.simulation.missing import Scene, assert_missed
 
-EPISODES = 25
-"""At most; the rarest breach shows in about one episode out of five."""
-
-Scene = Callable[[int], Plan]
 DIRTY, STALE, THERE = Invariant.DIRTY_READ, Invariant.STALE_READ, Invariant.BLOB_THERE
 NO, YES, FIRST = Invariant.TRUTHFUL_NO, Invariant.TRUTHFUL_YES, Invariant.FIRST_ANSWER
 DROPPED, RISES, AS_MODELLED = Invariant.NOTHING_DROPPED, Invariant.REVISION_RISES, Invariant.AS_MODELLED
@@ -60,12 +53,4 @@ TAKEN_OUT: list[tuple[guards.TakeOut, Scene, set[Invariant]]] = [
 def test_without_the_guard_an_invariant_breaks(
     take_out: guards.TakeOut, scene: Scene, breaks: set[Invariant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        take_out(patch)
-        reports = (run(scene(seed)) for seed in range(EPISODES))
-        broken = next((report for report in reports if report.violation is not None), None)
-    assert broken is not None, "the guard is not missed: either it guards nothing, or the scene does not need it"
-    assert broken.violation is not None
-    assert broken.violation.invariant in breaks, f"{broken.trace}\nseed {broken.seed}: {broken.violation}"
-    whole = run(scene(broken.seed))
-    assert whole.violation is None, f"{whole.trace}\nseed {whole.seed}: {whole.violation}"
+    assert_missed(take_out, scene, breaks, monkeypatch)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.simulation import guards_of_uploads as guards
 from tests.simulation import scenes_of_uploads as scenes
-from tests.simulation.episode import run
 from tests.simulation.guards import TakeOut
 from tests.simulation.invariants import Invariant
-from tests.simulation.plan import Plan
+from tests.simulation.missing import Scene, assert_missed
 
-EPISODES = 25
 ONCE, KEPT, THERE = Invariant.UPLOAD_ONCE, Invariant.UPLOAD_KEPT, Invariant.BLOB_THERE
 
-TAKEN_OUT: list[tuple[TakeOut, Callable[[int], Plan], set[Invariant]]] = [
+TAKEN_OUT: list[tuple[TakeOut, Scene, set[Invariant]]] = [
     (guards.upload_ends_with_the_commit, scenes.busy, {ONCE}),
     (guards.bytes_are_looked_at, scenes.busy, {THERE}),
     (guards.bytes_are_looked_through, scenes.busy, {THERE}),
@@ -29,14 +25,6 @@ TAKEN_OUT: list[tuple[TakeOut, Callable[[int], Plan], set[Invariant]]] = [
 
 @pytest.mark.parametrize(("take_out", "scene", "breaks"), TAKEN_OUT, ids=[entry[0].__name__ for entry in TAKEN_OUT])
 def test_without_the_guard_an_invariant_breaks(
-    take_out: TakeOut, scene: Callable[[int], Plan], breaks: set[Invariant], monkeypatch: pytest.MonkeyPatch
+    take_out: TakeOut, scene: Scene, breaks: set[Invariant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        take_out(patch)
-        reports = (run(scene(seed)) for seed in range(EPISODES))
-        broken = next((report for report in reports if report.violation is not None), None)
-    assert broken is not None, "the guard is not missed: either it guards nothing, or the scene does not need it"
-    assert broken.violation is not None
-    assert broken.violation.invariant in breaks, f"{broken.trace}\nseed {broken.seed}: {broken.violation}"
-    whole = run(scene(broken.seed))
-    assert whole.violation is None, f"{whole.trace}\nseed {whole.seed}: {whole.violation}"
+    assert_missed(take_out, scene, breaks, monkeypatch)
