@@ -10,7 +10,7 @@ from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, N
 
 from backends.contract import Head, JournalDamaged, StorageUnavailable, TakeOverLost
 from backends.pointers.zookeeper_layout import HEAD_PREFIX, Layout, decode_head, encode_head
-from backends.zookeeper.connection import Act, Connection
+from backends.zookeeper.connection import Connection
 from backends.zookeeper.errors import backend_error, culprit
 
 _ATTEMPTS: Final = 20
@@ -112,12 +112,12 @@ class Heads:
 
     async def _transact(self, layout: Layout, fill: Callable[[Any], None]) -> KazooException | None:
         """Make a transaction; what it failed of."""
-        act: Act = lambda client: _filled(client.transaction(), fill).commit_async()  # noqa: E731
+
+        def act(client: Any) -> Any:
+            request = client.transaction()
+            fill(request)
+            return request.commit_async()
+
         results = await self._connection.ask(f"take over {layout.journal!r}", act)
         failure = culprit(results)
         return None if failure is None else failure[1]
-
-
-def _filled(request: Any, fill: Callable[[Any], None]) -> Any:
-    fill(request)
-    return request
