@@ -6,8 +6,11 @@ Messages say what was tried and what the server answered; never a URL, which may
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from typing import Final
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -42,6 +45,9 @@ _SETUP = (
     SSLError,
 )
 
+_CLOCK_MAY_BE_OFF: Final = timedelta(minutes=5)
+"""Signatures are refused from 15 minutes on by S3, and sooner by some."""
+
 # obstore tells status and code in the text of its errors alone.
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -61,8 +67,11 @@ def border(doing: str, *, bucket: str, set_up: bool = False) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        status, code = error.response["ResponseMetadata"]["HTTPStatusCode"], error.response["Error"].get("Code")
-        raise _answered(doing, bucket, int(status), str(code or ""), set_up) from error
+        answer, code = error.response["ResponseMetadata"], error.response["Error"].get("Code")
+        status = int(answer["HTTPStatusCode"])
+        if status == 403 and (off := _clock_off(answer["HTTPHeaders"])):
+            raise StorageUnavailable(f"cannot {doing}: the S3 server answers 403, {off}") from error
+        raise _answered(doing, bucket, status, str(code or ""), set_up) from error
     except (BaseError, FileNotFoundError) as error:
         raise _of_obstore(doing, bucket, error, set_up) from error
     except BotoCoreError as error:
@@ -71,6 +80,22 @@ def border(doing: str, *, bucket: str, set_up: bool = False) -> Iterator[None]:
         raise StorageUnavailable(f"cannot {doing}: {type(error).__name__}") from error
     except TimeoutError as error:
         raise StorageUnavailable(f"cannot {doing}: no answer in time") from error
+
+
+def wall_clock() -> datetime:
+    """This machine's, with which requests are signed."""
+    return datetime.now(timezone.utc)
+
+
+def _clock_off(headers: Mapping[str, str]) -> str | None:
+    """In words, if this machine's clock is far from the server's: no signature is good then, whatever the credentials.
+    It may be set right without us, so it is no matter of how things were set up.
+    """
+    told = headers.get("date")
+    off = wall_clock() - parsedate_to_datetime(told) if told else timedelta()
+    if abs(off) <= _CLOCK_MAY_BE_OFF:
+        return None
+    return f"and its clock is {abs(off).total_seconds():.0f} s {'behind' if off > timedelta() else 'ahead of'} ours"
 
 
 def _of_obstore(doing: str, bucket: str, error: Exception, set_up: bool) -> BackendError:

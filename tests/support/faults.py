@@ -178,7 +178,8 @@ class FaultyPointers:
 
 
 class FaultyBlobs:
-    """A real `BlobStore` that remembers the keys that were put and those that were discarded, in order.
+    """A real `BlobStore` that remembers the keys that were put and those that were discarded, in order, and how often
+    a list was asked for.
 
     Deletes wait while ``deletes_pass`` is not set; those of the ``stuck`` keys always fail. Whoever asks for a size
     waits while ``looks_pass`` is not set.
@@ -193,6 +194,7 @@ class FaultyBlobs:
         self.signs = Faults()
         self.put_keys: list[str] = []
         self.discarded: list[str] = []
+        self.listed = 0
         self.stuck: set[str] = set()
         self.deletes_pass = asyncio.Event()
         self.deletes_pass.set()
@@ -230,6 +232,7 @@ class FaultyBlobs:
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
         self.lists.check()
+        self.listed += 1
         return self.real.list(prefix, older_than)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:

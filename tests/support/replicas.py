@@ -60,6 +60,7 @@ class Rig:
     def __init__(self, build: Build, settings: Settings = PROMPT, advertise: str = "http://127.0.0.1:9") -> None:
         self.advertise = advertise
         self.clock = ShiftedClock()
+        self.wall = wall_clock
         self._build = build
         self._settings = settings
         self._make(settings)
@@ -75,7 +76,7 @@ class Rig:
             blobs=self.blobs,
             settings=settings,
             clock=self.clock,
-            wall=wall_clock,
+            wall=lambda: self.wall(),
         )
 
     async def start(self, *, leading: bool = True) -> None:

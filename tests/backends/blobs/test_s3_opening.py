@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from botocore import auth, compat
 
+from backends.blobs import s3_errors
 from backends.blobs.s3 import S3Blobs
 from backends.blobs.s3_address import parse_address
 from backends.blobs.s3_connection import Connection
@@ -48,6 +50,19 @@ async def test_credentials_that_are_refused(s3: S3Place, keys: Keys, monkeypatch
     with pytest.raises(Misconfigured, match=f"the credentials are refused for bucket {BUCKET}") as refused:
         await S3Blobs(s3.url()).open()
     assert keys.secret_key not in str(refused.value)
+
+
+@pytest.mark.parametrize("hours", [-2, 2])
+async def test_a_clock_that_is_off_is_waited_out(s3: S3Place, hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is botocore's and ours; that of the whole machine cannot be moved without the server's."""
+    jumped = timedelta(hours=hours)
+    with monkeypatch.context() as clock:
+        clock.setattr(auth, "get_current_datetime", lambda: compat.get_current_datetime() + jumped)
+        clock.setattr(s3_errors, "wall_clock", lambda: datetime.now(timezone.utc) + jumped)
+        direction = "behind" if hours > 0 else "ahead of"
+        with pytest.raises(StorageUnavailable, match=rf"answers 403, and its clock is 7\d\d\d s {direction} ours"):
+            await S3Blobs(s3.url()).open()
+    assert await works(s3.url())
 
 
 async def test_no_credentials_at_all(s3: S3Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
