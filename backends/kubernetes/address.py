@@ -1,0 +1,137 @@
+"""Addresses: ``kubernetes://NAMESPACE/NAME?lease_duration=15&…``; both may be left out, as in ``kubernetes:///``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl
+
+from backends.contract import Misconfigured
+
+SCHEME: Final = "kubernetes"
+DEFAULT_NAME: Final = "milepost"
+DEFAULT_BYTES_PER_SECOND: Final = 900_000
+DEFAULT_LEASE_DURATION: Final = 15.0
+DEFAULT_RENEW_DEADLINE: Final = 10.0
+DEFAULT_RETRY_PERIOD: Final = 2.0
+
+_LONGEST_NAME: Final = 40
+_LONGEST_NAMESPACE: Final = 63
+_LONGEST_POD: Final = 253
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_SECONDS: Final = re.compile(r"\d{1,4}(\.\d{1,3})?\Z")
+_BYTES: Final = re.compile(r"\d{1,10}\Z")
+_LEAST: Final = {"lease_duration": 3.0, "renew_deadline": 2.0, "retry_period": 0.5}
+_LEAST_BYTES: Final = 50_000
+_OPTIONS: Final = (
+    "kubeconfig",
+    "context",
+    "bytes_per_second",
+    "lease_duration",
+    "renew_deadline",
+    "retry_period",
+    "pod",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A namespace, the name of a deployment in it, and how to get there.
+
+    ``namespace``: None for the pod's own, or the one of the kubeconfig's context. ``name`` begins the name of each
+    object: two deployments in one namespace have two. ``kubeconfig`` and ``context``: where one of them is given, the
+    configuration comes from there; otherwise from the pod's service account inside a cluster, and from ``KUBECONFIG``
+    or ``~/.kube/config`` outside of one. ``bytes_per_second``: how fast pointers may be written, in the long run.
+    ``lease_duration`` > ``renew_deadline`` > ``retry_period`` (seconds): the election's. ``pod``: this replica's own
+    Pod, for the election to label; None for none.
+    """
+
+    namespace: str | None = None
+    name: str = DEFAULT_NAME
+    kubeconfig: Path | None = None
+    context: str | None = None
+    bytes_per_second: int = DEFAULT_BYTES_PER_SECOND
+    lease_duration: float = DEFAULT_LEASE_DURATION
+    renew_deadline: float = DEFAULT_RENEW_DEADLINE
+    retry_period: float = DEFAULT_RETRY_PERIOD
+    pod: str | None = None
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """Raises `Misconfigured`, which never repeats what might be a password."""
+        scheme, separator, rest = url.partition("://")
+        if not separator or scheme != SCHEME:
+            raise Misconfigured(f"an address in Kubernetes begins with {SCHEME}://")
+        place, _, query = rest.partition("?")
+        if "@" in place:
+            raise Misconfigured("an address in Kubernetes holds no user or password: name a kubeconfig instead")
+        namespace, _, name = place.partition("/")
+        options = _options(query)
+        address = cls(
+            namespace=_label(namespace, "a namespace", _LONGEST_NAMESPACE) if namespace else None,
+            name=_label(name.rstrip("/"), "a deployment's name", _LONGEST_NAME) if name.rstrip("/") else DEFAULT_NAME,
+            kubeconfig=Path(path) if (path := _text(options, "kubeconfig")) else None,
+            context=_text(options, "context"),
+            bytes_per_second=_bytes(options.get("bytes_per_second")),
+            lease_duration=_seconds(options, "lease_duration", DEFAULT_LEASE_DURATION),
+            renew_deadline=_seconds(options, "renew_deadline", DEFAULT_RENEW_DEADLINE),
+            retry_period=_seconds(options, "retry_period", DEFAULT_RETRY_PERIOD),
+            pod=_pod(_text(options, "pod")),
+        )
+        if not address.lease_duration > address.renew_deadline > address.retry_period:
+            raise Misconfigured("lease_duration must be longer than renew_deadline, and that longer than retry_period")
+        return address
+
+
+def _options(query: str) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise Misconfigured("the options of an address in Kubernetes are name=value with & between") from None
+    options = dict(pairs)
+    if unknown := sorted(set(options) - set(_OPTIONS)):
+        raise Misconfigured(
+            f"{', '.join(unknown)} is no option of an address in Kubernetes; known: {', '.join(_OPTIONS)}"
+        )
+    if len(options) < len(pairs):
+        raise Misconfigured("an option of an address in Kubernetes stands there twice")
+    return options
+
+
+def _label(text: str, what: str, longest: int) -> str:
+    if len(text) > longest or not _LABEL.match(text):
+        raise Misconfigured(f"{what} has 1 to {longest} characters of a-z 0-9 -, no - at either end")
+    return text
+
+
+def _pod(name: str | None) -> str | None:
+    if name is not None and (len(name) > _LONGEST_POD or not _SUBDOMAIN.match(name)):
+        raise Misconfigured("pod takes the name of a Pod")
+    return name
+
+
+def _text(options: dict[str, str], name: str) -> str | None:
+    value = options.get(name)
+    if value == "":
+        raise Misconfigured(f"{name} takes a value")
+    return value
+
+
+def _seconds(options: dict[str, str], name: str, default: float) -> float:
+    value = options.get(name)
+    if value is None:
+        return default
+    if not _SECONDS.match(value) or not _LEAST[name] <= float(value) <= 3600:
+        raise Misconfigured(f"{name} takes seconds from {_LEAST[name]:g} to 3600")
+    return float(value)
+
+
+def _bytes(value: str | None) -> int:
+    if value is None:
+        return DEFAULT_BYTES_PER_SECOND
+    if not _BYTES.match(value) or int(value) < _LEAST_BYTES:
+        raise Misconfigured(f"bytes_per_second takes a number from {_LEAST_BYTES} on")
+    return int(value)

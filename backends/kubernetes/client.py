@@ -1,0 +1,137 @@
+"""Requests to the Kubernetes API: sent once, in a thread, with a deadline, and ended truthfully.
+
+Configuration, tokens and the pool of connections are the Kubernetes client's; its own way of sending is not used. That
+one sends a PUT again by itself when a connection breaks, takes the conflict with its own first try for an answer, and
+waits without a limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from kubernetes.client import ApiClient
+from urllib3 import Timeout
+from urllib3.exceptions import HTTPError
+
+from backends.kubernetes.address import Address
+from backends.kubernetes.configuration import FAILURES, authorization, configure
+from backends.kubernetes.errors import Answer, NoAnswer, NotSent, transport_error
+
+log = logging.getLogger("milepost.kubernetes")
+
+WHOLE: Final = "application/json"
+"""Answer with the whole object, or list of them."""
+METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""Answer with an object's metadata alone: a sixteenth of the client's work after a large PUT."""
+METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""The same of a list."""
+
+_PATIENCE: Final = 5.0
+_MARGIN: Final = 0.5
+"""Seconds that a thread may take beyond its socket's deadline."""
+_THREADS: Final = 4
+
+
+class Client:
+    """A way to the API of one cluster, with connections of its own.
+
+    ``purpose`` is for the log; ``patience`` (seconds) bounds the wait for each answer.
+    """
+
+    def __init__(self, address: Address, purpose: str, *, patience: float = _PATIENCE) -> None:
+        self.address = address
+        self.patience = patience
+        self.namespace = address.namespace or ""
+        self.bytes_sent = 0
+        self._purpose = purpose
+        self._agent = f"milepost-server/{version('milepost-server')} ({purpose})"
+        self._api: Any = None
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def open(self) -> None:
+        """Find the configuration, and the namespace; connections are made when needed. Idempotent.
+
+        Raises `Misconfigured`.
+        """
+        if self._api is not None:
+            return
+        configuration, self.namespace = await asyncio.to_thread(configure, self.address)
+        configuration.connection_pool_maxsize = _THREADS
+        self._api = await asyncio.to_thread(ApiClient, configuration)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"kubernetes-{self._purpose}")
+        log.info("%s use %s, namespace %s", self._purpose, configuration.host, self.namespace)
+
+    async def close(self) -> None:
+        """Let go of the connections. Idempotent. Requests that were sent still get their answers, if there are any."""
+        api, self._api = self._api, None
+        threads, self._threads = self._threads, None
+        if api is not None:
+            api.rest_client.pool_manager.clear()
+        if threads is not None:
+            threads.shutdown(wait=False)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        query: Mapping[str, str] | None = None,
+        accept: str = WHOLE,
+        content_type: str = "application/json",
+        timeout: float | None = None,
+    ) -> Answer:
+        """Send one request to ``path``, as in ``/api/v1/namespaces/…``, once; the answer, whatever it says.
+
+        Waits ``timeout`` seconds at most, or `patience`. If the waiting task is cancelled, what was handed to a thread
+        goes its way. Raises `NotSent`, `NoAnswer`.
+        """
+        api, threads = self._api, self._threads
+        if api is None or threads is None:
+            raise NotSent("the connection to Kubernetes is not open")
+        seconds = self.patience if timeout is None else timeout
+        headers = {"Accept": accept, "User-Agent": self._agent}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        target = path + (f"?{urlencode(query)}" if query else "")
+        job = threads.submit(_exchange, api, method, target, headers, body, seconds)
+        self.bytes_sent += len(body or b"")
+        try:
+            async with asyncio.timeout(seconds + _MARGIN):
+                return await asyncio.wrap_future(job)
+        except TimeoutError as error:
+            kind = NotSent if job.cancel() else NoAnswer
+            raise kind(f"cannot {method} {path}: no answer within {seconds:g} s") from error
+        except asyncio.CancelledError:
+            job.cancel()
+            raise
+
+
+def _exchange(
+    api: Any, method: str, target: str, headers: dict[str, str], body: bytes | None, seconds: float
+) -> Answer:
+    """In a thread. Raises `NotSent`, `NoAnswer`, `Misconfigured`."""
+    doing = f"{method} {target.partition('?')[0]}"
+    try:
+        headers |= authorization(api.configuration)
+    except FAILURES as error:
+        raise NotSent(f"cannot {doing}: no credentials: {type(error).__name__}: {error}") from error
+    try:
+        response = api.rest_client.pool_manager.request(
+            method,
+            api.configuration.host + target,
+            headers=headers,
+            body=body,
+            timeout=Timeout(total=seconds),
+            retries=False,
+            redirect=False,
+        )
+    except HTTPError as error:
+        raise transport_error(error, doing) from error
+    return Answer.read(response.status, response.data)

@@ -1,0 +1,145 @@
+"""The one place where answers of the Kubernetes API, and the lack of them, become the contract's words.
+
+A request ends in one of three ways. What the API server refuses while it reads, checks or compares was not applied:
+4xx, but for those that a proxy on the way says of itself. A 5xx may come after etcd was told, and was seen to: after a
+504 the write landed. Exceptions are two 500s of etcd's that come instead of a write. No answer is the same as a 5xx,
+unless nothing was sent.
+
+::
+
+    StorageUnavailable
+    ├── NotSent      nothing was sent: it is certain that nothing was applied
+    └── NoAnswer     sent, or perhaps sent: it may have been applied, or may yet be
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+import msgspec
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    LocationParseError,
+    NewConnectionError,
+    SSLError,
+)
+
+from backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
+
+SPACE_EXCEEDED: Final = "mvcc: database space exceeded"
+"""etcd's quota is used up: from then on it refuses every create and update in the whole cluster."""
+
+_REQUEST_TOO_LARGE: Final = "request is too large"
+_OVER_QUOTA: Final = "exceeded quota"
+_OF_A_PROXY: Final = (408, 499)
+_SHOWN: Final = 300
+
+
+class NotSent(StorageUnavailable):
+    """Nothing reached the API server, so nothing was applied, nor ever will be."""
+
+
+class NoAnswer(StorageUnavailable):
+    """The request was sent, or perhaps was, and no whole answer came: it may have been applied, or may yet be."""
+
+
+class Fate(Enum):
+    """What became of a request that was to change something."""
+
+    APPLIED = "applied"
+    NOT_APPLIED = "not applied"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer: its status, its body, and what that says if it is the API's ``Status`` of a failure.
+
+    ``reason`` is the API's word (``Conflict``, ``AlreadyExists``, …), empty where there is none, as in plain text.
+    """
+
+    status: int
+    body: bytes
+    reason: str = ""
+    message: str = ""
+
+    @classmethod
+    def read(cls, status: int, body: bytes) -> Answer:
+        """The answer that came."""
+        if status < 300:
+            return cls(status, body)
+        try:
+            told = msgspec.json.decode(body, type=_Status)
+        except msgspec.MsgspecError:  # 429 and what a proxy says are plain text
+            return cls(status, body, "", body[:_SHOWN].decode("utf-8", "replace").strip())
+        return cls(status, body, told.reason, told.message)
+
+    @property
+    def done(self) -> bool:
+        """Whether it did what was asked."""
+        return 200 <= self.status < 300
+
+    @property
+    def fate(self) -> Fate:
+        """What became of the request."""
+        if self.done:
+            return Fate.APPLIED
+        if 400 <= self.status < 500 and self.status not in _OF_A_PROXY:
+            return Fate.NOT_APPLIED
+        if self.status == 500 and (_REQUEST_TOO_LARGE in self.message or SPACE_EXCEEDED in self.message):
+            return Fate.NOT_APPLIED
+        return Fate.UNKNOWN
+
+    @property
+    def refusal(self) -> Refusal:
+        """Why, where its fate is that it was not applied; a conflict is the caller's to explain."""
+        if SPACE_EXCEEDED in self.message or (self.status == 403 and _OVER_QUOTA in self.message):
+            return Refusal.FULL
+        if self.status in (413, 422) or _REQUEST_TOO_LARGE in self.message:
+            return Refusal.TOO_LARGE
+        if self.status in (401, 403):
+            return Refusal.DENIED
+        return Refusal.FAILED
+
+    def __str__(self) -> str:
+        """In words."""
+        return f"{self.status} {self.reason} {self.message[:_SHOWN]}".replace("  ", " ").strip()
+
+
+class _Status(msgspec.Struct):
+    """``Status`` of the API, as far as it matters here."""
+
+    kind: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+def backend_error(answer: Answer, doing: str) -> BackendError:
+    """What an answer that is no success means to the service, for anything but a commit."""
+    said = f"cannot {doing}: the Kubernetes API answers {answer}"
+    if answer.fate is Fate.NOT_APPLIED:
+        if answer.refusal is Refusal.DENIED:
+            return Misconfigured(said)
+        if answer.refusal is Refusal.FULL:
+            return StorageFull(said)
+    return StorageUnavailable(said)
+
+
+def transport_error(error: HTTPError, doing: str) -> BackendError:
+    """What an exception of the connection pool means; to be raised ``from error``.
+
+    Of the failures of TLS only a certificate that is not trusted certainly comes before anything was sent.
+    """
+    said = f"cannot {doing}: {type(error).__name__}: {error}"
+    if isinstance(error, LocationParseError):
+        return Misconfigured(said)
+    untrusted = isinstance(error, SSLError) and any(
+        isinstance(cause, ssl.SSLCertVerificationError) for cause in error.args
+    )
+    if untrusted or isinstance(error, NewConnectionError | ConnectTimeoutError):
+        return NotSent(said)
+    return NoAnswer(said)

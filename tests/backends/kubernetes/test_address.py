@@ -1,0 +1,61 @@
+"""Addresses in Kubernetes, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from backends.contract import Misconfigured
+from backends.kubernetes.address import Address
+
+
+def test_namespace_name_and_options_are_taken_apart() -> None:
+    address = Address.parse(
+        "kubernetes://team-a/flights/?kubeconfig=/run/a%20b&context=admin&bytes_per_second=200000&lease_duration=3"
+        "&renew_deadline=2&retry_period=0.5&pod=milepost-0"
+    )
+    assert address == Address("team-a", "flights", Path("/run/a b"), "admin", 200_000, 3.0, 2.0, 0.5, pod="milepost-0")
+
+
+@pytest.mark.parametrize("url", ["kubernetes://", "kubernetes:///", "kubernetes:///milepost"])
+def test_what_is_left_out_has_a_default(url: str) -> None:
+    assert Address.parse(url) == Address(None, "milepost", None, None, 900_000, 15.0, 10.0, 2.0, None)
+    assert Address.parse("kubernetes://team") == Address("team", "milepost")
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("kubernetes:team", "begins with"),
+        ("zookeeper://team", "begins with"),
+        ("kubernetes://Team", "a namespace has"),
+        ("kubernetes://-team", "a namespace has"),
+        ("kubernetes://" + "n" * 64, "a namespace has"),
+        ("kubernetes://team/a_b", "a deployment's name has"),
+        ("kubernetes://team/a/b", "a deployment's name has"),
+        ("kubernetes://team/" + "n" * 41, "a deployment's name has"),
+        ("kubernetes://team?timeout=4", "timeout is no option .* known: kubeconfig, "),
+        ("kubernetes://team?context", "name=value"),
+        ("kubernetes://team?context=", "context takes a value"),
+        ("kubernetes://team?context=a&context=b", "twice"),
+        ("kubernetes://team?lease_duration=soon", "seconds from 3"),
+        ("kubernetes://team?lease_duration=2", "seconds from 3"),
+        ("kubernetes://team?renew_deadline=1", "seconds from 2"),
+        ("kubernetes://team?retry_period=0.1", "seconds from 0.5"),
+        ("kubernetes://team?lease_duration=10", "must be longer"),
+        ("kubernetes://team?renew_deadline=2", "must be longer"),
+        ("kubernetes://team?bytes_per_second=1e6", "a number"),
+        ("kubernetes://team?bytes_per_second=10", "from 50000"),
+        ("kubernetes://team?pod=a/b", "name of a Pod"),
+    ],
+)
+def test_what_is_wrong_is_told(url: str, told: str) -> None:
+    with pytest.raises(Misconfigured, match=told):
+        Address.parse(url)
+
+
+def test_a_password_in_the_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(Misconfigured, match="kubeconfig") as caught:
+        Address.parse("kubernetes://user:hunter2@team/a")
+    assert "hunter2" not in str(caught.value)
