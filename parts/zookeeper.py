@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import socket
@@ -16,6 +17,8 @@ from parts.process import DEADLINE_SECONDS, Process, ProcessFailed
 
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JARS = ("zookeeper", "slf4j-api", "log4j-", "netty-", "metrics-core", "snappy-java", "commons-io", "commons-cli")
+# In ticks, a member whose disk stalls for a second would be dropped where ticks are short.
+_LAG_SECONDS = {"init": 30.0, "sync": 8.0}
 _FOR_SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _LOGGING = """\
 appender.console.type = Console
@@ -48,8 +51,8 @@ class ZooKeeperServer(Process):
         self._directory_of_data = directory
         self._lines = {
             "tickTime": str(round(tick_seconds * 1000)),
-            "initLimit": "20",
-            "syncLimit": "5",
+            "initLimit": str(math.ceil(_LAG_SECONDS["init"] / tick_seconds)),
+            "syncLimit": str(math.ceil(_LAG_SECONDS["sync"] / tick_seconds)),
             "dataDir": str(directory / "data"),
             "clientPort": str(self.port.number),
             "clientPortAddress": "127.0.0.1",
