@@ -149,9 +149,10 @@ def main() -> int:
             with Writers(deployment.urls, STORE) as writers:
                 for fault in options.fault or FAULTS:
                     print(told(fault, rounds_of(fault, deployment, writers, options.rounds)), flush=True)
+            handles = sum(len(account.added) + 1 for account in writers.accounts)
             wrong = [*outlived(session), *writers.lost(), *(f"let through: {error!r}" for error in writers.errors())]
         acknowledged = len(writers.acknowledged())
-        print(f"{acknowledged:,} writes were acknowledged; {len(wrong)} complaints")
+        print(f"{acknowledged:,} writes were acknowledged, {handles:,} handles in the end; {len(wrong)} complaints")
         for complaint in wrong:
             print(f"WRONG: {complaint}")
     return 1 if wrong else 0

@@ -12,7 +12,7 @@ from milepost import Client
 from milepost.errors import MilepostError
 from milepost.store import StateHandleStore
 
-_ADD_EVERY = 10
+_ADD_EVERY = 100
 _CALL_SECONDS = 60.0
 _JOIN_SECONDS = 90.0
 
@@ -33,8 +33,8 @@ class Account:
 class Writers:
     """``count`` threads, each with a client and a session of its own, that write until the block ends.
 
-    Each replaces one handle again and again, and every tenth time adds another one. All go through the SDK, which is
-    told of every replica; an error it lets through is noted, and the writer goes on from what it reads.
+    Each replaces one handle again and again, and every hundredth time adds another one. All go through the SDK, which
+    is told of every replica; an error it lets through is noted, and the writer goes on from what it reads.
     """
 
     def __init__(self, urls: Sequence[str], store: str, count: int = 4, ttl: float = 15.0) -> None:
