@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from backends.contract import BackendError
@@ -21,9 +22,14 @@ class Line:
     text: str
 
 
-async def probe(replica: Replica, whereabouts: Whereabouts) -> list[Line]:
-    """A line per part: leadership, pointers, blobs."""
-    return [await _leadership(replica, whereabouts), await _pointers(replica), await _blobs(replica)]
+async def probe(replica: Replica, whereabouts: Whereabouts, exclude: Collection[str] = ()) -> list[Line]:
+    """A line per part, leadership, pointers, blobs, but for those to ``exclude``: these are not asked."""
+    parts = {
+        "leadership": lambda: _leadership(replica, whereabouts),
+        "pointers": lambda: _pointers(replica),
+        "blobs": lambda: _blobs(replica),
+    }
+    return [await ask() for part, ask in parts.items() if part not in exclude]
 
 
 async def _leadership(replica: Replica, whereabouts: Whereabouts) -> Line:

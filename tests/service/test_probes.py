@@ -18,10 +18,10 @@ from tests.support.replicas import Rig, embedded, rig
 pytestmark = pytest.mark.anyio
 
 
-async def lines(running: Rig) -> dict[str, bool]:
-    """Whether each part is well."""
+async def lines(running: Rig, *exclude: str) -> dict[str, bool]:
+    """Whether each part is well, of those that are asked."""
     whereabouts = Whereabouts(running.election, running.advertise, running.clock)
-    return {line.part: line.ok for line in await probe(running.replica, whereabouts)}
+    return {line.part: line.ok for line in await probe(running.replica, whereabouts, exclude)}
 
 
 async def test_a_part_that_does_not_answer_is_told_apart(tmp_path: Path) -> None:
@@ -66,3 +66,10 @@ async def test_a_part_that_lets_nobody_go_is_not_waited_for(tmp_path: Path, monk
         monkeypatch.setattr(probes, "_PROBE_SECONDS", 0.05)
         assert await lines(running) == {"leadership": True, "pointers": True, "blobs": False}
         free.set()
+
+
+async def test_a_part_that_is_left_out_is_not_asked(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        running.blobs.lists.from_now_on(StorageUnavailable("gone"))
+        assert await lines(running, "blobs") == {"leadership": True, "pointers": True}
+        assert await lines(running, "leadership", "pointers") == {"blobs": False}

@@ -227,7 +227,7 @@ CALLS = (
     ),
     Call("GET", "/v1/status"),
     Call("GET", "/livez"),
-    Call("GET", "/readyz", frozenset({200, 503}), query=_set("verbose")),
+    Call("GET", "/readyz", frozenset({200, 503}), query=_set("verbose", "exclude")),
     Call("GET", "/leader", frozenset({200, 503})),
     Call("GET", "/metrics"),
 )

@@ -24,6 +24,11 @@ def test_readyz_verbose_tells_a_line_per_part(http: httpx.Client) -> None:
         assert [line.split(":")[0] for line in lines] == ["[+] leadership", "[+] pointers", "[+] blobs"]
 
 
+def test_readyz_asks_no_part_that_is_left_out(http: httpx.Client) -> None:
+    lines = http.get("/readyz?verbose&exclude=pointers&exclude=blobs&exclude=unknown").text.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["[+] leadership"]
+
+
 def test_status(http: httpx.Client, server: ServerProcess) -> None:
     response = http.get("/v1/status")
     assert response.status_code == 200

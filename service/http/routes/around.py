@@ -30,12 +30,13 @@ async def livez() -> Response:
         "It can.",
         "It can neither serve nor redirect, or a part does not answer.",
         verbose="Given, with or without a value: a line per part.",
+        exclude="A part that is not asked, `leadership`, `pointers` or `blobs`; may be given several times.",
     ),
 )
 async def readyz(request: Request) -> Response:
-    """200 or 503; with `verbose` a line per part."""
+    """200 or 503; with `verbose` a line per part, without those that `exclude` names."""
     context = context_of(request)
-    lines = await probe(context.replica, context.whereabouts)
+    lines = await probe(context.replica, context.whereabouts, request.query_params.getlist("exclude"))
     ready = all(line.ok for line in lines)
     text = "".join(f"[{'+' if line.ok else '-'}] {line.part}: {line.text}\n" for line in lines)
     body = text if "verbose" in request.query_params else ("ok\n" if ready else "not ready\n")
