@@ -1,0 +1,88 @@
+"""What the parts of a Kubernetes on this machine trust and prove themselves by: certificates, keys, kubeconfigs."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from pathlib import Path
+
+import trustme
+
+ADMIN_GROUP = "system:masters"
+"""Who is in it may do everything."""
+
+
+class Keys:
+    """An authority of its own under ``directory``, with what it issued.
+
+    ``names`` are host names and addresses, besides 127.0.0.1, that the API server is reached by.
+    """
+
+    def __init__(self, directory: Path, *names: str) -> None:
+        self._directory = directory
+        self._authority = trustme.CA()
+        directory.mkdir(parents=True, exist_ok=True)
+        self.authority = self._written("authority.crt", self._authority.cert_pem)
+        self.server, self.server_key = self._leaf("server", self._authority.issue_cert("127.0.0.1", *names))
+        self.admin, self.admin_key = self.client("admin", ADMIN_GROUP)
+        _, self.token_key = self._leaf("tokens", self._authority.issue_cert("tokens.test"))
+
+    def client(self, user: str, group: str) -> tuple[Path, Path]:
+        """The files of a certificate for ``user``, one of the ``group``, and of its key."""
+        issued = self._authority.issue_cert(f"{len(user)}.client.test", common_name=user, organization_name=group)
+        return self._leaf(user.replace(":", "-"), issued)
+
+    def admin_context(self) -> ssl.SSLContext:
+        """For connections that may do everything."""
+        context = ssl.create_default_context(cafile=str(self.authority))
+        context.load_cert_chain(self.admin, self.admin_key)
+        return context
+
+    def server_context(self) -> ssl.SSLContext:
+        """For who stands before the API server and takes connections in its name."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self.server, self.server_key)
+        return context
+
+    def trusting_context(self) -> ssl.SSLContext:
+        """For connections to the API server that prove themselves by other means, or not at all."""
+        return ssl.create_default_context(cafile=str(self.authority))
+
+    def admin_kubeconfig(self, path: Path, server: str) -> Path:
+        """Write the kubeconfig of who may do everything at the URL ``server``."""
+        user = {"client-certificate": str(self.admin), "client-key": str(self.admin_key)}
+        return self._kubeconfig(path, server, user, "default")
+
+    def token_kubeconfig(self, path: Path, server: str, token: str, namespace: str) -> Path:
+        """Write the kubeconfig of who bears ``token``, with a namespace to look into first."""
+        return self._kubeconfig(path, server, {"token": token}, namespace)
+
+    def _kubeconfig(self, path: Path, server: str, user: dict[str, str], namespace: str) -> Path:
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": "test", "cluster": {"server": server, "certificate-authority": str(self.authority)}},
+            ],
+            "users": [{"name": "test", "user": user}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": namespace}}],
+            "current-context": "test",
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _secretly(path, json.dumps(content, indent=1).encode())  # which is YAML as well
+
+    def _leaf(self, name: str, issued: trustme.LeafCert) -> tuple[Path, Path]:
+        (certificate,) = issued.cert_chain_pems
+        return self._written(f"{name}.crt", certificate), self._written(f"{name}.key", issued.private_key_pem)
+
+    def _written(self, name: str, content: trustme.Blob) -> Path:
+        return _secretly(self._directory / name, content.bytes())
+
+
+def _secretly(path: Path, content: bytes) -> Path:
+    """Write a file that nobody else may read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    return path
