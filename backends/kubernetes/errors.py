@@ -34,6 +34,7 @@ SPACE_EXCEEDED: Final = "mvcc: database space exceeded"
 """etcd's quota is used up: from then on it refuses every create and update in the whole cluster."""
 
 _REQUEST_TOO_LARGE: Final = "request is too large"
+_TOO_LONG: Final = "Too long"
 _OVER_QUOTA: Final = "exceeded quota"
 _OF_A_PROXY: Final = (408, 499)
 _SHOWN: Final = 300
@@ -99,7 +100,8 @@ class Answer:
         """Why, where its fate is that it was not applied; a conflict is the caller's to explain."""
         if SPACE_EXCEEDED in self.message or (self.status == 403 and _OVER_QUOTA in self.message):
             return Refusal.FULL
-        if self.status in (413, 422) or _REQUEST_TOO_LARGE in self.message:
+        too_long = self.status == 422 and _TOO_LONG in self.message
+        if self.status == 413 or too_long or _REQUEST_TOO_LARGE in self.message:
             return Refusal.TOO_LARGE
         if self.status in (401, 403):
             return Refusal.DENIED

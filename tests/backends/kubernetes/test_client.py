@@ -1,0 +1,288 @@
+"""Requests as they go over the wire: once each, with who we are, and with an end in time.
+
+The other side is a few lines of our own, because a real API server does not break off or fall silent when told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from backends.contract import Misconfigured
+from backends.kubernetes.address import Address
+from backends.kubernetes.client import METADATA, Client
+from backends.kubernetes.errors import NoAnswer, NotSent
+from parts.ports import Port
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+Behaviour = Callable[[asyncio.StreamWriter], Awaitable[None]]
+OK = b'{"kind": "ConfigMap"}'
+
+
+async def answers(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(OK), OK))
+
+
+async def breaks_off(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def breaks_off_in_the_body(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{")
+    writer.close()
+
+
+async def says_nothing(writer: asyncio.StreamWriter) -> None:
+    del writer
+
+
+async def redirects(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n")
+
+
+class Server:
+    """Takes requests and behaves."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self.behaviour = behaviour
+        self.requests: list[str] = []
+        self.bodies: list[bytes] = []
+        self.port = 0
+        self._serving: set[asyncio.Task[None]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                length = [line for line in head.lower().split("\r\n") if line.startswith("content-length:")]
+                self.requests.append(head)
+                self.bodies.append(await reader.readexactly(int(length[0].split(":")[1])) if length else b"")
+                await self.behaviour(writer)
+                if writer.is_closing():
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            return
+        finally:
+            self._serving.discard(task)
+            writer.close()
+
+    async def has_taken(self, number: int) -> None:
+        """Wait for so many requests."""
+
+        async def enough() -> bool:
+            return len(self.requests) >= number
+
+        await until(enough)
+
+    async def end(self) -> None:
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving)
+
+
+@asynccontextmanager
+async def serving(behaviour: Behaviour) -> AsyncIterator[Server]:
+    server = Server(behaviour)
+    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
+        server.port = listening.sockets[0].getsockname()[1]
+        try:
+            yield server
+        finally:
+            await server.end()
+            await asyncio.sleep(0)
+
+
+def kubeconfig(directory: Path, port: int, user: object = None, namespace: str | None = "team") -> Path:
+    """A file as kubectl reads it; JSON is YAML."""
+    context = {"cluster": "there", "user": "us"} | ({"namespace": namespace} if namespace else {})
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "there", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "us", "user": user or {"token": "secret"}}],
+        "contexts": [
+            {"name": "main", "context": context},
+            {"name": "other", "context": {**context, "namespace": "another"}},
+        ],
+        "current-context": "main",
+    }
+    file = directory / "kubeconfig"
+    file.write_text(json.dumps(content))
+    return file
+
+
+@asynccontextmanager
+async def opened(file: Path, patience: float = 20.0) -> AsyncIterator[Client]:
+    client = Client(Address(kubeconfig=file), "tests", patience=patience)
+    await client.open()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def test_a_request_carries_what_it_has_to(tmp_path: Path) -> None:
+    async with serving(answers) as server, opened(kubeconfig(tmp_path, server.port)) as client:
+        answer = await client.request("PUT", "/api/x", body=b"{}", query={"a": "b c"}, accept=METADATA)
+        assert (answer.status, answer.body, answer.done) == (200, OK, True)
+        await client.request("GET", "/api/x")
+        head = server.requests[0]
+        assert head.startswith("PUT /api/x?a=b+c HTTP/1.1\r\n")
+        headers = dict(line.split(": ", 1) for line in head.lower().split("\r\n")[1:] if line)
+        assert headers["authorization"].split() == ["bearer", "secret"]
+        assert headers["accept"] == METADATA.lower()
+        assert headers["content-type"] == "application/json"
+        assert headers["user-agent"].startswith("milepost-server/")
+        assert server.bodies == [b"{}", b""]
+        assert client.bytes_sent == 2
+
+
+@pytest.mark.parametrize("behaviour", [breaks_off, breaks_off_in_the_body])
+async def test_a_request_whose_connection_breaks_is_not_sent_again(tmp_path: Path, behaviour: Behaviour) -> None:
+    async with serving(behaviour) as server, opened(kubeconfig(tmp_path, server.port)) as client:
+        with pytest.raises(NoAnswer, match="PUT /api/x"):
+            await client.request("PUT", "/api/x", body=b"{}")
+        await asyncio.sleep(0.05)
+        assert len(server.requests) == 1
+
+
+async def test_a_kept_connection_that_breaks_under_a_request_is_no_reason_to_send_it_again(tmp_path: Path) -> None:
+    async with serving(answers) as server, opened(kubeconfig(tmp_path, server.port)) as client:
+        await client.request("GET", "/api/x")
+        server.behaviour = breaks_off
+        with pytest.raises(NoAnswer):
+            await client.request("PUT", "/api/x", body=b"{}")
+        assert len(server.requests) == 2
+
+
+async def test_silence_ends_in_time_and_is_no_answer(tmp_path: Path) -> None:
+    async with serving(says_nothing) as server, opened(kubeconfig(tmp_path, server.port), patience=0.3) as client:
+        with pytest.raises(NoAnswer):
+            await client.request("PUT", "/api/x", body=b"{}")
+        with pytest.raises(NoAnswer):
+            await client.request("PUT", "/api/x", body=b"{}", timeout=0.2)
+
+
+async def test_a_redirection_is_an_answer_and_not_followed(tmp_path: Path) -> None:
+    async with serving(redirects) as server, opened(kubeconfig(tmp_path, server.port)) as client:
+        assert (await client.request("PUT", "/api/x", body=b"{}")).status == 302
+        assert len(server.requests) == 1
+
+
+async def test_where_nobody_listens_nothing_was_sent(tmp_path: Path) -> None:
+    port = Port()
+    async with opened(kubeconfig(tmp_path, port.number)) as client:
+        with pytest.raises(NotSent):
+            await client.request("PUT", "/api/x", body=b"{}")
+    port.release()
+
+
+async def test_one_that_waits_for_a_thread_until_its_end_was_not_sent(tmp_path: Path) -> None:
+    async with serving(says_nothing) as server, opened(kubeconfig(tmp_path, server.port), patience=60.0) as client:
+        waiting = [asyncio.ensure_future(client.request("PUT", "/api/x", body=b"{}")) for _ in range(4)]
+        await server.has_taken(4)
+        with pytest.raises(NotSent):
+            await client.request("PUT", "/api/y", body=b"{}", timeout=0.1)
+        await server.end()
+        ends = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(end) for end in ends} == {NoAnswer}
+        assert not any("/api/y" in request for request in server.requests)
+
+
+async def test_a_cancelled_request_goes_its_way(tmp_path: Path) -> None:
+    async with serving(answers) as server, opened(kubeconfig(tmp_path, server.port)) as client:
+        request = asyncio.ensure_future(client.request("PUT", "/api/x", body=b"{}"))
+        await asyncio.sleep(0)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+        await server.has_taken(1)
+        assert (await client.request("GET", "/api/x")).done
+
+
+async def test_before_open_and_after_close_nothing_is_sent(tmp_path: Path) -> None:
+    async with serving(answers) as server:
+        client = Client(Address(kubeconfig=kubeconfig(tmp_path, server.port)), "tests")
+        with pytest.raises(NotSent):
+            await client.request("GET", "/api/x")
+        await client.open()
+        await client.open()
+        assert (await client.request("GET", "/api/x")).done
+        await client.close()
+        await client.close()
+        with pytest.raises(NotSent):
+            await client.request("GET", "/api/x")
+        await client.open()
+        assert (await client.request("GET", "/api/x")).done
+        await client.close()
+
+
+async def test_credentials_that_expire_are_asked_for_anew(tmp_path: Path) -> None:
+    """By a program, as the clients of several clouds do it; each time it gives another token, which is over already."""
+    program = tmp_path / "credentials"
+    program.write_text(
+        "#!/bin/sh\n"
+        f"echo x >> {tmp_path}/calls\n"
+        f"n=$(wc -l < {tmp_path}/calls | tr -d ' ')\n"
+        'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
+        ' "status": {"expirationTimestamp": "2020-01-01T00:00:00Z", "token": "\'"token-$n"\'"}}\'\n'
+    )
+    program.chmod(0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program)}}
+    async with serving(answers) as server, opened(kubeconfig(tmp_path, server.port, user)) as client:
+        for _ in range(3):
+            await client.request("GET", "/api/x")
+        lines = [line for head in server.requests for line in head.split("\r\n")]
+        tokens = {line.split()[-1] for line in lines if line.lower().startswith("authorization:")}
+        assert len(tokens) == 3
+
+
+async def test_the_namespace_is_the_addresss_or_the_contexts_or_the_default(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path, 1)
+    for address, namespace in (
+        (Address(kubeconfig=file), "team"),
+        (Address(kubeconfig=file, context="other"), "another"),
+        (Address("mine", kubeconfig=file), "mine"),
+    ):
+        client = Client(address, "tests")
+        await client.open()
+        assert client.namespace == namespace
+        await client.close()
+    async with opened(kubeconfig(tmp_path, 1, namespace=None)) as client:
+        assert client.namespace == "default"
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "a: 1", "{}"])
+async def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "kubeconfig"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(Misconfigured, match="cannot configure"):
+        await Client(Address(kubeconfig=file), "tests").open()
+
+
+async def test_a_context_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="nowhere"):
+        await Client(Address(kubeconfig=kubeconfig(tmp_path, 1), context="nowhere"), "tests").open()
+
+
+async def test_inside_of_a_cluster_the_pods_own_account_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No test can be in a pod; but that its files are looked for shows which way is gone, and an address goes first."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
+    with pytest.raises(Misconfigured, match="Service token file does not exist"):
+        await Client(Address(), "tests").open()
+    async with opened(kubeconfig(tmp_path, 1)) as client:
+        assert client.namespace == "team"
