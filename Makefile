@@ -16,6 +16,9 @@ typed := $(foreach path,service backends client/milepost parts tests demo benchm
 # Spark and ZooKeeper run on Java; a line that needs it begins with this.
 with_java = JAVA_HOME=$$(tools/java-home) && export JAVA_HOME &&
 
+# What the tests of a Kubernetes API run, and those of the chart; tools/kubernetes/build says where it comes from.
+kubernetes_for_tests := etcd kube-apiserver kubectl helm
+
 .PHONY: help
 help: ## Say what the targets do
 	@awk -F ':.*## ' '/^##/ { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -67,6 +70,7 @@ floors: $(ready) ## Imports only go down the floors of the house
 
 .PHONY: unit
 unit: $(ready) ## The fast tests, but for the SDK's (a part: make unit ARGS=tests/service)
+	@tools/kubernetes/build $(kubernetes_for_tests) >/dev/null || [ $$? = 3 ] # 3: said why; those tests are skipped
 	@$(with_java) $(pytest) $(side_by_side) -m "not slow" --ignore tests/client $(ARGS)
 
 .PHONY: test-sdk
@@ -111,6 +115,10 @@ lock: ## Write both locks anew after a change of dependencies (upgrade: make loc
 	@tools/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --extra cli \
 		--group client/pyproject.toml:test client/pyproject.toml \
 		--custom-compile-command "make lock" --output-file client/requirements-test.txt $(ARGS)
+
+.PHONY: kube-apiserver
+kube-apiserver: ## Build etcd and kube-apiserver, some minutes once, and say where they are
+	@tools/kubernetes/build etcd kube-apiserver
 
 .PHONY: build
 build: ## Build both distributions into dist/
