@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from backends.contract import BackendError
@@ -24,7 +24,7 @@ class Line:
 
 async def probe(replica: Replica, whereabouts: Whereabouts, exclude: Collection[str] = ()) -> list[Line]:
     """A line per part, leadership, pointers, blobs, but for those to ``exclude``: these are not asked."""
-    parts = {
+    parts: dict[str, Callable[[], Awaitable[Line]]] = {
         "leadership": lambda: _leadership(replica, whereabouts),
         "pointers": lambda: _pointers(replica),
         "blobs": lambda: _blobs(replica),
