@@ -13,6 +13,9 @@ side_by_side := --numprocesses 2 --dist loadfile
 # What carries types: each of these that has Python files in it.
 typed := $(foreach path,service backends client/milepost parts tests demo benchmarks,\
 	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))
+# Where `make build` leaves what it builds.
+dist := dist
+CONTAINERS ?= docker
 # Spark and ZooKeeper run on Java; a line that needs it begins with this.
 with_java = JAVA_HOME=$$(tools/java-home) && export JAVA_HOME &&
 
@@ -121,8 +124,15 @@ kube-apiserver: ## Build etcd and kube-apiserver, some minutes once, and say whe
 	@tools/kubernetes/build etcd kube-apiserver
 
 .PHONY: build
-build: ## Build both distributions into dist/
-	@tools/uv build --quiet --all-packages --out-dir dist
+build: ## Build both distributions into dist/, and list beside them what the lock pins for the server
+	@rm -f $(dist)/*.whl $(dist)/*.tar.gz
+	@tools/uv build --quiet --all-packages --out-dir $(dist)
+	@tools/uv export --quiet --frozen --package milepost-server --no-default-groups --no-emit-workspace --no-header \
+		--output-file $(dist)/requirements.txt
+
+.PHONY: image
+image: build ## Build the container image milepost:VERSION (another program: make image CONTAINERS=podman)
+	@$(CONTAINERS) build --file deploy/Dockerfile --tag "milepost:$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)" $(ARGS) .
 
 .PHONY: clean
 clean: ## Remove what builds and runs left behind
