@@ -1,4 +1,4 @@
-"""One embedded pointer store, and the file that it works on."""
+"""One embedded pointer store and the file that it works on; a namespace in Kubernetes, and a visitor there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from backends.pointers.embedded import FILE_NAME, EmbeddedPointers
+from tests.backends.pointers.kubernetes_places import Visitor
+from tests.contracts.places import Services
+from tests.support import kubernetes
 
 
 @pytest.fixture
@@ -22,3 +25,15 @@ async def store(tmp_path: Path) -> AsyncIterator[EmbeddedPointers]:
 def file(store: EmbeddedPointers, tmp_path: Path) -> Path:
     del store
     return tmp_path / FILE_NAME
+
+
+@pytest.fixture
+def site(services: Services) -> kubernetes.Site:
+    """A namespace that nobody else uses."""
+    return kubernetes.site(kubernetes.shared_api(services))
+
+
+@pytest.fixture
+def visitor(site: kubernetes.Site) -> Visitor:
+    """Who changes ConfigMaps there."""
+    return Visitor(site)

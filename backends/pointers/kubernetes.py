@@ -1,0 +1,210 @@
+"""Pointers in ConfigMaps: each journal a chain of segments, of which only the last one is written.
+
+A group is one conditional PUT of a ConfigMap of some 32 KiB, whatever the size of the journal: bytes written to etcd
+are the limit that counts. See `kubernetes_chain` for the layout, `kubernetes_takeover` for the fence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from backends.contract import (
+    BackendError,
+    Change,
+    Commit,
+    GroupLimits,
+    Head,
+    Misconfigured,
+    Refusal,
+    Refused,
+    TakeOverLost,
+    check_key,
+)
+from backends.kubernetes.address import Address
+from backends.kubernetes.client import Client
+from backends.kubernetes.labels import labels_of
+from backends.pointers.kubernetes_chain import chain_of
+from backends.pointers.kubernetes_head import Witness, decode
+from backends.pointers.kubernetes_journal import Journal, stored_head
+from backends.pointers.kubernetes_maps import Maps
+from backends.pointers.kubernetes_memory import Memory
+from backends.pointers.kubernetes_objects import HEAD, NAME, ConfigMap, Layout
+from backends.pointers.kubernetes_takeover import take_over
+
+log = logging.getLogger("milepost.kubernetes")
+
+LIMITS: Final = GroupLimits(requests=64, bytes=128 * 1024, in_flight=1, value_bytes=64 * 1024)
+
+_CHECK_SECONDS: Final = 30.0
+_DENIED_SECONDS: Final = 5.0
+"""An API server that has just started denies what it permits a moment later."""
+_DENIED_PAUSE: Final = 0.5
+
+
+class KubernetesPointers:
+    """A `PointerStore` in the namespace of ``address``; ``patience`` (seconds) bounds the wait for each answer.
+
+    What others did to the ConfigMaps of journals that this process leads is put right every ``check_seconds``.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        limits: GroupLimits = LIMITS,
+        patience: float = 5.0,
+        check_seconds: float = _CHECK_SECONDS,
+    ) -> None:
+        self.limits = limits
+        self._instance = address.name
+        self._client = Client(address, "pointers", patience=patience)
+        self._maps = Maps(self._client)
+        self._check_seconds = check_seconds
+        self._journals: dict[str, Journal] = {}
+        self._attempted: dict[str, set[str]] = {}
+        self._known: set[str] = set()
+        self._checking: asyncio.Task[None] | None = None
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes of all that was sent to be written, since this object was made."""
+        return self._client.bytes_sent
+
+    async def open(self) -> None:
+        """See `PointerStore.open`."""
+        await self._client.open()
+        try:
+            await self._permitted()
+        except BaseException:
+            await self.close()
+            raise
+        if self._checking is None:
+            self._checking = asyncio.create_task(self._check_always())
+
+    async def close(self) -> None:
+        """See `PointerStore.close`."""
+        checking, self._checking = self._checking, None
+        if checking is not None:
+            checking.cancel()
+            await asyncio.wait([checking])
+        journals, self._journals = self._journals, {}
+        await self._client.close()
+        for journal in journals.values():
+            await journal.close()
+
+    async def journals(self) -> Sequence[str]:
+        """See `PointerStore.journals`."""
+        listed = await self._maps.listed(labels_of(self._instance), data=False)
+        names = {item.metadata.annotations[NAME] for item in listed if self._was_taken_over(item)}
+        self._known |= names
+        return sorted(names)
+
+    async def take_over(self, journal: str) -> Head:
+        """See `PointerStore.take_over`. A journal that was there and is gone is not made anew: `StorageUnavailable`."""
+        layout = Layout(self._instance, check_key(journal))
+        await self._forget(journal)
+        attempted = self._attempted.setdefault(journal, set())
+        memory = await take_over(self._maps, layout, attempted, known=journal in self._known)
+        attempted.clear()
+        self._known.add(journal)
+        self._journals[journal] = Journal(self._maps, memory)
+        return memory.head
+
+    async def load(self, head: Head) -> AsyncGenerator[Change, None]:
+        """See `PointerStore.load`. What a take-over listed is what there is, if the head is still the same."""
+        journal = await self._followed(head)
+        stored = None if journal is None else await stored_head(self._maps, journal.memory)
+        if journal is None or stored != head:
+            raise TakeOverLost(f"another leader took {head.journal!r} over")
+        for change in journal.memory.records():
+            yield change
+
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+        """See `PointerStore.commit`. If the waiting task is cancelled, a write that was sent goes its way."""
+        if revision <= head.revision:
+            raise ValueError(f"revision {revision} does not follow {head.revision}")
+        for key, _ in changes:
+            check_key(key)
+        if excess := self.limits.excess(changes):
+            return Refused(Refusal.TOO_LARGE, excess)
+        try:
+            journal = await self._followed(head)
+        except BackendError as error:
+            return Refused(Refusal.FAILED, str(error))
+        end = None if journal is None else await journal.commit(head, changes, revision)
+        return end or Refused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} is not {head}")
+
+    async def confirm(self, head: Head) -> bool:
+        """See `PointerStore.confirm`."""
+        journal = self._journals.get(head.journal)
+        stored = None if journal is None else await stored_head(self._maps, journal.memory)
+        if stored is None:
+            chain = chain_of(layout := self._layout(head), await self._maps.listed(layout.labels, data=False))
+            stored = None if chain is None else chain.head
+        return stored is not None and replace(stored, revision=head.revision) == head
+
+    async def check(self) -> None:
+        """Put right, now, what others did to the journals that this process leads. Raises `BackendError`."""
+        for journal in list(self._journals.values()):
+            if journal.stands:
+                await journal.check()
+
+    # -- within ----------------------------------------------------------------------------------------------------
+
+    def _layout(self, head: Head) -> Layout:
+        return Layout(self._instance, head.journal)
+
+    async def _followed(self, head: Head) -> Journal | None:
+        """The journal under this head, listed anew where it was not followed since its take-over, as after `open`.
+
+        None if the head is another one. Raises `BackendError`.
+        """
+        journal = self._journals.get(head.journal)
+        if journal is not None and journal.stands and journal.memory.head == head:
+            return journal
+        chain = chain_of(layout := self._layout(head), await self._maps.listed(layout.labels, data=True))
+        if chain is None or chain.head != head:
+            return None
+        await self._forget(head.journal)
+        self._journals[head.journal] = Journal(self._maps, Memory(layout, chain))
+        return self._journals[head.journal]
+
+    async def _forget(self, journal: str) -> None:
+        forgotten = self._journals.pop(journal, None)
+        if forgotten is not None:
+            await forgotten.close()
+
+    def _was_taken_over(self, item: ConfigMap) -> bool:
+        annotations = item.metadata.annotations
+        if NAME not in annotations:
+            return False
+        number = Layout(self._instance, annotations[NAME]).number(item.metadata.name)
+        if number is None:
+            return Witness.decode(annotations.get(HEAD)) is not None
+        head = decode(annotations.get(HEAD), number)
+        return head is not None and head.term > 0
+
+    async def _permitted(self) -> None:
+        """Read, to see whether that is possible. Raises `Misconfigured`, `StorageUnavailable`."""
+        end = asyncio.get_running_loop().time() + _DENIED_SECONDS
+        while True:
+            try:
+                await self.journals()
+            except Misconfigured:
+                if asyncio.get_running_loop().time() > end:
+                    raise
+                await asyncio.sleep(_DENIED_PAUSE)
+            else:
+                return
+
+    async def _check_always(self) -> None:
+        while True:
+            await asyncio.sleep(self._check_seconds)
+            try:
+                await self.check()
+            except BackendError as error:
+                log.warning("the ConfigMaps of the pointers cannot be checked now: %s", error)

@@ -1,0 +1,48 @@
+"""A token bucket of bytes.
+
+etcd keeps what was overwritten for up to ten minutes. Whoever writes a megabyte a second for long fills its quota, and
+then no create or update in the whole cluster is taken any more, leases of nodes included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+_BURST_SECONDS: Final = 4.0
+
+
+class ByteBudget:
+    """``bytes_per_second`` in the long run, four seconds' worth at once. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, bytes_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = bytes_per_second
+        self._clock = clock
+        self._most = bytes_per_second * _BURST_SECONDS
+        self._left = self._most
+        self._as_of = clock()
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long until something may be written. It may be larger than what is left then: the next one waits."""
+        self._fill()
+        return max(0.0, -self._left / self._rate)
+
+    def take(self, size: int) -> None:
+        """Count so many bytes as written, whether there was room for them or not."""
+        self._fill()
+        self._left -= size
+
+    async def spend(self, size: int) -> None:
+        """Count ``size`` bytes as written, and wait until they may be."""
+        seconds = self.wait_seconds
+        self.take(size)
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+
+    def _fill(self) -> None:
+        now = self._clock()
+        self._left = min(self._most, self._left + (now - self._as_of) * self._rate)
+        self._as_of = now

@@ -1,0 +1,97 @@
+"""A record as an entry of a ConfigMap's ``data``: the key escaped, the value as it is wherever it is text.
+
+A data key takes ``A-Z a-z 0-9 - . _`` only, 253 of them: ``_`` is written ``__`` and ``/`` is written ``_.``. A longer
+key is cut off and ends in ``_-`` and a hash, and its value begins with the line ``!key <the key>``.
+
+A value is text that says what it is in lines that begin with ``!``, where it must: ``!deleted`` (a tombstone),
+``!base64`` or ``!text`` (what follows is that). Text that neither is empty nor begins with ``!`` needs no such line,
+so that ``kubectl get -o yaml`` shows records as they are. What makes no sense is delivered as the bytes that are there:
+the record counts as damaged above, and what an older segment has of it stays hidden.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from typing import Final
+
+_LONGEST: Final = 253
+_CUT: Final = re.compile(r"((?:[-.A-Za-z0-9]|__|_\.)*)_-([0-9a-f]{40})\Z")
+_HALF_A_PAIR: Final = re.compile(r"(?<!_)(?:__)*_\Z")
+_HASHED: Final = "_-"
+_HASH_LENGTH: Final = 40
+_CUT_AT: Final = -(len(_HASHED) + _HASH_LENGTH)
+_DELETED: Final = "!deleted"
+_BASE64: Final = "!base64\n"
+_TEXT: Final = "!text\n"
+_KEY: Final = "!key "
+
+
+def encode(key: str, value: bytes | None) -> tuple[str, str]:
+    """The data key and the text of a record; of a tombstone where ``value`` is None."""
+    escaped = key.replace("_", "__").replace("/", "_.")
+    if len(escaped) <= _LONGEST:
+        return escaped, _DELETED if value is None else _encoded(value)
+    kept = escaped[: _LONGEST - len(_HASHED) - _HASH_LENGTH]
+    if _HALF_A_PAIR.search(kept):
+        kept = kept[:-1]
+    text = _DELETED if value is None else _encoded(value)
+    directive = "" if text.startswith("!") else _TEXT
+    return f"{kept}{_HASHED}{_hash(key)}", f"{_KEY}{key}\n{directive}{text}"
+
+
+def is_tombstone(text: str) -> bool:
+    """Whether the entry says that the record was deleted."""
+    return text == _DELETED or (text.startswith(_KEY) and text.partition("\n")[2] == _DELETED)
+
+
+def key_of(data_key: str, text: str) -> str | None:
+    """The record's key; None if nothing that this module wrote has such a data key."""
+    cut = _CUT.match(data_key) if data_key[_CUT_AT:].startswith(_HASHED) else None
+    if cut is None:
+        return _unescaped(data_key)
+    key = text[len(_KEY) :].partition("\n")[0] if text.startswith(_KEY) else ""
+    # Without its key a record is still there to be reported, under a name near its own.
+    return key if _hash(key) == cut[2] else f"{_unescaped(cut[1])}{_HASHED}{cut[2]}"
+
+
+def value_of(text: str) -> bytes:
+    """The record's value; the text itself if it makes no sense."""
+    if not text.startswith("!"):
+        return text.encode()
+    rest = text.partition("\n")[2] if text.startswith(_KEY) else text
+    if rest.startswith(_TEXT):
+        return rest[len(_TEXT) :].encode()
+    if rest.startswith(_BASE64):
+        try:
+            return base64.b64decode(rest[len(_BASE64) :], validate=True)
+        except binascii.Error:
+            return text.encode()
+    return text.encode()
+
+
+def size_of(data_key: str, text: str) -> int:
+    """Bytes that an entry takes."""
+    return len(data_key) + (len(text) if text.isascii() else len(text.encode()))
+
+
+def _encoded(value: bytes) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return _BASE64 + base64.b64encode(value).decode()
+    return text if text and not text.startswith("!") else _TEXT + text
+
+
+def _hash(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:_HASH_LENGTH]
+
+
+def _unescaped(data_key: str) -> str | None:
+    """Of a run of underscores each two are one, and what is left over belongs to the dot behind it."""
+    if "_" not in data_key:
+        return data_key
+    parts = [part.replace("_.", "/") for part in data_key.split("__")]
+    return None if any("_" in part for part in parts) else "_".join(parts)

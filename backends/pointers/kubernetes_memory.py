@@ -1,0 +1,137 @@
+"""What a leader knows of its journal: all entries, where each of them lies, and what a group makes of them.
+
+Of a record's copies the one in the highest segment counts, and groups go to the highest segment only; so an entry
+needs no revision. A deletion leaves a tombstone as long as an older segment has a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from backends.contract import Change, Head
+from backends.pointers.kubernetes_chain import Chain, Segment
+from backends.pointers.kubernetes_entries import is_tombstone, key_of, size_of, value_of
+from backends.pointers.kubernetes_head import SegmentHead
+from backends.pointers.kubernetes_objects import Layout, Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What the last segment is to become."""
+
+    head: SegmentHead
+    data: dict[str, str]
+    size: int
+
+
+class Memory:
+    """A journal under ``head``, as of its last write.
+
+    ``live`` and ``space``: bytes of the entries that count, and of all. ``dropped``: segments that no longer count, to
+    be deleted by whoever takes them from here.
+    """
+
+    def __init__(self, layout: Layout, chain: Chain) -> None:
+        self.layout = layout
+        self.head: Head = chain.head
+        self.first = chain.first
+        self.last = chain.last
+        self.segments = chain.segments
+        self.spare = chain.spare
+        self.dropped: list[Metadata] = list(chain.leftovers)
+        self.space = sum(segment.size for segment in chain.segments.values())
+        self.live = 0
+        self._places: dict[str, list[int]] = {}
+        for number, segment in chain.segments.items():
+            for key in segment.data:
+                self._places.setdefault(key, []).append(number)
+        for key in self._places:
+            self.live += self._live_size(key)
+
+    @property
+    def tail(self) -> Segment:
+        """The segment that takes the next group."""
+        return self.segments[self.last]
+
+    def newest(self, key: str) -> int | None:
+        """The segment whose copy counts."""
+        places = self._places.get(key)
+        return places[-1] if places else None
+
+    def records(self) -> Iterator[Change]:
+        """Every record that counts, as of now, whatever is written while they are looked at."""
+        newest = [(key, self.segments[places[-1]].data[key]) for key, places in self._places.items()]
+        for key, text in newest:
+            if not is_tombstone(text) and (record := key_of(key, text)) is not None:
+                yield Change(record, value_of(text))
+
+    def patched(self, entries: Mapping[str, str]) -> dict[str, str]:
+        """The last segment's entries once these are among them.
+
+        A tombstone that has nothing to hide goes, and so does one whose older copies are gone by now.
+        """
+        data = {
+            key: text
+            for key, text in self.tail.data.items()
+            if key not in entries and (not is_tombstone(text) or self._older(key))
+        }
+        data.update((key, text) for key, text in entries.items() if not is_tombstone(text) or self._older(key))
+        return data
+
+    def landed(self, draft: Draft, metadata: Metadata) -> None:
+        """The last segment has become this, and its metadata is that."""
+        tail = self.tail
+        before, tail.data = tail.data, draft.data
+        for key in before.keys() | draft.data.keys():
+            old, new = before.get(key), draft.data.get(key)
+            if old != new:
+                self._moved(key, old, new)
+        self.space += draft.size - tail.size
+        tail.size, tail.head, tail.metadata = draft.size, draft.head, metadata
+        self.head = draft.head.of(self.layout.journal)
+        while self.first < draft.head.first:
+            self._drop()
+
+    def move_on(self, spare: Segment) -> None:
+        """The last segment is sealed: groups go on in ``spare``."""
+        self.last, self.spare = spare.number, None
+        self.segments[spare.number] = spare
+
+    # -- within ----------------------------------------------------------------------------------------------------
+
+    def _older(self, key: str) -> bool:
+        places = self._places.get(key)
+        return places is not None and places[0] < self.last
+
+    def _moved(self, key: str, old: str | None, new: str | None) -> None:
+        """The last segment's copy became another one, or came, or went."""
+        self.live -= self._live_size(key) if old is None else _live(key, old)
+        places = self._places.setdefault(key, [])
+        if old is None:
+            places.append(self.last)
+        elif new is None:
+            places.pop()
+        if not places:
+            del self._places[key]
+        self.live += self._live_size(key)
+
+    def _live_size(self, key: str) -> int:
+        places = self._places.get(key)
+        return _live(key, self.segments[places[-1]].data[key]) if places else 0
+
+    def _drop(self) -> None:
+        """The oldest segment counts no more: what it had that counted was written again."""
+        segment = self.segments.pop(self.first)
+        for key in segment.data:
+            places = self._places[key]
+            places.remove(self.first)
+            if not places:
+                del self._places[key]
+        self.space -= segment.size
+        self.dropped.append(segment.metadata)
+        self.first += 1
+
+
+def _live(key: str, text: str) -> int:
+    return 0 if is_tombstone(text) else size_of(key, text)

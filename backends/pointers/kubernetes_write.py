@@ -1,0 +1,138 @@
+"""How a group is written: one PUT of the last segment, or of a fresh one once the last is sealed.
+
+The head of the journal lies in the annotations of the segment that takes the group, so records and head move in one
+atomic act, conditional on the version that this leader wrote or listed last. No group rides on a POST: the segment that
+comes next is made beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from backends.contract import (
+    BackendError,
+    Change,
+    Commit,
+    Done,
+    Head,
+    Refusal,
+    Refused,
+    StorageFull,
+    StorageUnavailable,
+    Unknown,
+)
+from backends.kubernetes.errors import Answer, Fate, NotSent
+from backends.pointers.kubernetes_chain import Segment
+from backends.pointers.kubernetes_compaction import CAP, compact
+from backends.pointers.kubernetes_entries import encode, size_of
+from backends.pointers.kubernetes_head import EMPTY, active, decode, sealed
+from backends.pointers.kubernetes_maps import Maps, metadata_of
+from backends.pointers.kubernetes_memory import Draft, Memory
+from backends.pointers.kubernetes_objects import HEAD, Metadata
+from backends.pointers.kubernetes_repair import exists_already, repair
+
+_SEAL_FROM: Final = CAP * 3 // 4
+_LARGEST_GROUP: Final = 900 * 1024
+"""Bytes of a group's entries. A ConfigMap takes 1 MiB."""
+_ATTEMPTS: Final = 5
+"""While somebody edits the ConfigMap under the leader's hands."""
+
+
+async def commit(maps: Maps, memory: Memory, changes: Sequence[Change], revision: int) -> Commit:
+    """Write a group under the head in ``memory``, which then is as after it; see `PointerStore.commit`.
+
+    A group that does not fit into the last segment takes two writes, of which the first only seals that.
+    """
+    entries = dict(encode(key, value) for key, value in changes)
+    written = sum(size_of(key, text) for key, text in entries.items())
+    if written > _LARGEST_GROUP:
+        return Refused(Refusal.TOO_LARGE, f"the group takes {written} bytes of a ConfigMap")
+    data = memory.patched(entries)
+    if memory.tail.data and _size(data) > CAP:
+        if (end := await _sealed(maps, memory)) is not None:
+            return end
+        data = memory.patched(entries)
+    first, size = compact(memory, data, _size(data), written)
+    head = Head(memory.head.journal, memory.head.term, revision, memory.head.lineage)
+    spare = memory.spare if size >= _SEAL_FROM else None
+    moved = active(head, first) if spare is None else sealed(head, first, spare.number)
+    if (end := await _written(maps, memory, Draft(moved, data, size))) is not None:
+        return end
+    if spare is not None:
+        memory.move_on(spare)
+    return Done(memory.head)
+
+
+async def make_spare(maps: Maps, memory: Memory) -> None:
+    """Make the segment that will follow the last one, or find it made. Raises `BackendError`."""
+    number = memory.last + 1
+    name = memory.layout.segment(number)
+    answer = await maps.create(memory.layout.marked(Metadata(name=name), EMPTY.encoded()), {})
+    if exists_already(answer):
+        found = await maps.read(name, data=False)
+        if found is None or decode(found.metadata.annotations.get(HEAD), number) is not EMPTY:
+            raise StorageUnavailable(f"the ConfigMap {name} is in the way: it is no empty segment of a journal")
+        metadata = found.metadata.check()
+    else:
+        metadata = metadata_of(answer, f"create the ConfigMap {name}")
+    if memory.last + 1 == number:  # a group that could not wait for this may have made it by itself
+        memory.spare = Segment(number, metadata, EMPTY)
+
+
+async def _sealed(maps: Maps, memory: Memory) -> Commit | None:
+    """Seal the last segment as it is, and go on in the next one. None: done."""
+    try:
+        if memory.spare is None:
+            await make_spare(maps, memory)
+    except BackendError as error:
+        return _refused(error)
+    spare = memory.spare
+    assert spare is not None
+    head = sealed(memory.head, memory.first, spare.number)
+    if (end := await _written(maps, memory, Draft(head, memory.tail.data, memory.tail.size))) is not None:
+        return end
+    memory.move_on(spare)
+    return None
+
+
+async def _written(maps: Maps, memory: Memory, draft: Draft) -> Commit | None:
+    """Let the last segment become the draft. None: done, and ``memory`` knows. See `kubernetes_repair` on conflicts."""
+    segment = memory.tail
+    for _ in range(_ATTEMPTS):
+        try:
+            answer = await maps.replace(memory.layout.marked(segment.metadata, draft.head.encoded()), draft.data)
+            if answer.done:
+                memory.landed(draft, metadata_of(answer, f"write the ConfigMap {segment.metadata.name}"))
+                return None
+        except (NotSent, StorageFull) as error:
+            return _refused(error)
+        except BackendError as error:
+            return Unknown(str(error))
+        if (end := _end_of(answer)) is not None:
+            return end
+        try:
+            end = await repair(maps, memory, segment, draft.head)
+        except BackendError as error:
+            return _refused(error)
+        if end is not None:
+            return end
+    return Refused(Refusal.FAILED, f"somebody keeps changing the ConfigMap {segment.metadata.name}")
+
+
+def _end_of(answer: Answer) -> Commit | None:
+    """What an answer other than success means for the group; None for a conflict, which has to be looked into."""
+    if answer.fate is Fate.UNKNOWN:
+        return Unknown(f"the Kubernetes API answers {answer}")
+    if answer.status in (404, 409):
+        return None
+    return Refused(answer.refusal, f"the Kubernetes API answers {answer}")
+
+
+def _refused(error: BackendError) -> Refused:
+    """Of a group that was not sent, or only what comes before it."""
+    return Refused(Refusal.FULL if isinstance(error, StorageFull) else Refusal.FAILED, str(error))
+
+
+def _size(data: dict[str, str]) -> int:
+    return sum(size_of(key, text) for key, text in data.items())
