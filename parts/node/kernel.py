@@ -1,0 +1,28 @@
+"""Settings of the kernel that a kubelet changes for the whole machine, and that are put back after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+_ROOT = Path("/proc/sys")
+_CHANGED = (
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
+)
+
+
+def settings() -> dict[str, str]:
+    """As they are now."""
+    return {name: (_ROOT / name).read_text().strip() for name in _CHANGED if (_ROOT / name).exists()}
+
+
+def restore(noted: Mapping[str, str]) -> None:
+    """Set them again."""
+    for name, value in noted.items():
+        if (_ROOT / name).read_text().strip() != value:
+            (_ROOT / name).write_text(value)

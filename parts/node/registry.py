@@ -1,0 +1,66 @@
+"""Notes about the nodes of this machine, so that what a killed owner left behind is removed by the next who comes."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from parts import lifetimes
+from parts.node import kernel
+from parts.node.network import Network
+from parts.node.remains import remove_remains
+
+_NOTES = Path("/run/milepost-nodes")
+
+
+@dataclass(frozen=True)
+class Note:
+    """A node: the name of its network, where its files are, who owns it, and what the kernel was set to before it."""
+
+    name: str
+    directory: str
+    owner: int
+    owner_began: int
+    kernel: dict[str, str]
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether its owner is gone."""
+        return lifetimes.began(self.owner) != self.owner_began
+
+
+def register(directory: Path) -> Note:
+    """Note down a node that this process is about to start."""
+    owner, began = lifetimes.own()
+    _NOTES.mkdir(exist_ok=True)
+    before = next((other.kernel for other in _notes()), None) or kernel.settings()  # others have changed them already
+    note = Note(f"milepost-{secrets.token_hex(4)}", str(directory.resolve()), owner, began, before)
+    unfinished = _NOTES / f".{note.name}"
+    unfinished.write_text(json.dumps(asdict(note)))
+    os.rename(unfinished, _NOTES / note.name)
+    return note
+
+
+def remove(note: Note) -> None:
+    """Remove what the kernel has of a node, and its note. Idempotent. Raises `ProcessFailed`."""
+    network = Network(note.name)
+    remove_remains(network.path, Path(note.directory))
+    network.remove()
+    (_NOTES / note.name).unlink(missing_ok=True)
+    if not _notes():
+        kernel.restore(note.kernel)
+
+
+def remove_abandoned() -> list[Note]:
+    """Remove every node whose owner is gone; which ones. Raises `ProcessFailed`."""
+    found = [note for note in _notes() if note.abandoned]
+    for note in found:
+        remove(note)
+    return found
+
+
+def _notes() -> list[Note]:
+    return [Note(**json.loads(path.read_text())) for path in _NOTES.glob("[!.]*")]
