@@ -65,6 +65,7 @@ class KubernetesPointers:
         self._maps = Maps(self._client)
         self._check_seconds = check_seconds
         self._journals: dict[str, Journal] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
         self._attempted: dict[str, set[str]] = {}
         self._known: set[str] = set()
         self._checking: asyncio.Task[None] | None = None
@@ -105,18 +106,20 @@ class KubernetesPointers:
 
     async def take_over(self, journal: str) -> Head:
         """See `PointerStore.take_over`. A journal that was there and is gone is not made anew: `StorageUnavailable`."""
-        layout = Layout(self._instance, check_key(journal))
-        await self._forget(journal)
-        attempted = self._attempted.setdefault(journal, set())
-        memory = await take_over(self._maps, layout, attempted, known=journal in self._known)
-        attempted.clear()
-        self._known.add(journal)
-        self._journals[journal] = Journal(self._maps, memory)
-        return memory.head
+        layout = self._layout(check_key(journal))
+        async with self._turn(journal):
+            await self._forget(journal)
+            attempted = self._attempted.setdefault(journal, set())
+            memory = await take_over(self._maps, layout, attempted, known=journal in self._known)
+            attempted.clear()
+            self._known.add(journal)
+            self._journals[journal] = Journal(self._maps, memory, self._turn(journal))
+            return memory.head
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
         """See `PointerStore.load`. What a take-over listed is what there is, if the head is still the same."""
-        journal = await self._followed(head)
+        async with self._turn(head.journal):
+            journal = await self._followed(head)
         stored = None if journal is None else await stored_head(self._maps, journal.memory)
         if journal is None or stored != head:
             raise TakeOverLost(f"another leader took {head.journal!r} over")
@@ -131,19 +134,21 @@ class KubernetesPointers:
             check_key(key)
         if excess := self.limits.excess(changes):
             return Refused(Refusal.TOO_LARGE, excess)
-        try:
-            journal = await self._followed(head)
-        except BackendError as error:
-            return Refused(Refusal.FAILED, str(error))
-        end = None if journal is None else await journal.commit(head, changes, revision)
-        return end or Refused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} is not {head}")
+        async with self._turn(head.journal):  # in the order they come
+            try:
+                journal = await self._followed(head)
+            except BackendError as error:
+                return Refused(Refusal.FAILED, str(error))
+            if journal is None:
+                return Refused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} is not {head}")
+            return await journal.commit(changes, revision)
 
     async def confirm(self, head: Head) -> bool:
         """See `PointerStore.confirm`."""
         journal = self._journals.get(head.journal)
         stored = None if journal is None else await stored_head(self._maps, journal.memory)
         if stored is None:
-            chain = chain_of(layout := self._layout(head), await self._maps.listed(layout.labels, data=False))
+            chain = chain_of(layout := self._layout(head.journal), await self._maps.listed(layout.labels, data=False))
             stored = None if chain is None else chain.head
         return stored is not None and replace(stored, revision=head.revision) == head
 
@@ -155,8 +160,11 @@ class KubernetesPointers:
 
     # -- within ----------------------------------------------------------------------------------------------------
 
-    def _layout(self, head: Head) -> Layout:
-        return Layout(self._instance, head.journal)
+    def _layout(self, journal: str) -> Layout:
+        return Layout(self._instance, journal)
+
+    def _turn(self, journal: str) -> asyncio.Lock:
+        return self._turns.setdefault(journal, asyncio.Lock())
 
     async def _followed(self, head: Head) -> Journal | None:
         """The journal under this head, listed anew where it was not followed since its take-over, as after `open`.
@@ -166,11 +174,11 @@ class KubernetesPointers:
         journal = self._journals.get(head.journal)
         if journal is not None and journal.stands and journal.memory.head == head:
             return journal
-        chain = chain_of(layout := self._layout(head), await self._maps.listed(layout.labels, data=True))
+        chain = chain_of(layout := self._layout(head.journal), await self._maps.listed(layout.labels, data=True))
         if chain is None or chain.head != head:
             return None
         await self._forget(head.journal)
-        self._journals[head.journal] = Journal(self._maps, Memory(layout, chain))
+        self._journals[head.journal] = Journal(self._maps, Memory(layout, chain), self._turn(head.journal))
         return self._journals[head.journal]
 
     async def _forget(self, journal: str) -> None:
@@ -182,7 +190,7 @@ class KubernetesPointers:
         annotations = item.metadata.annotations
         if NAME not in annotations:
             return False
-        number = Layout(self._instance, annotations[NAME]).number(item.metadata.name)
+        number = self._layout(annotations[NAME]).number(item.metadata.name)
         if number is None:
             return Witness.decode(annotations.get(HEAD)) is not None
         head = decode(annotations.get(HEAD), number)

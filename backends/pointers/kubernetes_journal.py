@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Final
 
-from backends.contract import BackendError, Change, Commit, Done, Head, Refusal, Refused
+from backends.contract import BackendError, Change, Commit, Head, Refusal, Refused, Unknown
 from backends.pointers.kubernetes_head import State, decode
 from backends.pointers.kubernetes_maps import Maps
 from backends.pointers.kubernetes_memory import Memory
@@ -21,29 +22,35 @@ from backends.pointers.kubernetes_write import commit, make_spare
 log = logging.getLogger("milepost.kubernetes")
 
 
-class Journal:
-    """A journal under the head that this process took over, or found to be its own."""
+_AGAIN_SECONDS: Final = 1.0
 
-    def __init__(self, maps: Maps, memory: Memory) -> None:
+
+class Journal:
+    """A journal under the head that this process took over, or found to be its own; ``turn`` is held by each group."""
+
+    def __init__(self, maps: Maps, memory: Memory, turn: asyncio.Lock) -> None:
         self.memory = memory
         self.stands = True
         """False once the outcome of a group is not known, or another leads: then memory proves nothing."""
         self._maps = maps
-        self._turn = asyncio.Lock()
+        self._turn = turn
         self._spare: asyncio.Task[None] | None = None
+        self._spare_not_before = 0.0
         self._sweep: asyncio.Task[None] | None = None
         self._keep_up()
 
-    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit | None:
-        """See `PointerStore.commit`. None: the head in memory is another one, or memory proves nothing."""
-        async with self._turn:
-            if not self.stands or self.memory.head != head:
-                return None
-            self.stands = False  # unless it ends well; also when this task is cancelled
-            end = await commit(self._maps, self.memory, changes, revision)
-            self.stands = isinstance(end, Done) or (isinstance(end, Refused) and self.memory.head == head)
+    async def commit(self, changes: Sequence[Change], revision: int) -> Commit:
+        """See `PointerStore.commit`; under the head in `memory`, and by whoever has the turn."""
+        try:
+            end = await commit(self._maps, self.memory, changes, revision, self._spare_made)
+        except BaseException:
+            self.stands = False  # also when this task is cancelled: what was sent goes its way
+            raise
+        lost = isinstance(end, Refused) and end.reason is Refusal.HEAD_MOVED
+        self.stands = not lost and not isinstance(end, Unknown)
+        if self.stands:
             self._keep_up()
-            return end
+        return end
 
     async def check(self) -> None:
         """Put right what somebody did to the segments that count. Raises `BackendError`."""
@@ -94,15 +101,22 @@ class Journal:
     # -- in the background -----------------------------------------------------------------------------------------
 
     def _keep_up(self) -> None:
-        if self.memory.spare is None and (self._spare is None or self._spare.done()):
+        idle = self._spare is None or self._spare.done()
+        if self.memory.spare is None and idle and asyncio.get_running_loop().time() >= self._spare_not_before:
             self._spare = asyncio.create_task(self._make_spare())
         if self.memory.dropped and (self._sweep is None or self._sweep.done()):
             self._sweep = asyncio.create_task(self._delete_dropped())
+
+    async def _spare_made(self) -> None:
+        """Wait for the next segment if it is just being made."""
+        if self.memory.spare is None and self._spare is not None:
+            await asyncio.wait([self._spare])
 
     async def _make_spare(self) -> None:
         try:
             await make_spare(self._maps, self.memory)
         except BackendError as error:
+            self._spare_not_before = asyncio.get_running_loop().time() + _AGAIN_SECONDS
             log.warning("the next segment of %r is not made yet: %s", self.memory.layout.journal, error)
 
     async def _delete_dropped(self) -> None:

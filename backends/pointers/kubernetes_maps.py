@@ -81,7 +81,7 @@ class Maps:
         """DELETE under the same condition. Raises `NotSent`, `NoAnswer`."""
         condition = {"uid": metadata.check().uid, "resourceVersion": metadata.resource_version}
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": condition})
-        return await self.client.request("DELETE", self._path(metadata.name), body=body, accept=METADATA)
+        return await self.client.request("DELETE", self._path(metadata.name), body=body)
 
     async def _write(self, method: str, path: str, body: bytes) -> Answer:
         self.check_room()

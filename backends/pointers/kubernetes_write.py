@@ -7,7 +7,8 @@ comes next is made beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from backends.contract import (
@@ -15,7 +16,6 @@ from backends.contract import (
     Change,
     Commit,
     Done,
-    Head,
     Refusal,
     Refused,
     StorageFull,
@@ -39,22 +39,27 @@ _ATTEMPTS: Final = 5
 """While somebody edits the ConfigMap under the leader's hands."""
 
 
-async def commit(maps: Maps, memory: Memory, changes: Sequence[Change], revision: int) -> Commit:
+async def commit(
+    maps: Maps, memory: Memory, changes: Sequence[Change], revision: int, spare_made: Callable[[], Awaitable[None]]
+) -> Commit:
     """Write a group under the head in ``memory``, which then is as after it; see `PointerStore.commit`.
 
-    A group that does not fit into the last segment takes two writes, of which the first only seals that.
+    A group that does not fit into the last segment takes two writes, of which the first only seals that. One that
+    nearly fills it seals it by the way, which is worth waiting for the next segment (``spare_made``).
     """
     entries = dict(encode(key, value) for key, value in changes)
-    written = sum(size_of(key, text) for key, text in entries.items())
+    written = _size(entries)
     if written > _LARGEST_GROUP:
         return Refused(Refusal.TOO_LARGE, f"the group takes {written} bytes of a ConfigMap")
     data = memory.patched(entries)
+    if _size(data) >= _SEAL_FROM:
+        await spare_made()
     if memory.tail.data and _size(data) > CAP:
         if (end := await _sealed(maps, memory)) is not None:
             return end
         data = memory.patched(entries)
     first, size = compact(memory, data, _size(data), written)
-    head = Head(memory.head.journal, memory.head.term, revision, memory.head.lineage)
+    head = replace(memory.head, revision=revision)
     spare = memory.spare if size >= _SEAL_FROM else None
     moved = active(head, first) if spare is None else sealed(head, first, spare.number)
     if (end := await _written(maps, memory, Draft(moved, data, size))) is not None:
@@ -134,5 +139,5 @@ def _refused(error: BackendError) -> Refused:
     return Refused(Refusal.FULL if isinstance(error, StorageFull) else Refusal.FAILED, str(error))
 
 
-def _size(data: dict[str, str]) -> int:
+def _size(data: Mapping[str, str]) -> int:
     return sum(size_of(key, text) for key, text in data.items())

@@ -24,6 +24,9 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.anyio
 
 FULL = [Change("full", b"x" * (CAP * 7 // 8))]
+HALF = b"1" * (CAP * 5 // 8)
+"""With it, those do not fit into one segment."""
+
 Call = Callable[..., Awaitable[Any]]
 
 
@@ -34,6 +37,11 @@ class Pause:
         self.reached = asyncio.Event()
         self.over = asyncio.Event()
         self._left = number
+
+    async def begun(self) -> None:
+        """Wait until it is held up."""
+        async with asyncio.timeout(60):
+            await self.reached.wait()
 
     def around(self, call: Call) -> Call:
         async def held(*arguments: Any) -> Any:
@@ -63,7 +71,7 @@ async def test_a_group_that_was_held_up_is_refused_after_a_take_over(site: Site)
         head = await put(older, await older.take_over(ROOT), writes(a=b"1"))
         async with paused(older, "replace") as pause:
             late = asyncio.create_task(older.commit(head, writes(a=b"late"), head.revision + 1))
-            await pause.reached.wait()
+            await pause.begun()
             new = await put(leader, await leader.take_over(ROOT), writes(b=b"2"))
             pause.over.set()
             assert refused(await late) is Refusal.HEAD_MOVED
@@ -72,25 +80,25 @@ async def test_a_group_that_was_held_up_is_refused_after_a_take_over(site: Site)
 
 async def test_a_leader_paused_between_sealing_and_the_next_segment_is_fenced_there(site: Site) -> None:
     async with opened(site.address()) as older, opened(site.address()) as leader:
-        head = await put(older, await older.take_over(ROOT), writes(a=b"1" * CAP))
+        head = await put(older, await older.take_over(ROOT), writes(a=HALF))
         await spare_is_there(older)
         async with paused(older, "replace", number=2) as pause:
             late = asyncio.create_task(older.commit(head, [*FULL, *writes(late=b"1")], head.revision + 2))
-            await pause.reached.wait()
+            await pause.begun()
             new = await put(leader, await leader.take_over(ROOT), writes(b=b"2"))
             pause.over.set()
             assert refused(await late) is Refusal.HEAD_MOVED
-        assert await records(leader, new) == {"a": b"1" * CAP, "b": b"2"}
+        assert await records(leader, new) == {"a": HALF, "b": b"2"}
 
 
 async def test_the_same_group_lands_if_nobody_takes_over(site: Site, visitor: Visitor) -> None:
     """So that the tests above refuse it for the reason they say."""
     async with opened(site.address()) as store:
-        head = await put(store, await store.take_over(ROOT), writes(a=b"1" * CAP))
+        head = await put(store, await store.take_over(ROOT), writes(a=HALF))
         await spare_is_there(store)
         async with paused(store, "replace", number=2) as pause:
             late = asyncio.create_task(store.commit(head, [*FULL, *writes(late=b"1")], head.revision + 2))
-            await pause.reached.wait()
+            await pause.begun()
             assert visitor.states() == ["sealed", "empty"]
             pause.over.set()
             done(await late)
@@ -102,7 +110,7 @@ async def test_groups_that_land_between_listing_and_fence_are_part_of_the_take_o
         head = await put(older, await older.take_over(ROOT), writes(k0=b"1"))
         async with paused(leader, "replace") as pause:
             taking = asyncio.create_task(leader.take_over(ROOT))
-            await pause.reached.wait()
+            await pause.begun()
             for number in range(1, 4):
                 head = await put(older, head, writes(**{f"k{number}": b"1"}))
             pause.over.set()
@@ -118,7 +126,7 @@ async def test_a_segment_that_is_sealed_between_listing_and_fence_is_not_the_one
         await spare_is_there(older)
         async with paused(leader, "replace") as pause:
             taking = asyncio.create_task(leader.take_over(ROOT))
-            await pause.reached.wait()
+            await pause.begun()
             head = await put(older, head, FULL)
             head = await put(older, head, writes(a=b"2"))
             pause.over.set()
@@ -132,7 +140,7 @@ async def test_of_two_that_take_over_at_once_one_leads(site: Site) -> None:
         await put(one, await one.take_over(ROOT), writes(a=b"1"))
         async with paused(one, "replace") as pause:
             taking = asyncio.create_task(one.take_over(ROOT))
-            await pause.reached.wait()
+            await pause.begun()
             new = await other.take_over(ROOT)
             pause.over.set()
             with pytest.raises(TakeOverLost):
@@ -146,7 +154,7 @@ async def test_one_that_fenced_but_was_overtaken_before_it_could_say_so_does_not
         await put(one, await one.take_over(ROOT), writes(a=b"1"))
         async with paused(one, "replace", number=2) as pause:
             taking = asyncio.create_task(one.take_over(ROOT))
-            await pause.reached.wait()
+            await pause.begun()
             new = await other.take_over(ROOT)
             pause.over.set()
             with pytest.raises(TakeOverLost):
@@ -200,7 +208,7 @@ async def test_a_late_creation_of_a_segment_is_used_or_is_garbage(site: Site, vi
     async with opened(site.address()) as older, opened(site.address()) as leader:
         async with paused(older, "create", number=3) as pause:  # after the first segment and the witness
             head = await put(older, await older.take_over(ROOT), writes(a=b"1"))
-            await pause.reached.wait()
+            await pause.begun()
             new, _ = await taken_over(leader)
             for number in range(40):
                 new = await put(leader, new, [Change("full", b"%d" % (number % 10) * (CAP * 7 // 8))])
