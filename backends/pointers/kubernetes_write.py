@@ -32,7 +32,9 @@ from backends.pointers.kubernetes_memory import Draft, Memory
 from backends.pointers.kubernetes_objects import HEAD, Metadata
 from backends.pointers.kubernetes_repair import exists_already, repair
 
-_SEAL_FROM: Final = CAP * 3 // 4
+_SEAL_FROM: Final = CAP // 4
+_SEAL_AT_LAST: Final = CAP * 3 // 4
+_SEGMENTS: Final = 64
 _LARGEST_GROUP: Final = 900 * 1024
 """Bytes of a group's entries. A ConfigMap takes 1 MiB."""
 _ATTEMPTS: Final = 5
@@ -44,7 +46,7 @@ async def commit(
 ) -> Commit:
     """Write a group under the head in ``memory``, which then is as after it; see `PointerStore.commit`.
 
-    A group that does not fit into the last segment takes two writes, of which the first only seals that. One that
+    A group that does not fit into the last segment takes two writes, of which the first only seals that. So one that
     nearly fills it seals it by the way, which is worth waiting for the next segment (``spare_made``).
     """
     entries = dict(encode(key, value) for key, value in changes)
@@ -52,7 +54,7 @@ async def commit(
     if written > _LARGEST_GROUP:
         return Refused(Refusal.TOO_LARGE, f"the group takes {written} bytes of a ConfigMap")
     data = memory.patched(entries)
-    if _size(data) >= _SEAL_FROM:
+    if _size(data) >= _SEAL_AT_LAST:
         await spare_made()
     if memory.tail.data and _size(data) > CAP:
         if (end := await _sealed(maps, memory)) is not None:
@@ -60,7 +62,7 @@ async def commit(
         data = memory.patched(entries)
     first, size = compact(memory, data, _size(data), written)
     head = replace(memory.head, revision=revision)
-    spare = memory.spare if size >= _SEAL_FROM else None
+    spare = memory.spare if size >= _sealed_from(memory) else None
     moved = active(head, first) if spare is None else sealed(head, first, spare.number)
     if (end := await _written(maps, memory, Draft(moved, data, size))) is not None:
         return end
@@ -123,6 +125,15 @@ async def _written(maps: Maps, memory: Memory, draft: Draft) -> Commit | None:
         if end is not None:
             return end
     return Refused(Refusal.FAILED, f"somebody keeps changing the ConfigMap {segment.metadata.name}")
+
+
+def _sealed_from(memory: Memory) -> int:
+    """How many bytes in the last segment are enough to seal it.
+
+    Every group writes the whole last segment again, so a small one costs fewer bytes; but a large journal in small
+    segments is many of them.
+    """
+    return min(max(_SEAL_FROM, memory.live // _SEGMENTS), _SEAL_AT_LAST)
 
 
 def _end_of(answer: Answer) -> Commit | None:

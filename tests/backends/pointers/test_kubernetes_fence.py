@@ -24,8 +24,8 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.anyio
 
 FULL = [Change("full", b"x" * (CAP * 7 // 8))]
-HALF = b"1" * (CAP * 5 // 8)
-"""With it, those do not fit into one segment."""
+SOME = b"1" * (CAP * 7 // 32)
+"""Not enough to seal a segment, but too much for a full one."""
 
 Call = Callable[..., Awaitable[Any]]
 
@@ -80,7 +80,7 @@ async def test_a_group_that_was_held_up_is_refused_after_a_take_over(site: Site)
 
 async def test_a_leader_paused_between_sealing_and_the_next_segment_is_fenced_there(site: Site) -> None:
     async with opened(site.address()) as older, opened(site.address()) as leader:
-        head = await put(older, await older.take_over(ROOT), writes(a=HALF))
+        head = await put(older, await older.take_over(ROOT), writes(a=SOME))
         await spare_is_there(older)
         async with paused(older, "replace", number=2) as pause:
             late = asyncio.create_task(older.commit(head, [*FULL, *writes(late=b"1")], head.revision + 2))
@@ -88,13 +88,13 @@ async def test_a_leader_paused_between_sealing_and_the_next_segment_is_fenced_th
             new = await put(leader, await leader.take_over(ROOT), writes(b=b"2"))
             pause.over.set()
             assert refused(await late) is Refusal.HEAD_MOVED
-        assert await records(leader, new) == {"a": HALF, "b": b"2"}
+        assert await records(leader, new) == {"a": SOME, "b": b"2"}
 
 
 async def test_the_same_group_lands_if_nobody_takes_over(site: Site, visitor: Visitor) -> None:
     """So that the tests above refuse it for the reason they say."""
     async with opened(site.address()) as store:
-        head = await put(store, await store.take_over(ROOT), writes(a=HALF))
+        head = await put(store, await store.take_over(ROOT), writes(a=SOME))
         await spare_is_there(store)
         async with paused(store, "replace", number=2) as pause:
             late = asyncio.create_task(store.commit(head, [*FULL, *writes(late=b"1")], head.revision + 2))

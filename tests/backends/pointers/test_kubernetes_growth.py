@@ -52,9 +52,9 @@ async def test_a_segment_that_is_nearly_full_is_sealed_and_the_next_one_is_there
 
 async def test_a_group_that_does_not_fit_goes_to_the_next_segment_whole(site: Site, visitor: Visitor) -> None:
     async with opened(site.address()) as store:
-        group = [Change("a", b"a" * 2 * LARGE), Change("z", b"z" * (LARGE - 1000))]
+        group = [Change("a", b"a" * (LARGE // 2)), Change("z", b"z" * (LARGE // 4))]
         head = await put(store, await store.take_over(ROOT), group)
-        head = await put(store, head, [Change("a", None), Change("b", b"b" * (3 * LARGE + 1000))])
+        head = await put(store, head, [Change("a", None), Change("b", b"b" * (CAP - 1000))])
         first, second = (visitor.get(LAYOUT.segment(number)) for number in (1, 2))
         assert set(first["data"]) == {"a", "z"}
         assert set(second["data"]) == {"a", "b"}
