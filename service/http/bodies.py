@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 
 from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
 from service.blobs.intake import Incoming
-from service.http.context import replica_of
 from service.http.headers import content_digest, content_length
 from service.http.protocol import was_cut
+from service.http.requests import Request
 from service.operations.uploads import Reference
 from service.problems import problem
 
@@ -30,7 +30,7 @@ def state_of(request: Request) -> Incoming:
 
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:
-    seconds, stream = replica_of(request).settings.idle_seconds, request.stream()
+    seconds, stream = request.replica.settings.idle_seconds, request.stream()
     try:
         while True:
             async with asyncio.timeout(seconds):
@@ -79,14 +79,14 @@ async def no_fields(request: Request) -> None:
     """
     if request.method in ("GET", "HEAD"):
         return
-    if content_length(request) or "transfer-encoding" in request.headers:
+    if content_length(request) or "transfer-encoding" in request.fields:
         data = await _gathered(request)
         if data:
             _decoded(data, _NoFields)
 
 
 def _media_type(request: Request) -> str:
-    return request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    return request.fields.get("content-type", "application/json").partition(";")[0].strip().lower()
 
 
 class _NoFields(msgspec.Struct, forbid_unknown_fields=True):

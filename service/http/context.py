@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from starlette.requests import Request
-
 from service.http.metrics import Metrics
 from service.http.tokens import Tokens
 from service.leader import Replica
@@ -24,15 +22,3 @@ class Context:
     version: str
     pointers: str
     blobs: str
-
-
-def context_of(request: Request) -> Context:
-    """The context that the application was made with."""
-    context = request.app.state.context
-    assert isinstance(context, Context)
-    return context
-
-
-def replica_of(request: Request) -> Replica:
-    """The replica that the application serves."""
-    return context_of(request).replica

@@ -95,6 +95,9 @@ ACTING = (
     Code.SHUTTING_DOWN,
     Code.STORAGE_FULL,
 )
+PAGED = {"limit": "How much a page may hold.", "token": "Of the page before: `next`."}
+"""Query parameters of listings."""
+
 RECEIVING = (Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-
 from milepost.wire import (
     IDEMPOTENCY_KEY,
     LABEL_KEY,
@@ -15,6 +13,7 @@ from milepost.wire import (
     parse_digest_header,
     unquote_version,
 )
+from service.http.requests import Request
 from service.operations.calls import Caller
 from service.problems import problem
 
@@ -33,7 +32,7 @@ def checked_name(name: str, what: str = "name") -> str:
 
 def one(request: Request, header: str) -> str | None:
     """The value of a header that may stand at most once."""
-    values = request.headers.getlist(header)
+    values = request.fields.all(header)
     if len(values) > 1:
         raise problem(Code.INVALID_REQUEST, f"{header} stands {len(values)} times")
     return values[0] if values else None
@@ -77,7 +76,7 @@ def labels(request: Request) -> dict[str, str] | None:
     """The labels, None where there is none."""
     prefix = Header.LABEL_PREFIX.lower()
     found: dict[str, str] = {}
-    for header, value in request.headers.items():
+    for header, value in request.fields.items():
         if not header.startswith(prefix):
             continue
         key = header[len(prefix) :]
@@ -109,7 +108,7 @@ def content_length(request: Request) -> int | None:
 
 def accepts(request: Request, media_type: str) -> None:
     """Raises ``not-acceptable`` if the caller takes neither ``media_type`` nor a wider range."""
-    accept = request.headers.get("accept")
+    accept = request.fields.get("accept")
     if not accept:
         return
     wide = media_type.partition("/")[0] + "/*"

@@ -8,18 +8,21 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from service.leader import Replica
 
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+
 
 class Metrics:
     """What is counted of requests, and what is read off the replica when somebody looks."""
 
     def __init__(self, replica: Replica) -> None:
         self._registry = CollectorRegistry()
-        self.requests = Counter(
+        self._requests = Counter(
             "milepost_requests", "Requests by method and status", ("method", "status"), registry=self._registry
         )
-        self.seconds = Histogram(
+        self._seconds = Histogram(
             "milepost_request_seconds", "Seconds from a request to its answer", ("method",), registry=self._registry
         )
+        self._noted: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         journal = replica.journal
         self._gauge("milepost_leading", "1 while this replica leads and its lease holds", lambda: float(replica.leads))
         self._gauge("milepost_term", "Term of the journal as this replica knows it", lambda: float(journal.term))
@@ -31,6 +34,22 @@ class Metrics:
     def _gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         gauge = Gauge(name, text, registry=self._registry)
         gauge.set_function(value)
+
+    def note(self, method: str, status: int, seconds: float) -> None:
+        """Count an answer. Looking up the labels takes longer than counting does, so what was found is kept."""
+        noted = self._noted.get((method, status))
+        if noted is None:
+            told = method if method in _METHODS else "other"
+            noted = self._requests.labels(told, status), self._seconds.labels(told)
+            if told == method:
+                self._noted[method, status] = noted
+        requests, of_method = noted
+        requests.inc()
+        of_method.observe(seconds)
+
+    def refused(self, status: int) -> None:
+        """Count an answer to what never became a request."""
+        self._requests.labels("other", status).inc()
 
     def text(self) -> bytes:
         """The text form."""

@@ -6,8 +6,11 @@ from importlib import resources
 
 from fastapi import APIRouter
 from fastapi.openapi.docs import get_swagger_ui_html
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
+
+from milepost.wire import Code
+from service.http.requests import Request
+from service.problems import problem
 
 router = APIRouter(include_in_schema=False)
 
@@ -20,7 +23,7 @@ _A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 
 @router.get("/docs")
-async def page() -> Response:
+async def page(_: Request) -> Response:
     """The page itself; it reads ``/openapi.json``."""
     return get_swagger_ui_html(
         openapi_url="openapi.json",
@@ -33,10 +36,10 @@ async def page() -> Response:
 
 
 @router.get("/docs/{name}")
-async def file(name: str) -> Response:
+async def file(request: Request, name: str) -> Response:
     """One of the files that the page consists of."""
     media_type = _FILES.get(name)
     if media_type is None:
-        raise HTTPException(404)
+        raise problem(Code.NO_ROUTE, f"GET {request.scope['path']}")
     data = resources.files("fastapi_swagger.resources").joinpath(name).read_bytes()
     return Response(data, headers=_A_DAY, media_type=media_type)

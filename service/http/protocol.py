@@ -9,12 +9,12 @@ from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from milepost.wire import Code
-from service.http.middleware import Envelope
+from service.http.application import Application
+from service.http.requests import Fields
 from service.problems import problem
 from service.settings import IDLE_SECONDS
 
@@ -71,7 +71,7 @@ class AnsweringProtocol(HttpToolsProtocol):
             self._idle.cancel()
         if self._head_is_open or self.cycle is None:
             app = self.config.app
-            seconds = app.idle_seconds if isinstance(app, Envelope) else IDLE_SECONDS
+            seconds = app.idle_seconds if isinstance(app, Application) else IDLE_SECONDS
             self._idle = self.loop.call_later(seconds, self.transport.close)
 
     def on_message_begin(self) -> None:
@@ -117,9 +117,9 @@ class AnsweringProtocol(HttpToolsProtocol):
         cycle = _unanswered(self.cycle)
         if cycle is None or not cycle.response_started:
             app = self.config.app
-            assert isinstance(app, Envelope)
+            assert isinstance(app, Application)
             read = self.headers if self._head_is_open or cycle is not None else []
-            self.transport.write(_whole(app.refusal(problem(code, detail), Headers(raw=read))))
+            self.transport.write(_whole(app.refusal(problem(code, detail), Fields(read))))
         self.transport.close()
 
     def _last_whole(self) -> RequestResponseCycle | None:

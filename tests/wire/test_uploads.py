@@ -301,6 +301,7 @@ def test_no_signature_is_ever_logged(api: Api, signing: ServerProcess) -> None:
     add(api, "a", sent)
     assert "Signature=" in redirected(api).headers["location"]
     problem(add(api, "b", sent), 404, "upload-unknown")
+    signing.wait_for_log("/handles/b 404")
     logged = signing.logged()
     assert "/handles/a/state 307" in logged
     assert "Signature" not in logged

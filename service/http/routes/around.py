@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 
 from fastapi import APIRouter
-from starlette.requests import Request
 from starlette.responses import Response
 
 from milepost.wire import Header
-from service.http.context import Context, context_of
+from service.http.context import Context
 from service.http.documents import described, probed
 from service.http.replies import json_response
+from service.http.requests import Request
 from service.probes import probe
 
 router = APIRouter(tags=["around"])
 
 
 @router.get("/livez", summary="Is the process alive", **probed("It is."))
-async def livez() -> Response:
+async def livez(_: Request) -> Response:
     """Touches no backend."""
     return Response("ok\n", media_type="text/plain")
 
@@ -35,7 +35,7 @@ async def livez() -> Response:
 )
 async def readyz(request: Request) -> Response:
     """200 or 503; with `verbose` a line per part, without those that `exclude` names."""
-    context = context_of(request)
+    context = request.context
     lines = await probe(context.replica, context.whereabouts, request.query_params.getlist("exclude"))
     ready = all(line.ok for line in lines)
     text = "".join(f"[{'+' if line.ok else '-'}] {line.part}: {line.text}\n" for line in lines)
@@ -46,14 +46,14 @@ async def readyz(request: Request) -> Response:
 @router.get("/leader", summary="Does this replica lead", **probed("It does.", "It does not."))
 async def leader(request: Request) -> Response:
     """200 on the leader, 503 elsewhere."""
-    leads = context_of(request).replica.leads
+    leads = request.context.replica.leads
     return Response("leader\n" if leads else "follower\n", 200 if leads else 503, media_type="text/plain")
 
 
 @router.get("/metrics", summary="Prometheus metrics", **probed("Counters and gauges."))
 async def metrics(request: Request) -> Response:
     """In Prometheus' text form."""
-    return Response(context_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
+    return Response(request.context.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
 @router.get(
@@ -81,7 +81,7 @@ async def metrics(request: Request) -> Response:
 )
 async def status(request: Request) -> Response:
     """`lease_remaining` is null for a lease that lasts as long as the process, and on followers."""
-    context = context_of(request)
+    context = request.context
     return json_response(
         {
             "replica": context.name,

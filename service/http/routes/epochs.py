@@ -6,15 +6,14 @@ import math
 
 import msgspec
 from fastapi import APIRouter
-from starlette.requests import Request
 from starlette.responses import Response
 
 from milepost.wire import MAX_WAIT_SECONDS, Code, Header
 from service.http.bodies import json_of
-from service.http.context import replica_of
 from service.http.documents import ACTING, CHANGING, EPOCH_EXAMPLE, described, json_body
 from service.http.headers import accepts, caller, checked_name
 from service.http.replies import empty_reply, json_reply
+from service.http.requests import Request
 from service.operations import epochs
 from service.problems import problem
 
@@ -44,7 +43,7 @@ async def campaign(request: Request, store: str) -> Response:
     body = await json_of(request, CampaignBody, optional=True)
     if not math.isfinite(body.wait) or not 0 <= body.wait <= MAX_WAIT_SECONDS:
         raise problem(Code.INVALID_REQUEST, f"wait takes 0 to {MAX_WAIT_SECONDS} seconds")
-    return json_reply(await epochs.campaign(replica_of(request), caller(request), store, body.wait))
+    return json_reply(await epochs.campaign(request.replica, caller(request), store, body.wait))
 
 
 @router.get(
@@ -59,7 +58,7 @@ async def current(request: Request, store: str) -> Response:
     """Who leads this store's job."""
     checked_name(store, "store")
     accepts(request, "application/json")
-    return json_reply(epochs.current(replica_of(request), store))
+    return json_reply(epochs.current(request.replica, store))
 
 
 @router.delete(
@@ -75,4 +74,4 @@ async def current(request: Request, store: str) -> Response:
 async def resign(request: Request, store: str) -> Response:
     """Give the epoch back; its number stays current until the next is granted."""
     checked_name(store, "store")
-    return empty_reply(await epochs.resign(replica_of(request), caller(request), store))
+    return empty_reply(await epochs.resign(request.replica, caller(request), store))

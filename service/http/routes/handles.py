@@ -6,14 +6,13 @@ import base64
 import binascii
 
 from fastapi import APIRouter
-from starlette.requests import Request
 from starlette.responses import Response
 
 from milepost.wire import MAX_PAGE, Code, Header
-from service.http.context import replica_of
-from service.http.documents import ACTING, CHANGING, CORRUPT_EXAMPLE, HANDLE_EXAMPLE, WRITING, described
+from service.http.documents import ACTING, CHANGING, CORRUPT_EXAMPLE, HANDLE_EXAMPLE, PAGED, WRITING, described
 from service.http.headers import accepts, caller, checked_name, if_match
 from service.http.replies import about, empty_reply, json_reply, json_response, reply_headers
+from service.http.requests import Request
 from service.operations import handles, stores
 from service.problems import problem
 
@@ -27,7 +26,7 @@ router = APIRouter(prefix="/v1/stores/{store}", tags=["handles"])
 )
 async def exists(request: Request, store: str, name: str) -> Response:
     """Whether the handle exists, and its version."""
-    reply = handles.get(replica_of(request), checked_name(store, "store"), checked_name(name))
+    reply = handles.get(request.replica, checked_name(store, "store"), checked_name(name))
     return Response(headers=reply_headers(reply))
 
 
@@ -43,7 +42,7 @@ async def exists(request: Request, store: str, name: str) -> Response:
 async def get(request: Request, store: str, name: str) -> Response:
     """The record of a handle; takes no lock."""
     accepts(request, "application/json")
-    return json_reply(handles.get(replica_of(request), checked_name(store, "store"), checked_name(name)))
+    return json_reply(handles.get(request.replica, checked_name(store, "store"), checked_name(name)))
 
 
 @router.post(
@@ -59,7 +58,7 @@ async def get(request: Request, store: str, name: str) -> Response:
 async def lock(request: Request, store: str, name: str) -> Response:
     """Lock a handle: while the session lives, nobody else can remove it."""
     names = checked_name(store, "store"), checked_name(name)
-    return json_reply(await handles.lock(replica_of(request), caller(request), *names))
+    return json_reply(await handles.lock(request.replica, caller(request), *names))
 
 
 @router.delete(
@@ -75,7 +74,7 @@ async def lock(request: Request, store: str, name: str) -> Response:
 async def release(request: Request, store: str, name: str) -> Response:
     """Give the lock back; none held is fine."""
     names = checked_name(store, "store"), checked_name(name)
-    return empty_reply(await handles.release(replica_of(request), caller(request), *names))
+    return empty_reply(await handles.release(request.replica, caller(request), *names))
 
 
 @router.delete(
@@ -91,7 +90,7 @@ async def release(request: Request, store: str, name: str) -> Response:
 async def remove(request: Request, store: str, name: str) -> Response:
     """Release the own lock and remove the handle, unless others hold it. An absent handle counts as removed."""
     names = checked_name(store, "store"), checked_name(name)
-    return json_reply(await handles.remove(replica_of(request), caller(request), *names, if_match(request)))
+    return json_reply(await handles.remove(request.replica, caller(request), *names, if_match(request)))
 
 
 @router.get(
@@ -102,14 +101,14 @@ async def remove(request: Request, store: str, name: str) -> Response:
             200: ("A page, by name.", {"handles": [HANDLE_EXAMPLE], "next": "bGF0ZXN0", "corrupt": [CORRUPT_EXAMPLE]})
         },
         codes=[Code.CORRUPT, Code.INVALID_REQUEST, Code.NOT_ACCEPTABLE],
+        query=PAGED,
     ),
 )
-async def list_handles(request: Request, store: str, limit: str | None = None, token: str | None = None) -> Response:
+async def list_handles(request: Request, store: str) -> Response:
     """The handles by name, a page at a time; those whose removal has begun may be among them."""
     checked_name(store, "store")
     accepts(request, "application/json")
-    only_known(request, {"limit", "token"})
-    page = handles.list_page(replica_of(request), store, from_token(token), limit_of(limit))
+    page = handles.list_page(request.replica, store, *page_of(request))
     body = {"handles": page.handles, "next": to_token(page.next), "corrupt": page.corrupt}
     return json_response(body, 200, about(page.revision, page.term))
 
@@ -127,7 +126,7 @@ async def list_handles(request: Request, store: str, limit: str | None = None, t
 async def clear(request: Request, store: str) -> Response:
     """All pointers are gone, whoever holds them; the blobs stay for the collector."""
     checked_name(store, "store")
-    return json_reply(await stores.clear(replica_of(request), caller(request), store))
+    return json_reply(await stores.clear(request.replica, caller(request), store))
 
 
 @router.post(
@@ -143,7 +142,7 @@ async def clear(request: Request, store: str) -> Response:
 async def lock_all(request: Request, store: str) -> Response:
     """Lock every handle there is; damaged records are reported beside them."""
     checked_name(store, "store")
-    return json_reply(await stores.lock_all(replica_of(request), caller(request), store))
+    return json_reply(await stores.lock_all(request.replica, caller(request), store))
 
 
 @router.delete(
@@ -159,7 +158,7 @@ async def lock_all(request: Request, store: str) -> Response:
 async def release_all(request: Request, store: str) -> Response:
     """Release every lock of the session in this store."""
     checked_name(store, "store")
-    return empty_reply(await stores.release_all(replica_of(request), caller(request), store))
+    return empty_reply(await stores.release_all(request.replica, caller(request), store))
 
 
 def only_known(request: Request, known: set[str]) -> None:
@@ -170,6 +169,13 @@ def only_known(request: Request, known: set[str]) -> None:
     unknown = sorted(set(request.query_params) - known)
     if unknown:
         raise problem(Code.INVALID_REQUEST, f"the query parameter {unknown[0][:60]!r} is not known here")
+
+
+def page_of(request: Request) -> tuple[str, int]:
+    """The name behind which a page begins, and how much it may hold."""
+    only_known(request, set(PAGED))
+    query = request.query_params
+    return from_token(query.get("token")), limit_of(query.get("limit"))
 
 
 def limit_of(value: str | None) -> int:

@@ -8,15 +8,14 @@ import secrets
 
 import msgspec
 from fastapi import APIRouter
-from starlette.requests import Request
 from starlette.responses import Response
 
 from milepost.wire import MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code, Header
 from service.http.bodies import json_of
-from service.http.context import replica_of
 from service.http.documents import ACTING, FIELDS, described, json_body
 from service.http.headers import accepts, caller, checked_name, one
 from service.http.replies import empty_reply, json_reply
+from service.http.requests import Request
 from service.operations import sessions
 from service.problems import problem
 
@@ -68,7 +67,7 @@ async def open_session(request: Request) -> Response:
         raise problem(Code.INVALID_REQUEST, f"holder takes at most {MOST_HOLDER_CHARACTERS} printable characters")
     session = _id_by(one(request, Header.IDEMPOTENCY_KEY)) if body.session is None else body.session
     acting = caller(request, session)
-    reply = await sessions.open_session(replica_of(request), acting, body.ttl, body.holder)
+    reply = await sessions.open_session(request.replica, acting, body.ttl, body.holder)
     return json_reply(reply, 201 if reply.answer.created else 200)
 
 
@@ -88,7 +87,7 @@ def _id_by(key: str | None) -> str:
 )
 async def keepalive(request: Request, session: str) -> Response:
     """The lease counts anew from the moment this request came in."""
-    replica = replica_of(request)
+    replica = request.replica
     received = replica.clock()
     return json_reply(await sessions.keepalive(replica, checked_name(session, "session id"), received))
 
@@ -110,7 +109,7 @@ async def keepalive(request: Request, session: str) -> Response:
 async def get(request: Request, session: str) -> Response:
     """What the session has left, and the locks it holds."""
     accepts(request, "application/json")
-    return json_reply(sessions.get_session(replica_of(request), checked_name(session, "session id")))
+    return json_reply(sessions.get_session(request.replica, checked_name(session, "session id")))
 
 
 @router.delete(
@@ -126,4 +125,4 @@ async def get(request: Request, session: str) -> Response:
 )
 async def end(request: Request, session: str) -> Response:
     """End the session at its own wish; handles stay."""
-    return empty_reply(await sessions.end_session(replica_of(request), caller(request, session)))
+    return empty_reply(await sessions.end_session(request.replica, caller(request, session)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from milepost.wire import (
@@ -16,7 +15,6 @@ from milepost.wire import (
 )
 from service.http import ranges
 from service.http.bodies import state_or_reference
-from service.http.context import replica_of
 from service.http.documents import (
     ACTING,
     ANNOUNCEMENT,
@@ -29,6 +27,7 @@ from service.http.documents import (
 )
 from service.http.headers import accepts, caller, checked_name, if_match, labels, one, required_if_match
 from service.http.replies import about, json_reply
+from service.http.requests import Request
 from service.http.routes.handles import only_known
 from service.operations import reading, states
 from service.problems import problem
@@ -66,7 +65,7 @@ async def add(request: Request, store: str, name: str) -> Response:
     names = checked_name(store, "store"), checked_name(name)
     acting, labelled = caller(request), labels(request) or {}
     state = await state_or_reference(request)
-    return json_reply(await states.add(replica_of(request), acting, *names, state, labelled), 201)
+    return json_reply(await states.add(request.replica, acting, *names, state, labelled), 201)
 
 
 @router.put(
@@ -95,7 +94,7 @@ async def replace(request: Request, store: str, name: str) -> Response:
     names = checked_name(store, "store"), checked_name(name)
     acting, version, labelled = caller(request), required_if_match(request), labels(request)
     state = await state_or_reference(request)
-    return json_reply(await states.replace(replica_of(request), acting, *names, version, state, labelled))
+    return json_reply(await states.replace(request.replica, acting, *names, version, state, labelled))
 
 
 @router.get(
@@ -127,8 +126,8 @@ async def read(request: Request, store: str, name: str) -> Response:
     names = checked_name(store, "store"), checked_name(name)
     accepts(request, STATE_MEDIA_TYPE)
     only_known(request, {"redirect"})
-    asked = None if request.headers.get("if-range") else one(request, "Range")
-    replica, version = replica_of(request), if_match(request)
+    asked = None if request.fields.get("if-range") else one(request, "Range")
+    replica, version = request.replica, if_match(request)
 
     def span_of(handle: Handle) -> reading.Span:
         return ranges.span_of(asked, handle.size) or reading.Span(0, handle.size)

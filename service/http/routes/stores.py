@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from starlette.requests import Request
 from starlette.responses import Response
 
 from milepost.wire import Code
-from service.http.context import replica_of
-from service.http.documents import described
+from service.http.documents import PAGED, described
 from service.http.headers import accepts, checked_name
 from service.http.replies import about, json_response
-from service.http.routes.handles import from_token, limit_of, only_known, to_token
+from service.http.requests import Request
+from service.http.routes.handles import page_of, to_token
 from service.operations import stores
 from service.problems import problem
 
@@ -29,14 +28,14 @@ router = APIRouter(prefix="/v1/stores", tags=["stores"])
             )
         },
         codes=[Code.INVALID_REQUEST, Code.NOT_ACCEPTABLE],
+        query=PAGED,
         store=False,
     ),
 )
-async def list_stores(request: Request, limit: str | None = None, token: str | None = None) -> Response:
+async def list_stores(request: Request) -> Response:
     """A store exists from its first change on."""
     accepts(request, "application/json")
-    only_known(request, {"limit", "token"})
-    page = stores.list_stores(replica_of(request), from_token(token), limit_of(limit))
+    page = stores.list_stores(request.replica, *page_of(request))
     return json_response({"stores": page.stores, "next": to_token(page.next)}, 200, about(None, page.term))
 
 
@@ -51,7 +50,7 @@ async def list_stores(request: Request, limit: str | None = None, token: str | N
         query={"after": "Resume behind this revision."},
     ),
 )
-async def watch(store: str) -> Response:
+async def watch(_: Request, store: str) -> Response:
     """Not there yet."""
     checked_name(store, "store")
     raise problem(Code.NOT_SUPPORTED, "watching is not there yet")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import msgspec
 from fastapi import APIRouter
-from starlette.requests import Request
 from starlette.responses import Response
 
 from milepost.wire import Code, Header
 from service.http.bodies import Digest, Size, json_of
-from service.http.context import replica_of
 from service.http.documents import ACTING, ANNOUNCEMENT, ANNOUNCEMENT_EXAMPLE, CHANGING, described, json_body
 from service.http.headers import caller, checked_name
 from service.http.replies import json_response, reply_headers
+from service.http.requests import Request
 from service.operations import uploads
 
 router = APIRouter(prefix="/v1/stores/{store}/uploads", tags=["uploads"])
@@ -58,5 +57,5 @@ async def announce(request: Request, store: str) -> Response:
     checked_name(store, "store")
     acting = caller(request)
     body = await json_of(request, Announcement)
-    reply = await uploads.create(replica_of(request), acting, store, body.size, body.sha256)
+    reply = await uploads.create(request.replica, acting, store, body.size, body.sha256)
     return json_response(reply.answer.body, 201, {**reply_headers(reply), "Cache-Control": "no-store"})

@@ -1,0 +1,130 @@
+"""The application: from a request to the endpoint that answers it, and what every answer has.
+
+A request's path is decoded once. Each answer carries the request's id, the term and, about a store, the revision; each
+is logged and counted.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from urllib.parse import unquote
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from milepost.errors import Problem
+from milepost.wire import Code, Header
+from service.http import access
+from service.http.context import Context
+from service.http.gate import Gate
+from service.http.problems import problem_response
+from service.http.requests import Fields, Request
+from service.http.routing import Routes, allowed
+from service.problems import problem
+
+log = logging.getLogger("milepost.http")
+
+_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}\Z")
+_ENCODED_SLASH = "\x1f"
+"""Stands for a percent-encoded slash inside of a segment: no name may have it, and it must not split the path."""
+
+_ID, _TERM, _REVISION = (name.lower().encode() for name in (Header.REQUEST_ID, Header.TERM, Header.REVISION))
+
+
+class Application:
+    """An ASGI application for HTTP, and nothing else."""
+
+    def __init__(self, context: Context, routes: Routes) -> None:
+        self._context = context
+        self._routes = routes
+        self._gate = Gate(context)
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long a sender inside a request may send nothing."""
+        return self._context.replica.settings.idle_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"this application does not speak {scope['type']}")
+        clock = self._context.replica.clock
+        started, status = clock(), 0
+        fields = Fields(scope["headers"])
+        segments = _segments(scope["raw_path"])
+        path = scope["path"] = "/".join(segments)
+        request_id = _request_id(fields)
+        try:
+            response = await self._answer(Request(scope, receive, send, self._context, fields), segments)
+            self._dress(response, request_id, about_store=segments[1:3] == _STORES and len(segments) > 3)
+            status = response.status_code
+            await response(scope, receive, send)
+        finally:
+            seconds = clock() - started
+            self._context.metrics.note(scope["method"], status, seconds)
+            access.note(scope["method"], path, status, seconds, request_id)
+
+    def refusal(self, error: Problem, fields: Fields) -> Response:
+        """The answer to what never becomes a request, of which these header fields were read; counted and logged as
+        others. Which path was meant is not known, so it is about no store.
+        """
+        response, request_id = problem_response(error), _request_id(fields)
+        self._dress(response, request_id, about_store=False)
+        self._context.metrics.refused(response.status_code)
+        access.note("-", "-", response.status_code, 0.0, request_id)
+        return response
+
+    async def _answer(self, request: Request, segments: list[str]) -> Response:
+        """The answer, whatever happens: what nobody expects is logged here, and told as no more than that."""
+        try:
+            sent_on = await self._gate.passes(request, segments)
+            if sent_on is not None:
+                return sent_on
+            endpoints, parameters = self._routes.find(segments)
+            endpoint = endpoints.get(request.method)
+            if endpoint is None:
+                return _not_there(request, segments, allowed(endpoints))
+            return await endpoint.answer(request, parameters)
+        except Problem as error:
+            return problem_response(error)
+        except Exception:
+            log.exception("%s %s failed", request.method, request.scope["path"])
+            return problem_response(problem(Code.INTERNAL, "see the service's log under this request's id"))
+
+    def _dress(self, response: Response, request_id: str, *, about_store: bool) -> None:
+        """Add what every answer has; what it reflects stands there already where a reading or a commit made it."""
+        replica, headers = self._context.replica, response.raw_headers
+        there = {name for name, _ in headers}
+        headers.append((_ID, request_id.encode("latin-1")))
+        if _TERM not in there:
+            headers.append((_TERM, b"%d" % replica.journal.term))
+        if about_store and _REVISION not in there and replica.leads:
+            headers.append((_REVISION, b"%d" % replica.journal.head.revision))
+
+
+_STORES = ["v1", "stores"]
+
+
+def _not_there(request: Request, segments: list[str], methods: str) -> Response:
+    """No such path, or not for this method."""
+    path = request.scope["path"]
+    if methods:
+        return problem_response(problem(Code.METHOD_NOT_ALLOWED, f"{request.method} {path}"), {"Allow": methods})
+    if segments[1:2] == ["v1"] and "" in segments[2:]:
+        return problem_response(problem(Code.INVALID_NAME, "a name must not be empty"))
+    return problem_response(problem(Code.NO_ROUTE, f"{request.method} {path}"))
+
+
+def _request_id(fields: Fields) -> str:
+    given = fields.get(Header.REQUEST_ID)
+    return given if _REQUEST_ID.match(given) else secrets.token_hex(8)
+
+
+def _segments(raw_path: bytes) -> list[str]:
+    """The segments of a path, each decoded."""
+    segments = raw_path.decode("ascii", errors="replace").split("/")
+    if b"%" not in raw_path:
+        return segments
+    return [unquote(segment, errors="replace").replace("/", _ENCODED_SLASH) for segment in segments]

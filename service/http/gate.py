@@ -1,0 +1,40 @@
+"""The gate before the API: who may come in, and who is sent on to the leader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from milepost.wire import Code, Header
+from service.http.context import Context
+from service.http.requests import Request
+from service.problems import problem
+
+_ANSWERED_ANYWHERE = ["", "v1", "status"]
+
+
+class Gate:
+    """Looks at every request whose path begins with ``/v1/``."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def passes(self, request: Request, segments: Sequence[str]) -> Response | None:
+        """None for a request that is answered here; else the way to the leader.
+
+        Raises ``unauthenticated``, ``forbidden`` and ``no-leader`` problems.
+        """
+        if len(segments) < 3 or segments[1] != "v1" or segments[0]:
+            return None
+        context = self._context
+        if context.tokens:
+            context.tokens.check(request.fields.get("authorization"), request.method)
+        if context.replica.leads or segments == _ANSWERED_ANYWHERE:
+            return None
+        leader = await context.whereabouts.elsewhere()
+        if leader is None:
+            raise problem(Code.NO_LEADER, "there is no leader at the moment")
+        query = request.scope["query_string"].decode("ascii")
+        target = request.scope["raw_path"].decode("ascii") + (f"?{query}" if query else "")
+        return Response(status_code=307, headers={Header.LOCATION: leader.rstrip("/") + target})

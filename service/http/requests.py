@@ -1,0 +1,57 @@
+"""A request as the endpoints see it: its header fields indexed once, and the context that it is served in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from starlette import requests
+from starlette.types import Receive, Scope, Send
+
+from service.http.context import Context
+from service.leader import Replica
+
+
+class Fields:
+    """The header fields of a request. Names may be given in any case; those of ASGI are in lower case."""
+
+    __slots__ = ("_by_name", "_raw", "_repeats")
+
+    def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+        self._by_name = dict(raw)
+        self._repeats = len(self._by_name) < len(raw)
+
+    def get(self, name: str, default: str = "") -> str:
+        """The first value of a field."""
+        values = self.all(name)
+        return values[0] if values else default
+
+    def all(self, name: str) -> list[str]:
+        """Every value of a field, in order."""
+        key = name.lower().encode("latin-1")
+        if key not in self._by_name:
+            return []
+        if not self._repeats:
+            return [self._by_name[key].decode("latin-1")]
+        return [value.decode("latin-1") for each, value in self._raw if each == key]
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower().encode("latin-1") in self._by_name
+
+    def items(self) -> Iterator[tuple[str, str]]:
+        """Every field as it stands, the name in lower case."""
+        return ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._raw)
+
+
+class Request(requests.Request):
+    """Starlette's, for the sake of its body and its query, with what each endpoint needs besides."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, context: Context, fields: Fields) -> None:
+        super().__init__(scope, receive, send)
+        self.context = context
+        self.fields = fields
+
+    @property
+    def replica(self) -> Replica:
+        """The replica that answers."""
+        return self.context.replica
