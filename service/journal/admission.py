@@ -39,24 +39,38 @@ class Admission:
         internal = isinstance(request, INTERNAL)
         if not internal and len(self.queue) >= self._most_waiting:
             raise problem(Code.TOO_MANY_REQUESTS, f"{len(self.queue)} requests are waiting already")
-        if request.key is None and not internal:
+        if request.key is not None:
+            ticket = Ticket(request, deadline)
+            if self._attempts.joined(ticket):
+                return ticket
+        elif internal:
+            ticket = Ticket(request, deadline)
+        else:
             self._ids += 1
-            request = with_id(request, f"{term}.{self._ids}")
-        ticket = Ticket(request, deadline)
-        if not self._attempts.joined(ticket):
-            self.queue.append(ticket)
+            ticket = Ticket(with_id(request, f"{term}.{self._ids}"), deadline)
+        self.queue.append(ticket)
         return ticket
 
     async def wait(self, ticket: Ticket) -> Served:
         """The end of a request, at its deadline at the latest: then it is withdrawn, or its outcome is unknown."""
         if not ticket.done.done():
-            await asyncio.wait((ticket.done,), timeout=max(0.0, ticket.deadline - self._clock()))
+            await self._patiently(ticket)
         if not ticket.done.done():
             if not ticket.queued:
                 ticket.abandoned = True
                 raise problem(Code.OUTCOME_UNKNOWN, "the storage has not confirmed the write in time")
             ticket.fail(self._withdrawn())
         return ticket.done.result()
+
+    async def _patiently(self, ticket: Ticket) -> None:
+        """Until its end or its deadline. (What `asyncio.wait` does, at a third of its price.)"""
+        loop = asyncio.get_running_loop()
+        ticket.waiter = loop.create_future()
+        timer = loop.call_later(max(0.0, ticket.deadline - self._clock()), ticket.wake)
+        try:
+            await ticket.waiter
+        finally:
+            timer.cancel()
 
     def again(self, tickets: Sequence[Ticket]) -> None:
         """Put tickets that were taken back in front, in their order."""

@@ -16,7 +16,7 @@ from service.rules.state import KeyScope
 
 
 class Attempts:
-    """The attempts that have not ended yet, by the scope of their key."""
+    """The attempts that have not ended yet, by the scope of their key. Requests without one cannot be retried."""
 
     def __init__(self) -> None:
         self._running: dict[KeyScope, Ticket] = {}
@@ -26,8 +26,6 @@ class Attempts:
 
         Raises an ``idempotency-mismatch`` problem if the running attempt is another request under the same key.
         """
-        if ticket.request.key is None:
-            return False
         running = self._running.get(ticket.scope)
         if running is None:
             self._running[ticket.scope] = ticket

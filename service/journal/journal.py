@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from backends.contract import (
@@ -25,6 +25,7 @@ from milepost.wire import Code
 from service.journal import settling
 from service.journal.admission import Admission
 from service.journal.claims import Claims
+from service.journal.gathering import Gathering
 from service.journal.groups import Decide, Group, Unchanging, build
 from service.journal.horizon import Horizon
 from service.journal.tickets import Served, Ticket
@@ -100,6 +101,8 @@ class Journal:
         self._admission = Admission(clock, self._settings.most_waiting)
         self._flight: list[Group] = []
         self._waiting: list[Unchanging] = []
+        self._landed: list[Group] = []
+        self._gathering = Gathering(lambda: self._wake.set())
         self._wake = asyncio.Event()
         self._progress = asyncio.Event()
         self._groups = 0
@@ -181,10 +184,13 @@ class Journal:
                 if self._fault is not None:
                     raise self._fault
                 if self._flight and isinstance(self._flight[0].outcome, Refused | Unknown):
+                    self._acknowledge_landed()
                     await self._settle()
-                elif self._admission.queue and len(self._flight) < self._store.limits.in_flight:
+                elif self._may_launch():
                     self._launch()
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)  # the commit is on its way before those of the last are answered
+                elif self._landed:
+                    self._acknowledge_landed()
                 else:
                     self._wake.clear()
                     await self._wake.wait()
@@ -194,7 +200,9 @@ class Journal:
     async def drain(self) -> None:
         """Admit nothing more and wait until what is on its way has ended."""
         self._closing = True
-        while self._admission.queue or self._flight:
+        self._gathering.give_up()
+        self._wake.set()
+        while self._admission.queue or self._flight or self._landed:
             self._progress.clear()
             await self._progress.wait()
 
@@ -203,6 +211,8 @@ class Journal:
         Idempotent.
         """
         self._leadership = None
+        self._gathering.give_up()
+        self._acknowledge_landed()
         error = settling.without_settling(self._flight)
         for group in self._flight:
             if group.task is not None:
@@ -228,16 +238,21 @@ class Journal:
 
     def moment(self, revision: int) -> Moment:
         """What a decision may know of now."""
-        now = self._clock()
-        return Moment(
-            revision=revision,
-            lineage=self._head.lineage,
-            wall=self._wall(),
-            keys_horizon=self._horizon.before(now - KEPT_KEYS_SECONDS),
-            sessions_horizon=self._horizon.before(now - ENDED_SESSION_SECONDS),
-            epoch_floor=self._settings.epoch_floor,
-            most_uploads=self._settings.most_uploads,
-        )
+        return self._moments()(revision)
+
+    def _moments(self) -> Callable[[int], Moment]:
+        """The same for many decisions that are made at once: they differ in their revision alone."""
+        now, lineage, wall = self._clock(), self._head.lineage, self._wall()
+        keys_horizon = self._horizon.before(now - KEPT_KEYS_SECONDS)
+        sessions_horizon = self._horizon.before(now - ENDED_SESSION_SECONDS)
+        settings = self._settings
+
+        def moment(revision: int) -> Moment:
+            return Moment(
+                revision, lineage, wall, keys_horizon, sessions_horizon, settings.epoch_floor, settings.most_uploads
+            )
+
+        return moment
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -251,26 +266,34 @@ class Journal:
         if not self.leading or generation not in (None, self.generation):
             raise problem(Code.NO_LEADER, "this replica does not lead")
         ticket = self._admission.admit(request, deadline, self.first_term)
-        self._wake.set()
+        self._gathering.arrived()
+        if self._may_launch():
+            self._wake.set()
         return ticket
 
-    async def wait(self, ticket: Ticket) -> Served:
+    def wait(self, ticket: Ticket) -> Awaitable[Served]:
         """The end of a request, at its deadline at the latest: then it is withdrawn, or its outcome is unknown."""
-        return await self._admission.wait(ticket)
+        return self._admission.wait(ticket)
 
     # -- group commit ----------------------------------------------------------------------------------------------
+
+    def _may_launch(self) -> bool:
+        if not self._admission.queue or len(self._flight) >= self._store.limits.in_flight:
+            return False
+        return bool(self._flight) or self._gathering.complete()
 
     def _launch(self) -> None:
         last = self._flight[-1] if self._flight else None
         head = replace(last.head, revision=last.revision) if last else self._head
         group = Group(self._groups + 1, head, head.revision)
-        for entry in build(self._admission.queue, self._view, group, self._store.limits, self._decide, self.moment):
+        for entry in build(self._admission.queue, self._view, group, self._store.limits, self._decide, self._moments()):
             if entry.depends:
                 self._waiting.append(entry)
             else:
                 self._answer(entry)
         if group.members:
             self._groups = group.number
+            self._gathering.launched()
             self._flight.append(group)
             group.task = asyncio.create_task(self._commit(group))
             group.task.add_done_callback(self._committed)
@@ -289,23 +312,35 @@ class Journal:
         while self._flight and isinstance(self._flight[0].outcome, Done):
             self._land(self._flight.pop(0))
         self._wake.set()
-        self._progress.set()
 
     def _land(self, group: Group) -> None:
         self._view.land(group.number)
         self._head = replace(self._head, revision=group.revision)
         self._horizon.note(self._clock(), group.revision)
         self._admission.trouble = None
-        self._acknowledge(group)
-        ready = [entry for entry in self._waiting if entry.depends <= group.number]
-        self._waiting = [entry for entry in self._waiting if entry.depends > group.number]
-        for entry in ready:
-            self._answer(entry)
+        self._gathering.landed(len(group.members))
+        self._note(group)
+        self._landed.append(group)
 
-    def _acknowledge(self, group: Group) -> None:
+    def _note(self, group: Group) -> None:
+        """Its changes are there for every reader; whoever asked for them hears of it a moment later."""
         self.groups_committed += 1
         for member in group.members:
             self._on_landed(member.ticket.request, member.accepted)
+
+    def _acknowledge_landed(self) -> None:
+        """Answer what has landed, and what had to wait for it."""
+        landed, self._landed = self._landed, []
+        for group in landed:
+            self._acknowledge(group)
+            ready = [entry for entry in self._waiting if entry.depends <= group.number]
+            self._waiting = [entry for entry in self._waiting if entry.depends > group.number]
+            for entry in ready:
+                self._answer(entry)
+        self._progress.set()
+
+    def _acknowledge(self, group: Group) -> None:
+        for member in group.members:
             member.ticket.serve(member.accepted, member.revision, self._head.term)
         self.on_commit()
 
@@ -373,7 +408,9 @@ class Journal:
         again = [*verdict.again, *(entry.ticket for entry in self._waiting)]
         self._flight, self._waiting = [], []
         self._head, self._view, self._admission.trouble = head, View(state), None
+        self._gathering.give_up()
         for group in verdict.landed:
+            self._note(group)
             self._acknowledge(group)
         for ticket, error in verdict.given_up:
             if ticket.abandoned:

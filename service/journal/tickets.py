@@ -25,7 +25,7 @@ class Ticket:
 
     ``done`` ends with what truly became of the request, also when nobody waits any more: a `Served`, or a problem whose
     outcome is ``not_applied`` (it can never land) or ``unknown`` (leadership was lost over it). ``abandoned``: whoever
-    waited was told before, that the outcome is unknown.
+    waited was told before, that the outcome is unknown. ``waiter`` ends with ``done``, or at the deadline before it.
     """
 
     request: Request
@@ -33,6 +33,7 @@ class Ticket:
     done: asyncio.Future[Served] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     queued: bool = True
     abandoned: bool = False
+    waiter: asyncio.Future[None] | None = None
 
     @property
     def scope(self) -> KeyScope:
@@ -43,9 +44,16 @@ class Ticket:
         """End well."""
         if not self.done.done():
             self.done.set_result(Served(decision, revision, term))
+            self.wake()
 
     def fail(self, error: Exception) -> None:
         """End without a decision."""
         if not self.done.done():
             self.done.set_exception(error)
             self.done.exception()  # whoever waits sees it; nobody waiting is no error
+            self.wake()
+
+    def wake(self) -> None:
+        """Let whoever waits look, be it that the end has come or that the time is up."""
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
