@@ -8,7 +8,9 @@ import ssl
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from parts.process import DEADLINE_SECONDS, ProcessFailed
 
@@ -41,6 +43,17 @@ class Admin:
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         self._port = port
         self._context = context
+
+    @classmethod
+    def of(cls, kubeconfig: Path) -> Admin:
+        """Goes by a kubeconfig that `Keys` wrote for who may do everything."""
+        config = json.loads(kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        context = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        context.load_cert_chain(user["client-certificate"], user["client-key"])
+        port = urlsplit(cluster["server"]).port
+        assert port is not None
+        return cls(port, context)
 
     def request(
         self,
@@ -112,12 +125,13 @@ class Admin:
             for verb in rule["verbs"][:1]
             if not rule.get("resourceNames")
         ]
-        while not all(self._may(user, attributes) for attributes in asked):
+        while not all(self.may(user, attributes) for attributes in asked):
             if time.monotonic() > end:
                 raise ProcessFailed(f"the API server does not go by the Role of {user}")
             time.sleep(0.02)
 
-    def _may(self, user: str, attributes: Mapping[str, str]) -> bool:
+    def may(self, user: str, attributes: Mapping[str, str | None]) -> bool:
+        """Whether the API server lets ``user`` do it now; attributes as a SubjectAccessReview takes them."""
         review = {"spec": {"user": user, "resourceAttributes": attributes}}
         answer = self.ask("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         return bool(answer["status"]["allowed"])

@@ -8,12 +8,15 @@ from backends.blobs.local import LocalBlobs
 from backends.blobs.s3 import S3Blobs
 from backends.contract import BlobStore, Election, PointerStore
 from backends.elections.embedded import EmbeddedElection
+from backends.elections.kubernetes import KubernetesElection
 from backends.elections.zookeeper import ZooKeeperElection
+from backends.kubernetes.address import Address as KubernetesAddress
 from backends.pointers.embedded import EmbeddedPointers
+from backends.pointers.kubernetes import KubernetesPointers
 from backends.pointers.zookeeper import ZooKeeperPointers
 from backends.zookeeper.address import Address
 from tests.contracts.places import Backend, Services
-from tests.support import zookeeper
+from tests.support import kubernetes, zookeeper
 from tests.support.s3 import fresh_url
 
 
@@ -25,6 +28,7 @@ def _directory(tmp_path: Path, services: Services) -> str:
 POINTERS: tuple[Backend[PointerStore], ...] = (
     Backend("embedded", _directory, lambda address: EmbeddedPointers(Path(address))),
     Backend("zookeeper", zookeeper.fresh_url, lambda address: ZooKeeperPointers(Address.parse(address))),
+    Backend("kubernetes", kubernetes.fresh_url, lambda address: KubernetesPointers(KubernetesAddress.parse(address))),
 )
 ELECTIONS: tuple[Backend[Election], ...] = (
     Backend("embedded", _directory, lambda address, advertise: EmbeddedElection(Path(address), advertise)),
@@ -32,6 +36,11 @@ ELECTIONS: tuple[Backend[Election], ...] = (
         "zookeeper",
         zookeeper.fresh_short_url,
         lambda address, advertise: ZooKeeperElection(Address.parse(address), advertise),
+    ),
+    Backend(
+        "kubernetes",
+        kubernetes.fresh_short_url,
+        lambda address, advertise: KubernetesElection(KubernetesAddress.parse(address), advertise),
     ),
 )
 BLOBS: tuple[Backend[BlobStore], ...] = (

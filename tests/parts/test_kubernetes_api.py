@@ -60,7 +60,7 @@ def test_it_keeps_its_data_and_its_port_through_the_end_of_both_processes(tmp_pa
         assert api.url == url
         assert api.admin.ask("GET", f"{path}/kept")["data"] == {"key": "value"}
         api.etcd.pause()
-        assert not api.ready()
+        api.server.wait_until(lambda: not api.ready(), "does not notice that etcd stands still")
         api.etcd.resume()
         api.server.wait_until(api.ready, "is not ready again")
     assert not api.server.running

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from urllib.parse import urlencode
 import pytest
 
 from backends.kubernetes.address import Address
-from parts.kubernetes_admin import MERGE_PATCH, NEEDED, Rules
+from parts.kubernetes_admin import MERGE_PATCH, NEEDED, Admin, Rules
 from parts.kubernetes_api import KubernetesApi
 from parts.kubernetes_programs import ProgramAbsent, find_program
+from parts.process import DEADLINE_SECONDS
 from tests.contracts.places import Services
 
 NAME = "milepost"
@@ -22,6 +24,8 @@ LONG = {"lease_duration": "60", "renew_deadline": "40", "retry_period": "2"}
 """For who does not wait for the end of a lease: a machine that is busy loses none by it."""
 SHORT = {"lease_duration": "3", "renew_deadline": "2", "retry_period": "0.5"}
 """For who waits for it."""
+MIDDLING = {"lease_duration": "6", "renew_deadline": "4", "retry_period": "0.5"}
+"""For who waits for it, but may be paused for a while before that."""
 
 
 @dataclass(frozen=True)
@@ -96,4 +100,30 @@ def fresh_url(tmp_path: Path, services: Services) -> str:
 def fresh_short_url(tmp_path: Path, services: Services) -> str:
     """The same with a lease that ends soon."""
     del tmp_path
-    return site(shared_api(services)).url(**SHORT)
+    return site(shared_api(services)).url(**MIDDLING)
+
+
+@contextmanager
+def without_config_maps(url: str) -> Iterator[None]:
+    """The account of a site may do nothing with ConfigMaps within the block, so that its journals are gone for it."""
+    address = Address.parse(url)
+    assert address.kubeconfig is not None
+    admin = Admin.of(address.kubeconfig.parent.parent / "admin.conf")
+    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{address.namespace}/roles/{NAME}"
+    rules = admin.ask("GET", path)["rules"]
+    left = [rule for rule in rules if rule["resources"] != ["configmaps"]]
+    _set_rules(admin, address, path, left, may=False)
+    try:
+        yield
+    finally:
+        _set_rules(admin, address, path, rules, may=True)
+
+
+def _set_rules(admin: Admin, address: Address, path: str, rules: Rules, *, may: bool) -> None:
+    admin.ask("PATCH", path, {"rules": list(rules)}, content_type=MERGE_PATCH)
+    asked = {"namespace": address.namespace, "group": "", "resource": "configmaps", "verb": "update"}
+    user = f"system:serviceaccount:{address.namespace}:{NAME}"
+    end = time.monotonic() + DEADLINE_SECONDS
+    while admin.may(user, asked) is not may:
+        assert time.monotonic() < end, "the API server does not go by the new Role"
+        time.sleep(0.02)

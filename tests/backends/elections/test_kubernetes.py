@@ -63,11 +63,14 @@ async def test_a_released_lease_is_taken_at_once(site: Site) -> None:
 
 async def test_each_campaign_is_another_holder(site: Site) -> None:
     async with opened(site.address(**SHORT), ONE) as one:
-        await won(one)
+        leadership = await won(one)
         first = holder(site)
-        await (await won(one)).resign()
-        assert first.startswith(f"{ONE}#")
+        await leadership.resign()
         assert holder(site) == ""
+        await won(one)
+        assert first.startswith(f"{ONE}#")
+        assert holder(site).startswith(f"{ONE}#")
+        assert holder(site) != first
 
 
 async def test_a_candidate_that_waits_writes_nothing(site: Site) -> None:
