@@ -1,0 +1,80 @@
+"""Who leads, asked of an election that takes its time.
+
+The election is a stand-in: a real one cannot be made to answer at a chosen moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from backends.contract import Leadership, StorageUnavailable
+from service.whereabouts import Whereabouts
+from tests.support.faults import ShiftedClock
+
+pytestmark = pytest.mark.anyio
+
+ME, OTHER = "http://127.0.0.1:1", "http://127.0.0.1:2"
+
+
+class SlowElection:
+    """Answers when it is told to, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answers = asyncio.Event()
+        self.away = False
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def campaign(self) -> Leadership:
+        raise NotImplementedError
+
+    async def leader(self) -> str | None:
+        self.asked += 1
+        await self.answers.wait()
+        if self.away:
+            raise StorageUnavailable("by the test")
+        return OTHER
+
+
+async def asked_by(whereabouts: Whereabouts, count: int) -> list[asyncio.Task[str | None]]:
+    """So many who wait for the answer."""
+    tasks = [asyncio.create_task(whereabouts.elsewhere()) for _ in range(count)]
+    await asyncio.sleep(0.01)
+    return tasks
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_all_who_ask_meanwhile_share_one_answer(away: bool) -> None:
+    election, clock = SlowElection(), ShiftedClock()
+    election.away = away
+    whereabouts = Whereabouts(election, ME, clock)
+    waiting = await asked_by(whereabouts, 5)
+    election.answers.set()
+    assert await asyncio.gather(*waiting) == [None if away else OTHER] * 5
+    assert election.asked == 1
+
+
+async def test_one_who_gives_up_takes_the_answer_from_nobody() -> None:
+    election = SlowElection()
+    waiting = await asked_by(Whereabouts(election, ME, ShiftedClock()), 2)
+    waiting[0].cancel()
+    await asyncio.sleep(0.01)
+    election.answers.set()
+    assert await waiting[1] == OTHER
+    assert election.asked == 1
+
+
+async def test_an_answer_is_good_for_a_moment() -> None:
+    election, clock = SlowElection(), ShiftedClock()
+    election.answers.set()
+    whereabouts = Whereabouts(election, ME, clock)
+    assert [await whereabouts.leader(), await whereabouts.leader()] == [OTHER, OTHER]
+    assert election.asked == 1
+    clock.advance(1.0)
+    assert await whereabouts.leader() == OTHER
+    assert election.asked == 2
