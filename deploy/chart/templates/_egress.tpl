@@ -1,0 +1,39 @@
+{{/* Ports to go out by, as they follow from where pointers and states lie. */}}
+{{- define "milepost.egress" -}}
+{{- $ports := list -}}
+{{- if eq .Values.pointers.kind "kubernetes" -}}
+{{- range .Values.networkPolicy.egress.kubernetesPorts -}}
+{{- $ports = append $ports (int .) -}}
+{{- end -}}
+{{- else -}}
+{{- $usual := ternary "2281" "2181" .Values.pointers.zookeeper.tls.enabled -}}
+{{- range .Values.pointers.zookeeper.hosts -}}
+{{- $ports = append $ports (regexFind ":[0-9]+$" . | trimPrefix ":" | default $usual | int) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq .Values.blobs.kind "s3" -}}
+{{- $endpoint := .Values.blobs.s3.endpointUrl -}}
+{{- $usual := ternary "80" "443" (hasPrefix "http:" $endpoint) -}}
+{{- $ports = append $ports ((urlParse $endpoint).host | default "" | regexFind ":[0-9]+$" | trimPrefix ":" | default $usual | int) -}}
+{{- else -}}
+{{- range .Values.networkPolicy.egress.hdfsPorts -}}
+{{- $ports = append $ports (int .) -}}
+{{- end -}}
+{{- end -}}
+- ports:
+    {{- range $ports | uniq }}
+    - port: {{ . }}
+    {{- end }}
+{{- if and (eq .Values.blobs.kind "s3") (not .Values.blobs.s3.existingSecret) }}
+# Roles: the token service, and the addresses on the node that AWS gives credentials out at.
+- ports:
+    - port: 443
+- to:
+    - ipBlock:
+        cidr: 169.254.169.254/32
+    - ipBlock:
+        cidr: 169.254.170.23/32
+  ports:
+    - port: 80
+{{- end }}
+{{- end -}}
