@@ -1,0 +1,136 @@
+"""Values that mean nothing are refused before anything reaches a cluster, and what is missing is asked for in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.deploy.helm import CHART, Helm, Refused
+
+SENSIBLE = CHART / "ci" / "kubernetes-s3-values.yaml"
+
+NONSENSE: list[tuple[str, Any]] = [
+    ("replica", 3),
+    ("replicas", 0),
+    ("replicas", "three"),
+    ("replicas", 2.5),
+    ("replicas", 10),
+    ("image.repository", ""),
+    ("image.repository", "Milepost"),
+    ("image.tag", "a b"),
+    ("image.digest", "sha256:short"),
+    ("image.pullPolicy", "Sometimes"),
+    ("imagePullSecrets", ["registry"]),
+    ("fullnameOverride", "Checkpoints"),
+    ("fullnameOverride", "c" * 41),
+    ("auth.existingSecret", "Milepost_Tokens"),
+    ("auth.insecure", "yes"),
+    ("auth.token", "secret"),
+    ("auth.key", "a/b"),
+    ("pointers.kind", "etcd"),
+    ("pointers.kind", "embedded"),
+    ("pointers.url", "kubernetes:///milepost"),
+    ("pointers.kubernetes.leaseDuration", 2),
+    ("pointers.kubernetes.leaseDuration", "15s"),
+    ("pointers.kubernetes.retryPeriod", 0.1),
+    ("pointers.kubernetes.bytesPerSecond", 1000),
+    ("pointers.zookeeper.hosts", "zk-0:2181"),
+    ("pointers.zookeeper.hosts", ["zk-0:2181,zk-1:2181"]),
+    ("pointers.zookeeper.hosts", ["user:password@zk-0:2181"]),
+    ("pointers.zookeeper.path", "milepost"),
+    ("pointers.zookeeper.path", "/../other"),
+    ("pointers.zookeeper.sessionTimeout", 0),
+    ("pointers.zookeeper.tls.verify", "maybe"),
+    ("blobs.kind", "gcs"),
+    ("blobs.s3.bucket", "s3://bucket"),
+    ("blobs.s3.bucket", "ab"),
+    ("blobs.s3.bucket", "bucket?endpoint_url=http://elsewhere"),
+    ("blobs.s3.prefix", "/absolute"),
+    ("blobs.s3.prefix", "$(POD_IP)"),
+    ("blobs.s3.endpointUrl", "s3.internal:8333"),
+    ("blobs.s3.endpointUrl", "https://user:password@s3.internal"),
+    ("blobs.s3.region", "eu central"),
+    ("blobs.s3.addressingStyle", "dns"),
+    ("blobs.s3.accessKey", "AKIA"),
+    ("blobs.hdfs.authority", "hdfs://namenode:8020"),
+    ("blobs.hdfs.path", "/"),
+    ("blobs.hdfs.replication", 0),
+    ("blobs.hdfs.configuration", {"../passwd": ""}),
+    ("server.linger", -1),
+    ("server.linger", "60s"),
+    ("server.maxStateBytes", 0),
+    ("server.logLevel", "loud"),
+    ("serviceAccount.annotations", {"number": 1}),
+    ("service.type", "ExternalName"),
+    ("service.port", 70000),
+    ("leaderService.port", 7071),
+    ("ipFamily", "IPv5"),
+    ("podDisruptionBudget.maxUnavailable", 0),
+    ("podDisruptionBudget.maxUnavailable", "half"),
+    ("podDisruptionBudget.maxUnavailable", "0%"),
+    ("topologySpreadConstraints", [{"maxSkew": 1}]),
+    (
+        "topologySpreadConstraints",
+        [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}],
+    ),
+    ("tolerations", {"key": "dedicated"}),
+    ("preStopSeconds", 0),
+    ("terminationGracePeriodSeconds", 10),
+    ("networkPolicy.clients", []),
+    ("networkPolicy.egress.hdfsPorts", [0]),
+    ("metrics.serviceMonitor.interval", "often"),
+    ("metrics.prometheusRule.enabled", 1),
+    ("extraEnv", {"NAME": "value"}),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), NONSENSE, ids=lambda part: str(part)[:40])
+def test_the_schema_refuses_it(helm: Helm, path: str, value: object) -> None:
+    with pytest.raises(Refused) as refused:
+        helm.render(SENSIBLE, {path: value})
+    assert "values don't meet the specifications of the schema" in str(refused.value)
+
+
+CHOICES: list[tuple[dict[str, Any], str]] = [
+    ({"blobs.s3.bucket": "states"}, "How do clients show who they are?"),
+    ({"auth.insecure": True}, "Where do states go?"),
+    ({"auth.insecure": True, "blobs.kind": "hdfs"}, "Where is HDFS?"),
+    ({"auth.insecure": True, "blobs.s3.bucket": "states", "pointers.kind": "zookeeper"}, "Where is ZooKeeper?"),
+    ({"auth.insecure": True, "auth.existingSecret": "tokens"}, "exclude each other"),
+    (
+        {
+            "auth.insecure": True,
+            "blobs.kind": "hdfs",
+            "blobs.hdfs": {"configuration": {"core-site.xml": "<a/>"}, "existingConfigMap": "hadoop"},
+        },
+        "exclude each other",
+    ),
+    ({"auth.insecure": True, "pointers.kubernetes.leaseDuration": 10}, "leaseDuration must be longer"),
+    ({"auth.insecure": True, "pointers.kubernetes.retryPeriod": 12}, "leaseDuration must be longer"),
+    ({"auth.insecure": True, "pointers.zookeeper.tls.clientCertificate": True}, "needs"),
+    (
+        {"auth.insecure": True, "blobs.s3.bucket": "states", "terminationGracePeriodSeconds": 35},
+        "terminationGracePeriodSeconds must exceed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "said"), CHOICES, ids=[said for _, said in CHOICES])
+def test_a_choice_that_is_missing_or_contradicts_is_asked_for_in_words(
+    helm: Helm, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        helm.render(None, settings)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("release", ["r" * 32, "1st", "dotted.name"])
+def test_a_name_that_would_have_to_be_cut_off_is_refused(helm: Helm, release: str) -> None:
+    with pytest.raises(Refused, match="set fullnameOverride"):
+        helm.render(SENSIBLE, release=release)
+    assert helm.render(SENSIBLE, {"fullnameOverride": "short"}, release=release).one("Deployment", "short")
+
+
+def test_what_the_list_begins_with_is_taken(helm: Helm) -> None:
+    assert helm.render(SENSIBLE).one("Deployment")

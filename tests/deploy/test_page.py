@@ -1,0 +1,64 @@
+"""What docs/kubernetes.md says of the chart is so."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from backends.kubernetes.labels import labels_of, selector
+from tests.deploy.helm import CHART, Helm, Refused
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+VALUES = CHART / "ci" / "full-values.yaml"
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table that begins like this, without its heading."""
+    table = PAGE.split(heading)[1].split("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+
+def test_each_verb_of_the_role_has_its_reason_and_no_other(helm: Helm) -> None:
+    rules = helm.render(VALUES).one("Role")["rules"]
+    granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+    told = [(resource, verb) for resource, verb, _ in rows("| resource | verb | why |")]
+    assert set(told) == granted
+    assert len(told) == len(set(told))
+
+
+def test_each_alert_is_explained_and_no_other(helm: Helm) -> None:
+    (group,) = helm.render(VALUES).one("PrometheusRule")["spec"]["groups"]
+    told = {alert.strip("`") for alert, *_ in rows("| alert | it means | look at |")}
+    assert told == {rule["alert"] for rule in group["rules"]}
+
+
+def test_the_installation_that_is_shown_is_one_that_the_chart_takes(helm: Helm) -> None:
+    (line,) = re.findall(r"^helm .* install (.*)$", PAGE, re.MULTILINE)
+    release, chart, *flags = shlex.split(line)
+    helm.run("template", release, ROOT / chart, *flags)
+    with pytest.raises(Refused):
+        helm.run("template", release, ROOT / chart, *flags[2:])
+
+
+def test_what_is_to_be_removed_at_last_is_what_milepost_makes() -> None:
+    assert f"delete configmaps,leases -l {selector(labels_of('milepost'))}\n" in PAGE
+
+
+def test_values_that_are_named_exist(helm: Helm) -> None:
+    known = helm.run("show", "values", CHART)
+    named = set(re.findall(r"`((?:[a-z]\w*\.)+[a-z]\w*)[=`]", PAGE)) - {"values.yaml", "values.schema.json", "ca.crt"}
+    paths = {name for name in named if name.split(".")[0] in re.findall(r"^(\w+):", known, re.MULTILINE)}
+    assert len(paths) > 10
+    for path in paths:
+        for part in path.split("."):
+            assert re.search(rf"^ *{part}:", known, re.MULTILINE), path
+
+
+def test_the_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", PAGE)
+    assert len(links) > 4
+    assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
