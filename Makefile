@@ -21,6 +21,9 @@ with_java = JAVA_HOME=$$(tools/java-home) && export JAVA_HOME &&
 
 # What the tests of a Kubernetes API run, and those of the chart; tools/kubernetes/build says where it comes from.
 kubernetes_for_tests := etcd kube-apiserver kubectl helm
+# What a node that runs Pods takes beside them.
+kubernetes_for_a_node := $(kubernetes_for_tests) kube-controller-manager kube-scheduler kubelet kube-proxy \
+	containerd containerd-shim-runc-v2 ctr coredns
 
 .PHONY: help
 help: ## Say what the targets do
@@ -39,6 +42,12 @@ demo: $(ready) ## Show it: a streaming job loses its driver twice, with Milepost
 demo-ha: $(ready) ## The same on three replicas, ZooKeeper and S3, with the service's leader killed as well
 	@$(with_java) $(python) -m demo --replicated $(ARGS)
 
+.PHONY: demo-kube
+demo-kube: $(ready) build ## A driver's Pod is deleted in the middle of a batch, on a real Kubernetes node (root and Go needed)
+	@tools/node-packages
+	@tools/kubernetes/build $(kubernetes_for_a_node) >/dev/null
+	@$(with_java) $(python) -m demo.kube $(ARGS)
+
 .PHONY: serve
 serve: $(ready) ## Run one server, embedded, on 127.0.0.1:7070 (more: make serve ARGS="--listen ...")
 	@.venv/bin/milepost-server $(ARGS)
@@ -55,7 +64,7 @@ down: $(ready) ## End what make up started
 
 .PHONY: test
 test: lint types floors unit test-sdk ## Everything that must hold before a change goes in (this is what CI runs)
-	@echo "Passed. Not part of it, being long: make simulate, test-spark-full, test-kill, test-slow, explore."
+	@echo "Passed. Not part of it: make test-kubernetes, test-cluster; and, being long, simulate, test-spark-full, test-kill, test-slow, explore."
 
 .PHONY: lint
 lint: $(ready) ## Style and likely mistakes
@@ -72,9 +81,13 @@ floors: $(ready) ## Imports only go down the floors of the house
 	@.venv/bin/lint-imports --no-logo
 
 .PHONY: unit
-unit: $(ready) ## The fast tests, but for the SDK's (a part: make unit ARGS=tests/service)
+unit: $(ready) ## The fast tests, but for the SDK's and Kubernetes' (a part: make unit ARGS=tests/service)
+	@$(with_java) $(pytest) $(side_by_side) -m "not slow and not kubernetes and not node" --ignore tests/client $(ARGS)
+
+.PHONY: test-kubernetes
+test-kubernetes: $(ready) ## Pointers and elections on a real Kubernetes API, blobs on HDFS, and the chart
 	@tools/kubernetes/build $(kubernetes_for_tests) >/dev/null || [ $$? = 3 ] # 3: said why; those tests are skipped
-	@$(with_java) $(pytest) $(side_by_side) -m "not slow" --ignore tests/client $(ARGS)
+	@$(with_java) $(pytest) $(side_by_side) -m "kubernetes and not slow" --ignore tests/client $(ARGS)
 
 .PHONY: test-sdk
 test-sdk: $(ready) ## The SDK's tests on every Python 3.10 to 3.13 that is installed
@@ -92,6 +105,12 @@ test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points
 	@MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -s tests/crash $(ARGS)
+
+.PHONY: test-cluster
+test-cluster: $(ready) build ## The chart, its upgrades and dying leaders on a real Kubernetes node (root and Go needed)
+	@tools/node-packages
+	@tools/kubernetes/build $(kubernetes_for_a_node) >/dev/null
+	@$(with_java) $(pytest) -m node -rP tests/node $(ARGS)
 
 .PHONY: bench-failover
 bench-failover: $(ready) ## Kill, stop and pause leaders, 20 rounds of each, and print how long writes waited

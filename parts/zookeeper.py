@@ -60,6 +60,7 @@ class ZooKeeperServer(Process):
             "clientPortAddress": "127.0.0.1",
             "admin.enableServer": "false",
             "maxClientCnxns": "0",
+            "snapCount": "10000",  # what follows the last snapshot is read again in each of their elections
             "4lw.commands.whitelist": "srvr,ruok",
             **(settings or {}),
         }

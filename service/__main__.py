@@ -41,14 +41,17 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "--pointers",
         default=default("pointers", "embedded:./milepost-data"),
         metavar="URL",
-        help="embedded:DIR or zookeeper://host:port,host:port/path?session_timeout=4&credentials_file=, or"
-        " zookeeper+tls:// with ca_file=&cert_file=&key_file=&verify=full|ca|none as well; no option must be there",
+        help="embedded:DIR, or zookeeper://host:port,host:port/path?session_timeout=4&credentials_file=, or"
+        " zookeeper+tls:// with ca_file=&cert_file=&key_file=&verify=full|ca|none as well, or kubernetes://namespace/name"
+        "?lease_duration=15&renew_deadline=10&retry_period=2&bytes_per_second=900000&pod=&kubeconfig=&context=;"
+        " no option must be there",
     )
     flags.add_argument(
         "--blobs",
         default=default("blobs", "file:./milepost-data/blobs"),
         metavar="URL",
-        help="file:DIR or s3://bucket/prefix?endpoint_url=…&region=…&addressing_style=path|virtual",
+        help="file:DIR, or s3://bucket/prefix?endpoint_url=…&region=…&addressing_style=path|virtual, or"
+        " hdfs://host:port/path or hdfs://nameservice/path?replication=",
     )
     flags.add_argument(
         "--token-file",

@@ -78,8 +78,16 @@ def _pointers(url: str, advertise: str) -> tuple[PointerStore, Election]:
 
         address = Address.parse(url)
         return ZooKeeperPointers(address), ZooKeeperElection(address, advertise)
+    if scheme == "kubernetes":
+        from backends.elections.kubernetes import KubernetesElection
+        from backends.kubernetes.address import Address as KubernetesAddress
+        from backends.pointers.kubernetes import KubernetesPointers
+
+        place = KubernetesAddress.parse(url)
+        return KubernetesPointers(place), KubernetesElection(place, advertise)
     raise Misconfigured(
-        f"pointers of the kind {scheme!r} are not known; known are embedded:DIR and zookeeper://h1,h2/path"
+        f"pointers of the kind {scheme!r} are not known; "
+        "known are embedded:DIR, zookeeper://h1,h2/path and kubernetes://namespace/name"
     )
 
 
@@ -91,4 +99,10 @@ def _blobs(url: str) -> BlobStore:
         from backends.blobs.s3 import S3Blobs  # takes half a second, which servers without it are spared
 
         return S3Blobs(url)
-    raise Misconfigured(f"blobs of the kind {scheme!r} are not known; known are file:DIR and s3://bucket/prefix")
+    if scheme == "hdfs":
+        from backends.blobs.hdfs import HdfsBlobs
+
+        return HdfsBlobs(url)
+    raise Misconfigured(
+        f"blobs of the kind {scheme!r} are not known; known are file:DIR, s3://bucket/prefix and hdfs://host/path"
+    )

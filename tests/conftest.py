@@ -1,4 +1,6 @@
-"""For every test: coroutines run on asyncio (``pytestmark = pytest.mark.anyio`` in a module of them)."""
+"""For every test: coroutines run on asyncio (``pytestmark = pytest.mark.anyio`` in a module of them); and what needs a
+Kubernetes API or HDFS is marked, by its name, to be run by itself (``make test-kubernetes``).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,20 @@ from contextlib import ExitStack
 import pytest
 
 from tests.contracts.places import Services
+
+
+_OF_KUBERNETES = ("kubernetes", "hdfs", "tests/deploy/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what has Kubernetes or HDFS in the name of its file, its case or itself, and the tests of the chart.
+
+    Those of Spark are left out: there, hdfs is one of its own state stores.
+    """
+    for item in items:
+        apart = item.get_closest_marker("node") or item.get_closest_marker("spark")
+        if apart is None and any(word in item.nodeid for word in _OF_KUBERNETES):
+            item.add_marker("kubernetes")
 
 
 @pytest.fixture

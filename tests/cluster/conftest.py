@@ -1,4 +1,6 @@
-"""Three replicas over three ZooKeepers and S3, shared by all tests of outages; each leaves it whole."""
+"""Three replicas over three ZooKeepers and S3, and three over Kubernetes and HDFS, shared by all tests of outages; each
+leaves them whole.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +11,47 @@ from pathlib import Path
 import pytest
 
 from parts.deployment import Deployment
+from parts.kubernetes_deployment import KubernetesDeployment
+from parts.replicas import Replicas
 from tests.contracts.places import Services
+from tests.support.kubernetes import require_programs
 
 SESSION_SECONDS = 2.0
 
 
 @contextmanager
-def _started(directory: Path) -> Iterator[Deployment]:
+def _on_zookeeper(directory: Path) -> Iterator[Deployment]:
     with Deployment(directory, session_seconds=SESSION_SECONDS, tick_seconds=0.2) as deployment:
+        yield deployment.start()
+
+
+@contextmanager
+def _on_kubernetes(directory: Path) -> Iterator[KubernetesDeployment]:
+    require_programs()
+    with KubernetesDeployment(directory) as deployment:
         yield deployment.start()
 
 
 @pytest.fixture
 def deployment(services: Services) -> Iterator[Deployment]:
-    """The whole set: everything runs, and one replica leads."""
-    running = services.get("deployment", _started)
+    """The whole set over ZooKeeper and S3: everything runs, and one replica leads."""
+    running = services.get("deployment", _on_zookeeper)
     running.mend()
     yield running
     running.mend()
+
+
+@pytest.fixture
+def on_kubernetes(services: Services) -> Iterator[KubernetesDeployment]:
+    """The whole set over Kubernetes and HDFS: everything runs, and one replica leads."""
+    running = services.get("kubernetes-deployment", _on_kubernetes)
+    running.mend()
+    yield running
+    running.mend()
+
+
+@pytest.fixture(params=["deployment", "on_kubernetes"], ids=["zookeeper", "kubernetes"])
+def replicas(request: pytest.FixtureRequest) -> Replicas:
+    """Either set."""
+    running: Replicas = request.getfixturevalue(request.param)
+    return running

@@ -6,17 +6,27 @@ import time
 
 import pytest
 
-from benchmarks.failover import FAULTS, gap_after
+from benchmarks.failover import ON_KUBERNETES, ON_ZOOKEEPER, D, Fault, gap_after
 from milepost import Client
 from parts.deployment import Deployment
+from parts.kubernetes_deployment import KubernetesDeployment
 from parts.writers import Writers
 
 WITHIN_SECONDS = 60.0
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_writes_go_on_and_nothing_is_lost(deployment: Deployment, fault: str) -> None:
-    store = f"writes-{fault}"
+@pytest.mark.parametrize("fault", ON_ZOOKEEPER)
+def test_writes_go_on_over_zookeeper(deployment: Deployment, fault: str) -> None:
+    writes_go_on(deployment, ON_ZOOKEEPER[fault], f"writes-{fault}")
+
+
+@pytest.mark.parametrize("fault", ON_KUBERNETES)
+def test_writes_go_on_over_kubernetes(on_kubernetes: KubernetesDeployment, fault: str) -> None:
+    writes_go_on(on_kubernetes, ON_KUBERNETES[fault], f"writes-{fault}")
+
+
+def writes_go_on(deployment: D, fault: Fault[D], store: str) -> None:
+    """Through the fault; and locks, sessions and epochs are as before."""
     with (
         Client(deployment.urls, timeout=WITHIN_SECONDS) as client,
         client.session("holder", ttl=10) as session,
@@ -26,7 +36,7 @@ def test_writes_go_on_and_nothing_is_lost(deployment: Deployment, fault: str) ->
         epoch = led.campaign()
         with Writers(deployment.urls, store) as writers:
             writers.wait_for_write_after(time.monotonic(), WITHIN_SECONDS)
-            with FAULTS[fault](deployment):
+            with fault(deployment):
                 writers.wait_for_write_after(time.monotonic(), WITHIN_SECONDS)
             writers.wait_for_write_after(time.monotonic(), WITHIN_SECONDS)
         assert writers.errors() == []

@@ -1,4 +1,4 @@
-"""A leader that was paused past its lease and wakes: it answers nothing stale and gets nothing into ZooKeeper."""
+"""A leader that was paused past its lease and wakes: it answers nothing stale and writes nothing more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from milepost import Client, StateHandleStore
 from milepost.wire import API, Header
-from parts.deployment import Deployment
+from parts.replicas import Replicas
 from parts.server import ServerProcess
 
 DEADLINE_SECONDS = 60.0
@@ -52,10 +52,10 @@ class Raw:
 
 
 @pytest.fixture
-def store(deployment: Deployment) -> Iterator[StateHandleStore]:
+def store(replicas: Replicas) -> Iterator[StateHandleStore]:
     """A store with a handle in it, through the SDK."""
     with (
-        Client(deployment.urls, timeout=DEADLINE_SECONDS) as client,
+        Client(replicas.urls, timeout=DEADLINE_SECONDS) as client,
         client.session("tester", ttl=600) as session,
     ):
         store = session.store(STORE)
@@ -63,18 +63,18 @@ def store(deployment: Deployment) -> Iterator[StateHandleStore]:
         yield store
 
 
-def another_leads(deployment: Deployment, zombie: ServerProcess) -> None:
+def another_leads(replicas: Replicas, zombie: ServerProcess) -> None:
     """Wait until a replica other than the paused one leads."""
     end = time.monotonic() + DEADLINE_SECONDS
-    others = [replica for replica in deployment.replicas if replica is not zombie]
+    others = [replica for replica in replicas.replicas if replica is not zombie]
     while not any(replica.status_of("/leader") == 200 for replica in others):
         assert time.monotonic() < end, "nobody leads in place of the paused leader"
         time.sleep(0.02)
 
 
-def test_reads_that_wait_for_a_woken_leader_are_not_stale(deployment: Deployment, store: StateHandleStore) -> None:
+def test_reads_that_wait_for_a_woken_leader_are_not_stale(replicas: Replicas, store: StateHandleStore) -> None:
     version = store.add_and_lock("read", b"old").version
-    zombie = deployment.leader()
+    zombie = replicas.leader()
     zombie.pause()
     waiting = []
     for method, path in (
@@ -89,7 +89,7 @@ def test_reads_that_wait_for_a_woken_leader_are_not_stale(deployment: Deployment
         connection = Raw(zombie)
         connection.send(method, path, str(store.session_id))
         waiting.append(connection)
-    another_leads(deployment, zombie)
+    another_leads(replicas, zombie)
     store.replace("read", version, b"new")
     store.add_and_lock("added-later", b"x")
     zombie.resume()
@@ -99,11 +99,11 @@ def test_reads_that_wait_for_a_woken_leader_are_not_stale(deployment: Deployment
     zombie.wait_for("/leader", 503)
 
 
-def test_writes_that_wait_for_a_woken_leader_do_not_land(deployment: Deployment, store: StateHandleStore) -> None:
+def test_writes_that_wait_for_a_woken_leader_do_not_land(replicas: Replicas, store: StateHandleStore) -> None:
     version = store.add_and_lock("replaced", b"old").version
     store.add_and_lock("removed", b"kept")
     session = str(store.session_id)
-    zombie = deployment.leader()
+    zombie = replicas.leader()
     begun = Raw(zombie)
     begun.send("POST", f"{HANDLES}/begun", session, b"0123456789", only=4)
     time.sleep(0.2)  # let it be in the middle of this body when it is paused
@@ -115,7 +115,7 @@ def test_writes_that_wait_for_a_woken_leader_do_not_land(deployment: Deployment,
         adds.append(connection)
     removal = Raw(zombie)
     removal.send("DELETE", f"{HANDLES}/removed", session)
-    another_leads(deployment, zombie)
+    another_leads(replicas, zombie)
     newer = store.replace("replaced", version, b"new").version
     zombie.resume()
     begun.send_rest(b"456789")
@@ -130,18 +130,18 @@ def test_writes_that_wait_for_a_woken_leader_do_not_land(deployment: Deployment,
 
 
 def test_writes_on_their_way_when_a_leader_is_paused_end_as_what_they_became(
-    deployment: Deployment, store: StateHandleStore
+    replicas: Replicas, store: StateHandleStore
 ) -> None:
     """Hundreds of adds go to the leader while it is paused, and woken after another one leads."""
     session = str(store.session_id)
-    zombie = deployment.leader()
+    zombie = replicas.leader()
     connections: dict[str, Raw] = {}
     for number in range(300):
         connections[f"way-{number}"] = Raw(zombie)
     for name, connection in connections.items():
         connection.send("POST", f"{HANDLES}/{name}", session, name.encode())
     zombie.pause()
-    another_leads(deployment, zombie)
+    another_leads(replicas, zombie)
     marker = store.add_and_lock("marker", b"by the successor")
     zombie.resume()
     ended = {name: connection.answer() for name, connection in connections.items()}
@@ -158,16 +158,16 @@ def test_writes_on_their_way_when_a_leader_is_paused_end_as_what_they_became(
         assert store.read(name) == name.encode()
 
 
-def test_the_woken_leader_follows_and_can_lead_again(deployment: Deployment, store: StateHandleStore) -> None:
-    zombie = deployment.leader()
+def test_the_woken_leader_follows_and_can_lead_again(replicas: Replicas, store: StateHandleStore) -> None:
+    zombie = replicas.leader()
     zombie.pause()
-    another_leads(deployment, zombie)
+    another_leads(replicas, zombie)
     zombie.resume()
     zombie.wait_for("/leader", 503)
-    successor = deployment.leader()
+    successor = replicas.leader()
     answer = httpx.get(f"{zombie.url}{HANDLES}", trust_env=False)
     assert (answer.status_code, answer.headers["location"]) == (307, f"{successor.url}{HANDLES}")
-    for replica in deployment.replicas:
+    for replica in replicas.replicas:
         if replica is not zombie:
             replica.stop()
     zombie.wait_for("/leader")
