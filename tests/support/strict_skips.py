@@ -2,14 +2,19 @@
 
 A skip on a developer's machine says what that machine lacks. In CI the same skip would let a part go untested without
 anybody noticing. What is too slow for CI is deselected by its marker, and never skipped.
+
+Either way each reason is told once, in the last lines of the run, with the number of tests that it has kept out.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Generator
 
 import pytest
+
+_REFUSED = "skipped, which CI does not allow: "
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,8 +40,28 @@ class StrictSkips:
         return report
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Instead of a line for each test, which ``-ra`` would give."""
+    terminalreporter.reportchars = terminalreporter.reportchars.replace("s", "")
+    reports = [report for kind in ("skipped", "failed", "error") for report in terminalreporter.stats.get(kind, ())]
+    reasons = Counter(reason for reason in map(_reason, reports) if reason is not None)
+    if reasons:
+        terminalreporter.section("skipped")
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count} of the tests: {reason}")
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str | None:
+    """Why it was skipped; None if it was not."""
+    where = report.longrepr
+    if report.skipped and isinstance(where, tuple):
+        return str(where[2]).removeprefix("Skipped: ")
+    told = str(where)
+    return told.rpartition("Skipped: ")[2] if told.startswith(_REFUSED) else None
+
+
 def _fail(report: pytest.TestReport | pytest.CollectReport) -> None:
     where = report.longrepr
     reason = f"{where[0]}:{where[1]}: {where[2]}" if isinstance(where, tuple) else str(where)
     report.outcome = "failed"
-    report.longrepr = f"skipped, which CI does not allow: {reason}"
+    report.longrepr = _REFUSED + reason

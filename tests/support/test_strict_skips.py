@@ -17,6 +17,19 @@ import pytest
 def test_it():
     pytest.skip("no such part here")
 """
+SKIPPED_TESTS = """
+import pytest
+
+@pytest.mark.parametrize("number", range(3))
+def test_it(number):
+    pytest.skip("no such part here")
+
+def test_that():
+    pytest.skip("no such part here")
+
+def test_other():
+    pytest.skip("another reason")
+"""
 SKIPPED_BY_MARK = """
 import pytest
 
@@ -38,9 +51,9 @@ def test_it():
 """
 
 
-def run(directory: Path, source: str, ci: str) -> subprocess.CompletedProcess[str]:
+def run(directory: Path, source: str, ci: str, report: str = "-rN") -> subprocess.CompletedProcess[str]:
     (directory / "test_one.py").write_text(source)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.support.strict_skips", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-p", "tests.support.strict_skips", "-p", "no:cacheprovider", report]
     return subprocess.run(
         [*command, "-c", os.devnull, "--rootdir", str(directory), str(directory)],
         cwd=ROOT,
@@ -65,6 +78,23 @@ def test_a_skip_stays_a_skip_elsewhere(tmp_path: Path, source: str) -> None:
     ended = run(tmp_path, source, ci="")
     assert ended.returncode == 0, ended.stdout
     assert "1 skipped" in ended.stdout
+
+
+def test_each_reason_is_told_once_in_the_last_lines(tmp_path: Path) -> None:
+    ended = run(tmp_path, SKIPPED_TESTS, ci="", report="-ra")
+    assert ended.returncode == 0, ended.stdout
+    assert [line for line in ended.stdout.splitlines() if line][-3:-1] == [
+        "4 of the tests: no such part here",
+        "1 of the tests: another reason",
+    ]
+    assert ended.stdout.count("no such part here") == 1
+
+
+@pytest.mark.parametrize("source", [SKIPPED_TESTS, SKIPPED_BY_MARK, SKIPPED_MODULE])
+def test_each_reason_is_told_in_ci_too(tmp_path: Path, source: str) -> None:
+    ended = run(tmp_path, source, ci="true")
+    told = [line for line in ended.stdout.splitlines() if " of the tests: " in line]
+    assert len(told) == len(set(told)) == (2 if source == SKIPPED_TESTS else 1)
 
 
 def test_an_expected_failure_is_no_skip(tmp_path: Path) -> None:
