@@ -17,6 +17,7 @@ from backends.pointers.embedded import FILE_NAME
 from backends.zookeeper.address import Address
 from tests.contracts.factories import BLOBS, ELECTIONS, POINTERS
 from tests.contracts.places import Backend, Services
+from tests.support.kubernetes import without_config_maps
 from tests.support.replicas import Backends
 
 
@@ -155,6 +156,15 @@ DEPLOYMENTS: tuple[Deployment, ...] = (
         pointers_url=str,
         blobs_url=str,
         vanished=_journal_deleted,
+        damage=_damaged_object,
+    ),
+    Deployment(
+        pointers={backend.name: backend for backend in POINTERS}["kubernetes"],
+        election={backend.name: backend for backend in ELECTIONS}["kubernetes"],
+        blobs={backend.name: backend for backend in BLOBS}["s3"],
+        pointers_url=str,
+        blobs_url=str,
+        vanished=without_config_maps,
         damage=_damaged_object,
     ),
 )
