@@ -97,6 +97,13 @@ class PointerStore(Protocol):
 
     limits: GroupLimits
 
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes sent to be written since this object was made, whatever became of them.
+
+        What is written again along with a change counts as well; bytes are what etcd, for one, has least of.
+        """
+
     async def open(self) -> None:
         """Connect or open. Idempotent.
 

@@ -25,6 +25,7 @@ class EmbeddedPointers:
 
     def __init__(self, directory: Path, *, busy_timeout: float = 5.0) -> None:
         self.limits = GroupLimits(requests=1024, bytes=8 * 1024 * 1024, in_flight=1)
+        self.bytes_sent = 0
         self._journals = SqliteJournals(directory / FILE_NAME, busy_timeout, self.limits)
         self._worker: ThreadPoolExecutor | None = None
 
@@ -66,6 +67,7 @@ class EmbeddedPointers:
         """See `PointerStore.commit`. If the waiting task is cancelled, a transaction that began runs to its end."""
         if self._worker is None:
             return Refused(Refusal.FAILED, "the pointer store is not open")
+        self.bytes_sent += sum(len(key) + len(value or b"") for key, value in changes)
         return await self._run(self._journals.commit, head, changes, revision)
 
     async def confirm(self, head: Head) -> bool:

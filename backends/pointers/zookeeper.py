@@ -68,6 +68,7 @@ class ZooKeeperPointers:
 
     def __init__(self, address: Address, *, limits: GroupLimits = LIMITS, patience: float | None = None) -> None:
         self.limits = limits
+        self.bytes_sent = 0
         self._root = address.root
         self._connection = Connection(address, "pointers", patience)
         self._heads = Heads(self._connection)
@@ -166,6 +167,7 @@ class ZooKeeperPointers:
             return Refused(Refusal.TOO_LARGE, f"the group takes {transaction.size} bytes on its way to ZooKeeper")
         version = lead.version
         results = self._connection.submit(lambda client: transaction.send(client, layout, after, version))
+        self.bytes_sent += transaction.size
         transaction.stage(lead.znodes)
         lead.head, lead.version = after, version + 1
         self._leads[head.journal] = lead

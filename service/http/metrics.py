@@ -29,6 +29,8 @@ class Metrics:
         self._gauge("milepost_revision", "Last committed revision", lambda: float(journal.head.revision))
         self._gauge("milepost_records", "Records in memory", lambda: float(journal.records))
         self._gauge("milepost_groups_committed", "Groups committed", lambda: float(journal.groups_committed))
+        sent = "Bytes sent to the pointer store to be written, with what is written again along with a change"
+        self._gauge("milepost_pointer_bytes_sent", sent, lambda: float(replica.pointers.bytes_sent))
         self._gauge("milepost_terms_burnt", "Terms burnt by a doubt", lambda: float(journal.terms_burnt))
 
     def _gauge(self, name: str, text: str, value: Callable[[], float]) -> None:

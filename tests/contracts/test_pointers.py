@@ -63,6 +63,14 @@ async def test_a_group_writes_and_deletes_at_once(pointers: Pointers) -> None:
         assert (await taken_over(store))[1] == {"b": b"3"}
 
 
+async def test_what_is_sent_to_be_written_is_counted(pointers: Pointers) -> None:
+    async with pointers.opened() as store:
+        head = await store.take_over(ROOT)
+        before = store.bytes_sent
+        await put(store, head, writes(a=os.urandom(5000).hex().encode()))
+        assert store.bytes_sent - before >= 10_000
+
+
 async def test_a_deleted_record_can_be_written_again(pointers: Pointers) -> None:
     async with pointers.opened() as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))

@@ -94,6 +94,7 @@ class SimPointers:
 
     def __init__(self, by: str, store: CoordinationStore, line: Line, random: Random, limits: GroupLimits) -> None:
         self.limits = limits
+        self.bytes_sent = 0
         self._by = by
         self._store = store
         self._line = line

@@ -140,6 +140,10 @@ class FaultyPointers:
         self.after_take_over: Callable[[], None] = lambda: None
         self._disturbances: deque[Disturbance] = deque()
 
+    @property
+    def bytes_sent(self) -> int:
+        return self.real.bytes_sent
+
     def disturb(self, *disturbances: Disturbance) -> None:
         """Disturb the next commits, one after the other."""
         self._disturbances.extend(disturbances)
