@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -46,6 +47,8 @@ def values(request: pytest.FixtureRequest) -> Path:
 def objects(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Objects:
     """A real API server with IPv4 and IPv6, and with the Prometheus Operator's resources."""
     require_programs()
+    if shutil.which("go") is None:
+        pytest.skip("no Go, which fetches the definitions of the Prometheus Operator's resources")
     return services.get("kubernetes-for-charts", partial(_running, tmp_path_factory.mktemp("operator")))
 
 

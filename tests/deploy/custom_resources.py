@@ -23,8 +23,9 @@ def definitions(directory: Path) -> Sequence[Manifest]:
         capture_output=True,
         text=True,
         timeout=300,
-        check=True,
+        check=False,
     )
+    assert fetched.returncode == 0, fetched.stdout + fetched.stderr
     module = Path(json.loads(fetched.stdout)["Dir"])
     files = module / "example" / "prometheus-operator-crd"
     return [yaml.safe_load((files / f"monitoring.coreos.com_{kind}.yaml").read_text()) for kind in _KINDS]

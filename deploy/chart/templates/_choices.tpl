@@ -2,7 +2,7 @@
 {{- define "milepost.checkChoices" -}}
 {{- $auth := .Values.auth -}}
 {{- if and (not $auth.existingSecret) (not $auth.insecure) -}}
-{{- fail "\n\nHow do clients show who they are? Make a Secret of tokens and name it:\n  kubectl create secret generic milepost-tokens --from-literal=tokens=\"driver $(openssl rand -hex 32)\"\n  --set auth.existingSecret=milepost-tokens\nor serve everybody who reaches the port: --set auth.insecure=true\n" -}}
+{{- fail (printf "\n\nHow do clients show who they are? Make a Secret of tokens and name it:\n  kubectl -n %s create secret generic milepost-tokens --from-literal=tokens=\"driver $(openssl rand -hex 32)\"\n  --set auth.existingSecret=milepost-tokens\nor serve everybody who reaches the port: --set auth.insecure=true\n" .Release.Namespace) -}}
 {{- end -}}
 {{- if and $auth.existingSecret $auth.insecure -}}
 {{- fail "\n\nauth.existingSecret and auth.insecure exclude each other.\n" -}}
