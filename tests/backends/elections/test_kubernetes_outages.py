@@ -17,6 +17,7 @@ from backends.kubernetes.errors import Answer
 from tests.backends.elections.leases import DEADLINE, FOR_EVER, ONE, OTHER, holder, leads, opened, until_lost, won
 from tests.contracts.places import Services
 from tests.support import kubernetes
+from tests.support.children import child
 from tests.support.kubernetes import LONG, SHORT, Site
 from tests.support.link import Link, link
 from tests.support.waiting import until
@@ -70,6 +71,25 @@ async def test_a_leader_that_is_cut_off_leads_no_more_before_another_one_does(si
         await leadership.resign()
         assert holder(site).startswith(f"{OTHER}#")
         assert leads(second)
+
+
+async def test_a_leader_that_was_paused_for_longer_than_its_lease_knows_that_it_is_over(site: Site) -> None:
+    """In a process of its own, stopped until another one leads."""
+    url = site.url(**SHORT)
+    async with (
+        child("tests.contracts.children.candidate", "kubernetes", url, ONE) as one,
+        opened(site.address(**SHORT), OTHER) as other,
+    ):
+        assert await one.line() == "ready"
+        await one.say("campaign")
+        assert await one.line() == "leading"
+        one.pause()
+        second = await won(other)
+        one.resume()
+        await one.say("certain?")
+        assert {await one.line(), await one.line()} == {"lost", "no"}
+        assert leads(second)
+        assert holder(site).startswith(f"{OTHER}#")
 
 
 async def test_a_renewal_counts_from_before_it_was_sent(far: Site, way: Link, held_up: asyncio.Event) -> None:
