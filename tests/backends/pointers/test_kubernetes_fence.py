@@ -162,6 +162,17 @@ async def test_one_that_fenced_but_was_overtaken_before_it_could_say_so_does_not
         await put(other, new, writes(a=b"2"))
 
 
+async def test_a_leader_is_deposed_by_the_fence_whether_it_is_recorded_yet_or_not(site: Site) -> None:
+    async with opened(site.address()) as older, opened(site.address()) as leader:
+        head = await put(older, await older.take_over(ROOT), writes(a=b"1"))
+        async with paused(leader, "replace", number=2) as pause:
+            taking = asyncio.create_task(leader.take_over(ROOT))
+            await pause.begun()
+            assert refused(await older.commit(head, writes(a=b"late"), head.revision + 1)) is Refusal.HEAD_MOVED
+            pause.over.set()
+            assert await records(leader, await taking) == {"a": b"1"}
+
+
 async def test_a_take_over_whose_end_is_unknown_can_be_repeated(site: Site) -> None:
     """The answer is lost, which a server cannot be told to do: the fence of the first attempt has landed."""
     async with opened(site.address()) as store:

@@ -11,7 +11,7 @@ from backends.contract import Change
 from backends.pointers.kubernetes_compaction import CAP
 from backends.pointers.kubernetes_memory import Memory
 from tests.backends.pointers.kubernetes_places import LAYOUT, Visitor, memory_of, opened, spare_is_there
-from tests.contracts.journals import ROOT, put, taken_over, writes
+from tests.contracts.journals import ROOT, put, records, taken_over, writes
 from tests.support.kubernetes import Site
 from tests.support.waiting import until
 
@@ -60,6 +60,19 @@ async def test_a_group_that_does_not_fit_goes_to_the_next_segment_whole(site: Si
         assert set(second["data"]) == {"a", "b"}
         assert second["data"]["a"] == "!deleted"
         assert set((await taken_over(store))[1]) == {"b", "z"}
+
+
+async def test_a_deletion_leaves_a_tombstone_only_where_there_is_something_to_hide(
+    site: Site, visitor: Visitor
+) -> None:
+    async with opened(site.address()) as store:
+        head = await store.take_over(ROOT)
+        await spare_is_there(store)
+        head = await put(store, head, [Change("old", b"x" * CAP)])
+        head = await put(store, head, writes(a=b"1"))
+        head = await put(store, head, writes(a=None, old=None, never=None))
+        assert visitor.get(LAYOUT.segment(2))["data"] == {"old": "!deleted"}
+        assert await records(store, head) == {}
 
 
 async def test_a_group_larger_than_a_segment_has_one_to_itself(site: Site, visitor: Visitor) -> None:
