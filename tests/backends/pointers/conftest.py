@@ -1,4 +1,4 @@
-"""One embedded pointer store and the file that it works on; a namespace in Kubernetes, and a visitor there."""
+"""One embedded pointer store and the file that it works on; a namespace in Kubernetes, and an outsider there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backends.pointers.embedded import FILE_NAME, EmbeddedPointers
-from tests.backends.pointers.kubernetes_places import Visitor
+from tests.backends.pointers.kubernetes_places import Outsider
 from tests.contracts.places import Services
 from tests.support import kubernetes
 
@@ -34,6 +34,6 @@ def site(services: Services) -> kubernetes.Site:
 
 
 @pytest.fixture
-def visitor(site: kubernetes.Site) -> Visitor:
+def outsider(site: kubernetes.Site) -> Outsider:
     """Who changes ConfigMaps there."""
-    return Visitor(site)
+    return Outsider(site)

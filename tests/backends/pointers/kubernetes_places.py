@@ -47,8 +47,8 @@ async def spare_is_there(store: KubernetesPointers) -> None:
     await until(made)
 
 
-class Visitor:
-    """Somebody who may do everything, and knows the ConfigMaps of the namespace."""
+class Outsider:
+    """Somebody else who may do everything, and knows the ConfigMaps of the namespace."""
 
     def __init__(self, site: Site) -> None:
         self._admin = site.api.admin

@@ -24,7 +24,7 @@ from backends.contract import (
 from backends.pointers.kubernetes import KubernetesPointers
 from parts.kubernetes_admin import Rules
 from parts.kubernetes_api import KubernetesApi
-from tests.backends.pointers.kubernetes_places import LAYOUT, Visitor, opened
+from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider, opened
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 from tests.support import kubernetes
 from tests.support.kubernetes import Site, running
@@ -86,14 +86,14 @@ async def test_a_group_that_etcd_swallowed_lands_before_the_take_over_or_never(t
 
 
 async def test_a_group_whose_answer_is_lost_is_unknown_and_found_by_the_take_over(site: Site) -> None:
-    visitor = Visitor(site)
+    outsider = Outsider(site)
     async with behind_a_link(site) as (between, far), opened(far.address(), patience=2.0) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         between.answers_pass.clear()
         committing = asyncio.create_task(store.commit(head, writes(a=b"2"), head.revision + 1))
 
         async def landed() -> bool:
-            return bool((await asyncio.to_thread(visitor.get, LAYOUT.segment(1)))["data"]["a"] == "2")
+            return bool((await asyncio.to_thread(outsider.get, LAYOUT.segment(1)))["data"]["a"] == "2")
 
         await until(landed)
         await between.cut()

@@ -16,7 +16,7 @@ from backends.contract import Change, JournalDamaged, Refusal, StorageUnavailabl
 from backends.kubernetes.errors import NoAnswer
 from backends.pointers.kubernetes import KubernetesPointers
 from backends.pointers.kubernetes_compaction import CAP
-from tests.backends.pointers.kubernetes_places import LAYOUT, Visitor, memory_of, opened, spare_is_there
+from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider, memory_of, opened, spare_is_there
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
 from tests.support.kubernetes import Site
 from tests.support.waiting import until
@@ -91,7 +91,7 @@ async def test_a_leader_paused_between_sealing_and_the_next_segment_is_fenced_th
         assert await records(leader, new) == {"a": SOME, "b": b"2"}
 
 
-async def test_the_same_group_lands_if_nobody_takes_over(site: Site, visitor: Visitor) -> None:
+async def test_the_same_group_lands_if_nobody_takes_over(site: Site, outsider: Outsider) -> None:
     """So that the tests above refuse it for the reason they say."""
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=SOME))
@@ -99,7 +99,7 @@ async def test_the_same_group_lands_if_nobody_takes_over(site: Site, visitor: Vi
         async with paused(store, "replace", number=2) as pause:
             late = asyncio.create_task(store.commit(head, [*FULL, *writes(late=b"1")], head.revision + 2))
             await pause.begun()
-            assert visitor.states() == ["sealed", "empty"]
+            assert outsider.states() == ["sealed", "empty"]
             pause.over.set()
             done(await late)
         assert set((await taken_over(store))[1]) == {"a", "full", "late"}
@@ -215,7 +215,7 @@ async def test_an_own_fence_that_lands_during_the_next_attempt_is_no_other_leade
         assert await records(store, new) == {"a": b"1"}
 
 
-async def test_a_late_creation_of_a_segment_is_used_or_is_garbage(site: Site, visitor: Visitor) -> None:
+async def test_a_late_creation_of_a_segment_is_used_or_is_garbage(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as older, opened(site.address()) as leader:
         async with paused(older, "create", number=3) as pause:  # after the first segment and the witness
             head = await put(older, await older.take_over(ROOT), writes(a=b"1"))
@@ -226,14 +226,14 @@ async def test_a_late_creation_of_a_segment_is_used_or_is_garbage(site: Site, vi
             number = memory_of(leader).first
 
             async def swept() -> bool:
-                return visitor.segments()[0] == LAYOUT.segment(number)
+                return outsider.segments()[0] == LAYOUT.segment(number)
 
             await until(swept)
             assert number > 2
             pause.over.set()
 
             async def landed() -> bool:
-                return LAYOUT.segment(2) in visitor.segments()
+                return LAYOUT.segment(2) in outsider.segments()
 
             await until(landed)
         assert refused(await older.commit(head, writes(late=b"1"), head.revision + 1)) is Refusal.HEAD_MOVED
@@ -243,7 +243,7 @@ async def test_a_late_creation_of_a_segment_is_used_or_is_garbage(site: Site, vi
 
 
 async def test_a_sealed_segment_whose_next_one_is_gone_gets_another_by_its_leader_alone(
-    site: Site, visitor: Visitor
+    site: Site, outsider: Outsider
 ) -> None:
     """To everybody else it may have been written to."""
     async with opened(site.address()) as store, opened(site.address()) as other:
@@ -251,8 +251,8 @@ async def test_a_sealed_segment_whose_next_one_is_gone_gets_another_by_its_leade
         await spare_is_there(store)
         head = await put(store, head, FULL)
         await spare_is_there(store)
-        for name in visitor.segments()[1:]:
-            visitor.delete(name)
+        for name in outsider.segments()[1:]:
+            outsider.delete(name)
         with pytest.raises(JournalDamaged, match=LAYOUT.segment(2)):
             await other.take_over(ROOT)
         head = await put(store, head, writes(a=b"2"))

@@ -10,7 +10,7 @@ import pytest
 from backends.contract import Change, Head, JournalDamaged, Refusal, StorageUnavailable
 from backends.pointers.kubernetes import KubernetesPointers
 from backends.pointers.kubernetes_compaction import CAP
-from tests.backends.pointers.kubernetes_places import LAYOUT, Visitor, opened, spare_is_there
+from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider, opened, spare_is_there
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 from tests.support.kubernetes import Site
 from tests.support.waiting import until
@@ -22,14 +22,14 @@ HELD = {"full": b"x" * (CAP * 7 // 8), "a": b"2", "c": b"3", "d": b"4"}
 FULL = [Change("full", b"x" * (CAP * 7 // 8))]
 
 
-def wipe(visitor: Visitor, name: str) -> None:
+def wipe(outsider: Outsider, name: str) -> None:
     """As ``kubectl replace`` does with a file of somebody's own."""
-    visitor.put(name, {"data": {"theirs": "1"}})
+    outsider.put(name, {"data": {"theirs": "1"}})
 
 
-def backup(visitor: Visitor, name: str) -> dict[str, Any]:
+def backup(outsider: Outsider, name: str) -> dict[str, Any]:
     """What it takes to bring a ConfigMap back."""
-    item = visitor.get(name)
+    item = outsider.get(name)
     kept = {field: item["metadata"][field] for field in ("labels", "annotations")}
     return {"metadata": kept, "data": item.get("data") or {}}
 
@@ -42,9 +42,9 @@ async def two_segments(store: KubernetesPointers) -> Head:
     return await put(store, head, writes(a=b"2", d=b"4"))
 
 
-async def test_labels_annotations_owners_and_finalizers_of_others_stay(site: Site, visitor: Visitor) -> None:
-    visitor.create("owner")
-    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": visitor.get("owner")["metadata"]["uid"]}
+async def test_labels_annotations_owners_and_finalizers_of_others_stay(site: Site, outsider: Outsider) -> None:
+    outsider.create("owner")
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": outsider.get("owner")["metadata"]["uid"]}
     labels = {"team": "a"}
     added = {
         "labels": labels,
@@ -54,31 +54,31 @@ async def test_labels_annotations_owners_and_finalizers_of_others_stay(site: Sit
     }
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        visitor.patch(ACTIVE, {"metadata": added})
+        outsider.patch(ACTIVE, {"metadata": added})
         for number in range(3):
             head = await put(store, head, writes(a=b"%d" % number))
-        metadata = visitor.get(ACTIVE)["metadata"]
+        metadata = outsider.get(ACTIVE)["metadata"]
         assert metadata["labels"].items() >= labels.items()
         assert metadata["annotations"]["note"] == "b"
         assert metadata["ownerReferences"] == [owner]
         assert metadata["finalizers"] == ["example.com/held"]
         assert (await taken_over(store))[1] == {"a": b"2"}
-    visitor.patch(ACTIVE, {"metadata": {"finalizers": None}})
+    outsider.patch(ACTIVE, {"metadata": {"finalizers": None}})
 
 
-async def test_the_tracking_of_fields_does_not_grow(site: Site, visitor: Visitor) -> None:
+async def test_the_tracking_of_fields_does_not_grow(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as store:
         await put(store, await store.take_over(ROOT), writes(**{f"k{number}": b"1" for number in range(50)}))
-        assert len(str(visitor.get(ACTIVE)["metadata"].get("managedFields"))) < 500
+        assert len(str(outsider.get(ACTIVE)["metadata"].get("managedFields"))) < 500
 
 
 @pytest.mark.parametrize("change", [{"a": "theirs"}, {"a": None}, {"more": "theirs"}])
 async def test_records_that_somebody_edits_under_a_leader_are_put_right(
-    site: Site, visitor: Visitor, caplog: pytest.LogCaptureFixture, change: dict[str, str | None]
+    site: Site, outsider: Outsider, caplog: pytest.LogCaptureFixture, change: dict[str, str | None]
 ) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1", b=b"2"))
-        visitor.patch(ACTIVE, {"data": change})
+        outsider.patch(ACTIVE, {"data": change})
         with caplog.at_level(logging.WARNING):
             await put(store, head, writes(b=b"3"))
         assert ACTIVE in caplog.text
@@ -87,12 +87,12 @@ async def test_records_that_somebody_edits_under_a_leader_are_put_right(
 
 
 async def test_a_segment_that_is_wiped_under_a_leader_is_put_right(
-    site: Site, visitor: Visitor, caplog: pytest.LogCaptureFixture
+    site: Site, outsider: Outsider, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         await spare_is_there(store)
-        wipe(visitor, ACTIVE)
+        wipe(outsider, ACTIVE)
         with pytest.raises(JournalDamaged, match=ACTIVE):
             async with opened(site.address()) as other:
                 await other.take_over(ROOT)
@@ -103,25 +103,25 @@ async def test_a_segment_that_is_wiped_under_a_leader_is_put_right(
         assert (await taken_over(store))[1] == {"a": b"1", "b": b"2"}
 
 
-async def test_a_segment_that_is_deleted_under_a_leader_is_put_back(site: Site, visitor: Visitor) -> None:
+async def test_a_segment_that_is_deleted_under_a_leader_is_put_back(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        visitor.delete(ACTIVE)
+        outsider.delete(ACTIVE)
         head = await put(store, head, writes(b=b"2"))
         assert await store.confirm(head)
         assert (await taken_over(store))[1] == {"a": b"1", "b": b"2"}
 
 
 @pytest.mark.parametrize("harm", ["wipe", "delete"])
-async def test_a_deposed_leader_puts_nothing_right(site: Site, visitor: Visitor, harm: str) -> None:
+async def test_a_deposed_leader_puts_nothing_right(site: Site, outsider: Outsider, harm: str) -> None:
     """What it remembers lacks the groups of its successor, which no look at the segment tells."""
     async with opened(site.address()) as older, opened(site.address()) as leader:
         old = await put(older, await older.take_over(ROOT), writes(a=b"1"))
         new = await put(leader, await leader.take_over(ROOT), writes(a=b"2"))
         if harm == "wipe":
-            wipe(visitor, ACTIVE)
+            wipe(outsider, ACTIVE)
         else:
-            visitor.delete(ACTIVE)
+            outsider.delete(ACTIVE)
         assert refused(await older.commit(old, writes(late=b"1"), old.revision + 5)) is Refusal.HEAD_MOVED
         await older.check()
         with pytest.raises(JournalDamaged):
@@ -131,48 +131,48 @@ async def test_a_deposed_leader_puts_nothing_right(site: Site, visitor: Visitor,
 
 
 async def test_without_the_witness_nothing_is_put_right_and_the_next_take_over_makes_one(
-    site: Site, visitor: Visitor
+    site: Site, outsider: Outsider
 ) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        saved = backup(visitor, ACTIVE)
-        visitor.delete(LAYOUT.witness)
-        wipe(visitor, ACTIVE)
+        saved = backup(outsider, ACTIVE)
+        outsider.delete(LAYOUT.witness)
+        wipe(outsider, ACTIVE)
         assert refused(await store.commit(head, writes(b=b"2"), head.revision + 1)) is Refusal.FAILED
-        assert visitor.get(ACTIVE)["data"] == {"theirs": "1"}
-        visitor.put(ACTIVE, saved)
+        assert outsider.get(ACTIVE)["data"] == {"theirs": "1"}
+        outsider.put(ACTIVE, saved)
         head, found = await taken_over(store)
         assert found == {"a": b"1"}
-        assert visitor.head(LAYOUT.witness)["term"] == head.term
+        assert outsider.head(LAYOUT.witness)["term"] == head.term
 
 
 @pytest.mark.parametrize("harm", ["edit", "wipe", "delete", "label"])
 @pytest.mark.parametrize("number", [1, 2])
 async def test_a_check_puts_right_what_no_group_would_meet(
-    site: Site, visitor: Visitor, harm: str, number: int
+    site: Site, outsider: Outsider, harm: str, number: int
 ) -> None:
     """Of a sealed segment, and of the last one while no group comes."""
     name = LAYOUT.segment(number)
     async with opened(site.address(), check_seconds=0.05) as store:
         head = await two_segments(store)
-        meant = visitor.get(name)
+        meant = outsider.get(name)
         if harm == "edit":
-            visitor.patch(name, {"data": {"full": "theirs"}})
+            outsider.patch(name, {"data": {"full": "theirs"}})
         elif harm == "label":
-            visitor.patch(name, {"metadata": {"labels": {"team": "a"}}})
+            outsider.patch(name, {"metadata": {"labels": {"team": "a"}}})
         elif harm == "wipe":
-            wipe(visitor, name)
+            wipe(outsider, name)
         else:
-            visitor.delete(name)
+            outsider.delete(name)
 
         async def is_right() -> bool:
-            found = visitor.all().get(name)
+            found = outsider.all().get(name)
             if found is None or found.get("data") != meant["data"]:
                 return False
             return bool(found["metadata"]["annotations"] == meant["metadata"]["annotations"])
 
         await until(is_right)
-        assert visitor.get(name)["metadata"]["labels"].get("team") == ("a" if harm == "label" else None)
+        assert outsider.get(name)["metadata"]["labels"].get("team") == ("a" if harm == "label" else None)
         head = await put(store, head, writes(b=b"3"))
         assert await records(store, head) == {**HELD, "b": b"3"}
     async with opened(site.address()) as other:
@@ -181,24 +181,24 @@ async def test_a_check_puts_right_what_no_group_would_meet(
 
 @pytest.mark.parametrize("number", [1, 2])
 async def test_what_is_deleted_while_nobody_leads_is_told_and_can_be_brought_back(
-    site: Site, visitor: Visitor, number: int
+    site: Site, outsider: Outsider, number: int
 ) -> None:
     name = LAYOUT.segment(number)
     async with opened(site.address()) as store:
         await two_segments(store)
-    saved = backup(visitor, name)
-    visitor.delete(name)
+    saved = backup(outsider, name)
+    outsider.delete(name)
     async with opened(site.address()) as store:
         with pytest.raises(JournalDamaged, match=name):
             await store.take_over(ROOT)
-        visitor.create(name, **saved)
+        outsider.create(name, **saved)
         assert (await taken_over(store))[1] == HELD
 
 
-async def test_a_garbled_entry_is_one_damaged_record_and_hides_the_older_copy(site: Site, visitor: Visitor) -> None:
+async def test_a_garbled_entry_is_one_damaged_record_and_hides_the_older_copy(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as store:
         await two_segments(store)
-    visitor.patch(LAYOUT.segment(2), {"data": {"a": "!garbage", "b": "!base64\n?", "c": "!", "not_ours": "1"}})
+    outsider.patch(LAYOUT.segment(2), {"data": {"a": "!garbage", "b": "!base64\n?", "c": "!", "not_ours": "1"}})
     damaged = {**HELD, "a": b"!garbage", "b": b"!base64\n?", "c": b"!"}
     async with opened(site.address()) as store:
         head, found = await taken_over(store)
@@ -207,13 +207,13 @@ async def test_a_garbled_entry_is_one_damaged_record_and_hides_the_older_copy(si
         assert (await taken_over(store))[1] == {**HELD, "a": b"5", "c": b"6"}
 
 
-async def test_what_is_not_ours_is_never_touched(site: Site, visitor: Visitor) -> None:
+async def test_what_is_not_ours_is_never_touched(site: Site, outsider: Outsider) -> None:
     labels = {"app.kubernetes.io/managed-by": "milepost", "app.kubernetes.io/instance": "milepost"}
-    visitor.create("milepost-config", data={"a": "1"})
-    visitor.create(LAYOUT.segment(7), data={"a": "1"})
-    visitor.create("milepost-labelled", metadata={"labels": labels}, data={"a": "1"})
-    visitor.create(LAYOUT.prefix + "-7", metadata={"labels": LAYOUT.labels}, data={"a": "1"})
-    before = visitor.all()
+    outsider.create("milepost-config", data={"a": "1"})
+    outsider.create(LAYOUT.segment(7), data={"a": "1"})
+    outsider.create("milepost-labelled", metadata={"labels": labels}, data={"a": "1"})
+    outsider.create(LAYOUT.prefix + "-7", metadata={"labels": LAYOUT.labels}, data={"a": "1"})
+    before = outsider.all()
     async with opened(site.address()) as store:
         head = await store.take_over(ROOT)
         for number in range(5):
@@ -222,18 +222,18 @@ async def test_what_is_not_ours_is_never_touched(site: Site, visitor: Visitor) -
         assert list(await store.journals()) == [ROOT]
         head, _ = await taken_over(store)
         assert head.term == 2
-    after = visitor.all()
+    after = outsider.all()
     assert {name: after[name] for name in before} == before
 
 
-async def test_a_config_map_that_is_in_the_way_is_told(site: Site, visitor: Visitor) -> None:
-    visitor.create(LAYOUT.segment(2), data={"a": "1"})
+async def test_a_config_map_that_is_in_the_way_is_told(site: Site, outsider: Outsider) -> None:
+    outsider.create(LAYOUT.segment(2), data={"a": "1"})
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), FULL)
         end = await store.commit(head, [Change("more", b"y" * (CAP // 2))], head.revision + 1)
         assert refused(end) is Refusal.FAILED
         assert LAYOUT.segment(2) in str(end)
-        visitor.delete(LAYOUT.segment(2))
+        outsider.delete(LAYOUT.segment(2))
         head = await put(store, head, [Change("more", b"y" * (CAP // 2))])
         assert set((await taken_over(store))[1]) == {"full", "more"}
 
@@ -246,25 +246,25 @@ async def test_two_deployments_in_one_namespace_are_apart(site: Site) -> None:
         assert (await taken_over(one))[1] == {"a": b"1"}
 
 
-async def test_a_journal_that_was_deleted_while_in_use_is_not_made_anew(site: Site, visitor: Visitor) -> None:
+async def test_a_journal_that_was_deleted_while_in_use_is_not_made_anew(site: Site, outsider: Outsider) -> None:
     """Not by its leader, and not by one that has seen it; what is gone may be brought back from a backup."""
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         async with opened(site.address()) as follower:
             await spare_is_there(store)
-            for name in visitor.all():
-                visitor.delete(name)
+            for name in outsider.all():
+                outsider.delete(name)
             assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.FAILED
             for each in (store, follower):
                 with pytest.raises(StorageUnavailable, match="deleted while in use"):
                     await each.take_over(ROOT)
-    assert visitor.all() == {}
+    assert outsider.all() == {}
 
 
-async def test_a_config_map_that_was_made_immutable_refuses_groups(site: Site, visitor: Visitor) -> None:
+async def test_a_config_map_that_was_made_immutable_refuses_groups(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        visitor.patch(ACTIVE, {"immutable": True})
+        outsider.patch(ACTIVE, {"immutable": True})
         end = await store.commit(head, writes(a=b"2"), head.revision + 1)
         assert refused(end) is Refusal.FAILED
         assert "immutable" in str(end)

@@ -10,7 +10,7 @@ import pytest
 from backends.contract import Change
 from backends.pointers.kubernetes_compaction import CAP
 from backends.pointers.kubernetes_memory import Memory
-from tests.backends.pointers.kubernetes_places import LAYOUT, Visitor, memory_of, opened, spare_is_there
+from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider, memory_of, opened, spare_is_there
 from tests.contracts.journals import ROOT, put, records, taken_over, writes
 from tests.support.kubernetes import Site
 from tests.support.waiting import until
@@ -24,38 +24,38 @@ def record(number: int, size: int = 400) -> Change:
     return Change(f"stores/flights/handles/pointer-{number}", b"x" * size)
 
 
-async def swept(visitor: Visitor, oldest: int) -> None:
+async def swept(outsider: Outsider, oldest: int) -> None:
     """Wait until no older segment is there."""
 
     async def gone() -> bool:
-        return visitor.segments()[0] >= LAYOUT.segment(oldest)
+        return outsider.segments()[0] >= LAYOUT.segment(oldest)
 
     await until(gone)
 
 
 async def test_a_segment_that_is_nearly_full_is_sealed_and_the_next_one_is_there_already(
-    site: Site, visitor: Visitor
+    site: Site, outsider: Outsider
 ) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         await spare_is_there(store)
-        assert visitor.states() == ["active", "empty"]
+        assert outsider.states() == ["active", "empty"]
         head = await put(store, head, [Change(f"k{number}", b"x" * LARGE) for number in range(3)])
-        assert visitor.states()[:2] == ["sealed", "empty"]
-        assert visitor.head(LAYOUT.segment(1))["revision"] == head.revision
+        assert outsider.states()[:2] == ["sealed", "empty"]
+        assert outsider.head(LAYOUT.segment(1))["revision"] == head.revision
         assert await store.confirm(head)
         head = await put(store, head, writes(a=b"2"))
-        assert visitor.states()[:2] == ["sealed", "active"]
+        assert outsider.states()[:2] == ["sealed", "active"]
         found = (await taken_over(store))[1]
         assert found == {"a": b"2", **{f"k{number}": b"x" * LARGE for number in range(3)}}
 
 
-async def test_a_group_that_does_not_fit_goes_to_the_next_segment_whole(site: Site, visitor: Visitor) -> None:
+async def test_a_group_that_does_not_fit_goes_to_the_next_segment_whole(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as store:
         group = [Change("a", b"a" * (LARGE // 2)), Change("z", b"z" * (LARGE // 4))]
         head = await put(store, await store.take_over(ROOT), group)
         head = await put(store, head, [Change("a", None), Change("b", b"b" * (CAP - 1000))])
-        first, second = (visitor.get(LAYOUT.segment(number)) for number in (1, 2))
+        first, second = (outsider.get(LAYOUT.segment(number)) for number in (1, 2))
         assert set(first["data"]) == {"a", "z"}
         assert set(second["data"]) == {"a", "b"}
         assert second["data"]["a"] == "!deleted"
@@ -63,7 +63,7 @@ async def test_a_group_that_does_not_fit_goes_to_the_next_segment_whole(site: Si
 
 
 async def test_a_deletion_leaves_a_tombstone_only_where_there_is_something_to_hide(
-    site: Site, visitor: Visitor
+    site: Site, outsider: Outsider
 ) -> None:
     async with opened(site.address()) as store:
         head = await store.take_over(ROOT)
@@ -71,21 +71,21 @@ async def test_a_deletion_leaves_a_tombstone_only_where_there_is_something_to_hi
         head = await put(store, head, [Change("old", b"x" * CAP)])
         head = await put(store, head, writes(a=b"1"))
         head = await put(store, head, writes(a=None, old=None, never=None))
-        assert visitor.get(LAYOUT.segment(2))["data"] == {"old": "!deleted"}
+        assert outsider.get(LAYOUT.segment(2))["data"] == {"old": "!deleted"}
         assert await records(store, head) == {}
 
 
-async def test_a_group_larger_than_a_segment_has_one_to_itself(site: Site, visitor: Visitor) -> None:
+async def test_a_group_larger_than_a_segment_has_one_to_itself(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         values = {f"k{number}": os.urandom(store.limits.value_bytes) for number in range(2)}
         await put(store, head, writes(**values))
-        assert set(visitor.get(LAYOUT.segment(1))["data"]) == {"a"}
-        assert set(visitor.get(LAYOUT.segment(2))["data"]) == set(values)
+        assert set(outsider.get(LAYOUT.segment(1))["data"]) == {"a"}
+        assert set(outsider.get(LAYOUT.segment(2))["data"]) == set(values)
         assert (await taken_over(store))[1] == {"a": b"1", **values}
 
 
-async def test_what_is_rewritten_again_and_again_takes_bounded_space(site: Site, visitor: Visitor) -> None:
+async def test_what_is_rewritten_again_and_again_takes_bounded_space(site: Site, outsider: Outsider) -> None:
     shuffled = random.Random(5)
     numbers = range(200)
     async with opened(site.address()) as store:
@@ -97,13 +97,13 @@ async def test_what_is_rewritten_again_and_again_takes_bounded_space(site: Site,
             head = await put(store, head, [record(number, 401) for number in shuffled.sample(numbers, 8)])
             assert memory_of(store).space < 2 * live + 4 * CAP
         assert memory_of(store).first > 1
-        await swept(visitor, memory_of(store).first)
-        held = sum(len(text) for item in visitor.all().values() for text in (item.get("data") or {}).values())
+        await swept(outsider, memory_of(store).first)
+        held = sum(len(text) for item in outsider.all().values() for text in (item.get("data") or {}).values())
         assert held < 2 * live + 4 * CAP
         assert len((await taken_over(store))[1]) == len(numbers)
 
 
-async def test_deletions_leave_nothing_behind_in_the_end(site: Site, visitor: Visitor) -> None:
+async def test_deletions_leave_nothing_behind_in_the_end(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as store:
         head = await store.take_over(ROOT)
         for begin in range(0, 1200, 60):
@@ -115,7 +115,7 @@ async def test_deletions_leave_nothing_behind_in_the_end(site: Site, visitor: Vi
         memory = memory_of(store)
         assert memory.live < 100
         assert memory.space <= 4 * CAP + 1000
-        await swept(visitor, memory.first)
+        await swept(outsider, memory.first)
         assert (await taken_over(store))[1] == {"a": b"39"}
 
 
