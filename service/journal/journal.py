@@ -245,12 +245,10 @@ class Journal:
         now, lineage, wall = self._clock(), self._head.lineage, self._wall()
         keys_horizon = self._horizon.before(now - KEPT_KEYS_SECONDS)
         sessions_horizon = self._horizon.before(now - ENDED_SESSION_SECONDS)
-        settings = self._settings
+        floor, most, landed = self._settings.epoch_floor, self._settings.most_uploads, self._head.revision
 
         def moment(revision: int) -> Moment:
-            return Moment(
-                revision, lineage, wall, keys_horizon, sessions_horizon, settings.epoch_floor, settings.most_uploads
-            )
+            return Moment(revision, lineage, wall, keys_horizon, sessions_horizon, floor, most, landed)
 
         return moment
 

@@ -79,7 +79,8 @@ class Moment:
     ``revision`` is the one that the request's change will get. ``wall`` is for people to read (RFC 3339, UTC);
     nothing is compared with it. ``keys_horizon``, ``sessions_horizon``: what stands at or before these revisions is
     older than the time for which answers, and ended sessions, are kept. ``epoch_floor``: granted epochs are above
-    it (set after a restore from a backup). ``most_uploads``: how many a store may have pending.
+    it (set after a restore from a backup). ``most_uploads``: how many a store may have pending. ``landed``: what stands
+    at or before this revision is committed, and known to be.
     """
 
     revision: int
@@ -89,6 +90,7 @@ class Moment:
     sessions_horizon: int = 0
     epoch_floor: int = 0
     most_uploads: int = 1000
+    landed: int = 0
 
     @property
     def version(self) -> str:

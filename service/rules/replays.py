@@ -10,7 +10,7 @@ from milepost.wire import Code, Outcome
 from service.rules import guards
 from service.rules.decisions import Accepted, Answer, Decision, Moment, Refused
 from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, Answered, Handle, Session, Store, size_of
-from service.rules.requests import Replace, Request
+from service.rules.requests import Replace, Request, is_leaders
 from service.rules.state import View
 
 Keeper = TypeVar("Keeper", Handle, Session, Store)
@@ -30,17 +30,29 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
 
 
 def remember(keeper: Keeper, request: Request, moment: Moment, answer: Answer) -> Keeper:
-    """The record with this answer kept in it; what is too old or too much makes room."""
+    """The record with this answer kept in it; what is too old or too much makes room.
+
+    So do the ids of the leader's making whose requests have landed: nobody can ask for their answers, and what they had
+    to prove is settled.
+    """
     if request.key is None:
         return keeper
-    young: list[Answered] = [entry for entry in keeper.answered if entry.revision > moment.keys_horizon]
+    young: list[Answered] = [
+        entry for entry in keeper.answered if entry.revision > moment.keys_horizon and not _settled(entry, moment)
+    ]
     answered = (*young, entry_for(request, moment, answer))
     kept = _newest(answered)
     return replace(keeper, answered=kept, pushed=keeper.pushed if len(kept) == len(answered) else moment.revision)
 
 
+def _settled(entry: Answered, moment: Moment) -> bool:
+    return entry.revision <= moment.landed and is_leaders(entry.key)
+
+
 def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
     """As many of the newest as may be kept, the very newest at least: settling looks for it."""
+    if len(answered) == 1:
+        return answered
     answered = answered[-KEPT_KEYS:]
     excess = size_of(answered) - KEPT_KEYS_BYTES
     first = 0

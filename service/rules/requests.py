@@ -218,5 +218,10 @@ def with_id(request: Request, identity: str) -> Request:
     return replace(request, key=f" {identity}")
 
 
+def is_leaders(key: str) -> bool:
+    """Whether an idempotency key is an id of the leader's making."""
+    return key.startswith(" ")
+
+
 def _fingerprint(*parts: object) -> str:
     return hashlib.blake2b("\x00".join(map(str, parts)).encode(), digest_size=12).hexdigest()

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.acting import actor
+from service.operations import handles
+from service.operations.calls import Caller
+from service.rules.records import Handle
+from service.rules.requests import is_leaders
+from tests.service.acting import STORE, actor
 from tests.support.replicas import embedded, rig
 
 pytestmark = pytest.mark.anyio
@@ -25,3 +29,15 @@ async def test_many_writers_share_groups_and_burn_no_term(tmp_path: Path) -> Non
         assert journal.terms_burnt == 0
         assert journal.term == 1
         assert journal.groups_committed - before < WRITES
+
+
+async def test_changes_without_a_key_do_not_pile_up_in_the_record(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        await (await actor(running, "a")).add("h", b"x")
+        await actor(running, "b")
+        for _ in range(10):
+            await handles.lock(running.replica, Caller("b"), STORE, "h")
+            await handles.release(running.replica, Caller("b"), STORE, "h")
+        record = running.replica.journal.read().view.handle(STORE, "h")
+        assert isinstance(record, Handle)
+        assert len([entry for entry in record.answered if is_leaders(entry.key)]) == 1

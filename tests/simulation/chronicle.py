@@ -194,14 +194,18 @@ class Chronicle:
         return steps + ends
 
     def _keeps_answers(self, key: str, record: Record | None) -> None:
-        """Old answers stand at the front of a record, and go from there when there are too many or they are too old."""
+        """Old answers stand at the front of a record, and go from there when there are too many or they are too old.
+
+        Those to requests without a key go with the next change: they were there for settling alone.
+        """
         old = self._records.get(key)
         if old is None or record is None or isinstance(old, Corrupt) or isinstance(record, Corrupt):
             return
         oldest = record.answered[0].revision if record.answered else 0
-        gone = [entry for entry in old.answered if entry.revision < oldest]
-        kept = old.answered[len(gone) :]
-        if kept != record.answered[: len(kept)]:
+        were, are = ([entry for entry in each.answered if not entry.key.startswith(" ")] for each in (old, record))
+        gone = [entry for entry in were if entry.revision < oldest]
+        kept = were[len(gone) :]
+        if kept != are[: len(kept)]:
             raise Violation(Invariant.NOTHING_DROPPED, f"{key} has lost answers: {old.answered}, now {record.answered}")
         for entry in gone:
             call = self._answered[store_of(key) or "", entry.session, entry.key]

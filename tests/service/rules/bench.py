@@ -67,6 +67,10 @@ class Bench:
         """The bytes of a removed handle are gone."""
         return self.accepted(FinishRemoval("", None, 1, finish.store, finish.name, finish.version))
 
+    def land(self) -> None:
+        """All that was decided so far is known to be committed."""
+        self.moment = replace(self.moment, landed=self.moment.revision)
+
     def forget_keys(self) -> None:
         """Ten minutes pass."""
         self.moment = replace(self.moment, keys_horizon=self.moment.revision)

@@ -233,6 +233,21 @@ def test_requests_without_a_key_get_an_id_that_no_client_can_send(bench: Bench) 
     assert [entry.key for entry in bench.handle(HANDLE).answered] == [" 1.7"]
 
 
+def test_such_ids_go_once_they_have_landed_and_push_nothing_out(bench: Bench) -> None:
+    lock, release = LockHandle("c", None, 1, STORE, HANDLE), ReleaseHandle("c", None, 1, STORE, HANDLE)
+    bench.done(replace(lock, key="k"))
+    bench.done(with_id(release, "1.1"))
+    bench.done(with_id(lock, "1.2"))
+    assert [entry.key for entry in bench.handle(HANDLE).answered] == ["k", " 1.1", " 1.2"]
+    bench.land()
+    bench.done(with_id(release, "1.3"))
+    bench.done(with_id(lock, "1.4"))
+    kept = bench.handle(HANDLE)
+    assert [entry.key for entry in kept.answered] == ["k", " 1.3", " 1.4"]
+    assert kept.pushed == 0
+    assert bench.accepted(replace(lock, key="k", attempt=2)).answer.replayed
+
+
 def test_what_changes_nothing_is_not_remembered(bench: Bench) -> None:
     bench.done(LockHandle("b", "k", 1, STORE, HANDLE))
     assert replays.first_answer(bench.view, LockHandle("b", "k", 1, STORE, HANDLE)) is None
