@@ -8,10 +8,12 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from backends.contract import BackendError
 from service.compose import Deployment, application, open_replica
+from service.http.access import AccessLog
 from service.http.tokens import Tokens, read_tokens
 from service.journal import JournalSettings
 from service.server import run
@@ -116,7 +118,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         deployment = Deployment(given.pointers, given.blobs, advertise, f"{host}:{port}")
         replica = open_replica(deployment, settings)
         log.info("listening on %s, pointers %s, blobs %s", given.listen, given.pointers, given.blobs)
-        run(application(deployment, replica, tokens), replica, host, port)
+        with ExitStack() as running:
+            logged = log.isEnabledFor(logging.INFO)
+            access = running.enter_context(AccessLog(sys.stderr)) if logged else None
+            run(application(deployment, replica, tokens, access), replica, host, port)
     except (ValueError, OSError, BackendError) as error:
         flags.exit(2, f"{flags.prog}: {error}\n")
 

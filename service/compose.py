@@ -15,6 +15,7 @@ from backends.blobs.local import LocalBlobs
 from backends.contract import BlobStore, Election, Misconfigured, PointerStore
 from backends.elections.embedded import EmbeddedElection
 from backends.pointers.embedded import EmbeddedPointers
+from service.http.access import AccessLog
 from service.http.app import create_app
 from service.http.context import Context
 from service.http.metrics import Metrics
@@ -52,8 +53,8 @@ def open_replica(deployment: Deployment, settings: Settings, clock: Callable[[],
     )
 
 
-def application(deployment: Deployment, replica: Replica, tokens: Tokens) -> ASGIApp:
-    """The HTTP application around a replica."""
+def application(deployment: Deployment, replica: Replica, tokens: Tokens, access: AccessLog | None = None) -> ASGIApp:
+    """The HTTP application around a replica; its answers are logged only where they are told to be."""
     context = Context(
         replica=replica,
         whereabouts=Whereabouts(replica.election, deployment.advertise, replica.clock),
@@ -63,6 +64,7 @@ def application(deployment: Deployment, replica: Replica, tokens: Tokens) -> ASG
         version=version("milepost-server"),
         pointers=deployment.pointers,
         blobs=deployment.blobs,
+        access=access,
     )
     return create_app(context)
 

@@ -70,6 +70,8 @@ def run(app: ASGIApp, replica: Replica, host: str, port: int) -> None:
         loop="auto",
         lifespan="off",
         access_log=False,
+        proxy_headers=False,
+        ws="none",
         server_header=False,
         log_config=None,
         timeout_graceful_shutdown=_GRACE_SECONDS,

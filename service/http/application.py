@@ -7,8 +7,8 @@ is logged and counted.
 from __future__ import annotations
 
 import logging
+import random
 import re
-import secrets
 from urllib.parse import unquote
 
 from starlette.responses import Response
@@ -16,7 +16,6 @@ from starlette.types import Receive, Scope, Send
 
 from milepost.errors import Problem
 from milepost.wire import Code, Header
-from service.http import access
 from service.http.context import Context
 from service.http.gate import Gate
 from service.http.problems import problem_response
@@ -64,7 +63,8 @@ class Application:
         finally:
             seconds = clock() - started
             self._context.metrics.note(scope["method"], status, seconds)
-            access.note(scope["method"], path, status, seconds, request_id)
+            if self._context.access is not None:
+                self._context.access.note(scope["method"], path, status, seconds, request_id)
 
     def refusal(self, error: Problem, fields: Fields) -> Response:
         """The answer to what never becomes a request, of which these header fields were read; counted and logged as
@@ -73,7 +73,8 @@ class Application:
         response, request_id = problem_response(error), _request_id(fields)
         self._dress(response, request_id, about_store=False)
         self._context.metrics.refused(response.status_code)
-        access.note("-", "-", response.status_code, 0.0, request_id)
+        if self._context.access is not None:
+            self._context.access.note("-", "-", response.status_code, 0.0, request_id)
         return response
 
     async def _answer(self, request: Request, segments: list[str]) -> Response:
@@ -119,7 +120,7 @@ def _not_there(request: Request, segments: list[str], methods: str) -> Response:
 
 def _request_id(fields: Fields) -> str:
     given = fields.get(Header.REQUEST_ID)
-    return given if _REQUEST_ID.match(given) else secrets.token_hex(8)
+    return given if given and _REQUEST_ID.match(given) else f"{random.getrandbits(64):016x}"
 
 
 def _segments(raw_path: bytes) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from service.http.access import AccessLog
 from service.http.metrics import Metrics
 from service.http.tokens import Tokens
 from service.leader import Replica
@@ -22,3 +23,4 @@ class Context:
     version: str
     pointers: str
     blobs: str
+    access: AccessLog | None = None
