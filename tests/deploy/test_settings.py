@@ -151,13 +151,21 @@ def test_nothing_but_what_is_chosen_is_set(helm: Helm) -> None:
 
 def test_each_file_that_a_setting_names_is_mounted(helm: Helm, values: Path) -> None:
     rendered = helm.render(values)
-    mounts = {each["mountPath"]: each["name"] for each in rendered.container.get("volumeMounts", [])}
-    volumes = {each["name"] for each in rendered.pod["spec"].get("volumes", [])}
-    assert set(mounts.values()) == volumes
-    environment = rendered.environment(**POD)
+    mounts = {Path(each["mountPath"]): each["name"] for each in rendered.container.get("volumeMounts", [])}
+    volumes = {each["name"]: each for each in rendered.pod["spec"].get("volumes", [])}
+    assert set(mounts.values()) == set(volumes)
+    for path in files_of(rendered.environment(**POD)):
+        (mount,) = [mount for mount in mounts if path.is_relative_to(mount)]
+        items = volumes[mounts[mount]].get("secret", {}).get("items")
+        assert items is None or str(path.relative_to(mount)) in [item["path"] for item in items]
+
+
+def files_of(environment: dict[str, str]) -> list[Path]:
+    """Every file and directory that these settings name."""
     named = [environment.get("MILEPOST_TOKEN_FILE"), environment.get("HADOOP_CONF_DIR")]
+    found = [Path(name) for name in named if name]
     if environment["MILEPOST_POINTERS"].startswith("zookeeper"):
         address = ZooKeeperAddress.parse(environment["MILEPOST_POINTERS"])
-        named += [str(path) for path in (address.credentials_file, address.tls and address.tls.ca_file) if path]
-    wanted = [path for path in named if path]
-    assert [path for path in wanted if not any(path.startswith(mount) for mount in mounts)] == []
+        tls = [address.tls.ca_file, address.tls.cert_file, address.tls.key_file] if address.tls else []
+        found += [path for path in (address.credentials_file, *tls) if path]
+    return found
