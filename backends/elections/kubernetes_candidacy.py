@@ -102,6 +102,7 @@ class Candidacy:
         lease = self._held or await self._look()
         for _ in range(_ROUNDS):
             if lease is None or lease.holder != self._identity:
+                log.warning("our Lease is %s", "gone" if lease is None else f"held by {lease.holder or 'nobody'}")
                 return None
             sent = self._clock()
             if await self._write(lease):
