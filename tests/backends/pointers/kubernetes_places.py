@@ -24,9 +24,10 @@ NEVER = 3600.0
 async def opened(
     address: Address, *, patience: float = 60.0, check_seconds: float = NEVER
 ) -> AsyncIterator[KubernetesPointers]:
-    """A store, open."""
-    store = KubernetesPointers(address, patience=patience, check_seconds=check_seconds)
+    """A store, open; it has all the time in the world for that."""
+    store = KubernetesPointers(address, patience=60.0, check_seconds=check_seconds)
     await store.open()
+    store._client.patience = patience
     try:
         yield store
     finally:

@@ -87,7 +87,7 @@ async def test_a_group_that_etcd_swallowed_lands_before_the_take_over_or_never(t
 
 async def test_a_group_whose_answer_is_lost_is_unknown_and_found_by_the_take_over(site: Site) -> None:
     outsider = Outsider(site)
-    async with behind_a_link(site) as (between, far), opened(far.address(), patience=2.0) as store:
+    async with behind_a_link(site) as (between, far), opened(far.address(), patience=5.0) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         between.answers_pass.clear()
         committing = asyncio.create_task(store.commit(head, writes(a=b"2"), head.revision + 1))
@@ -104,7 +104,7 @@ async def test_a_group_whose_answer_is_lost_is_unknown_and_found_by_the_take_ove
 
 
 async def test_a_group_that_is_held_up_on_its_way_never_lands_after_a_take_over(site: Site) -> None:
-    async with behind_a_link(site) as (between, far), opened(far.address(), patience=2.0) as store:
+    async with behind_a_link(site) as (between, far), opened(far.address(), patience=5.0) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         between.requests_pass.clear()
         end = await store.commit(head, writes(a=b"late"), head.revision + 1)
