@@ -37,7 +37,7 @@ from backends.pointers.kubernetes_takeover import take_over
 
 log = logging.getLogger("milepost.kubernetes")
 
-LIMITS: Final = GroupLimits(requests=64, bytes=128 * 1024, in_flight=1, value_bytes=64 * 1024)
+LIMITS: Final = GroupLimits(requests=128, bytes=256 * 1024, in_flight=1, value_bytes=256 * 1024)
 
 _CHECK_SECONDS: Final = 30.0
 _DENIED_SECONDS: Final = 5.0

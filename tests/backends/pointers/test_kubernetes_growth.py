@@ -78,7 +78,7 @@ async def test_a_deletion_leaves_a_tombstone_only_where_there_is_something_to_hi
 async def test_a_group_larger_than_a_segment_has_one_to_itself(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        values = {f"k{number}": os.urandom(store.limits.value_bytes) for number in range(2)}
+        values = {f"k{number}": os.urandom(60_000) for number in range(2)}
         await put(store, head, writes(**values))
         assert set(outsider.get(LAYOUT.segment(1))["data"]) == {"a"}
         assert set(outsider.get(LAYOUT.segment(2))["data"]) == set(values)
