@@ -34,7 +34,7 @@ from backends.pointers.kubernetes_repair import exists_already, repair
 
 _SEAL_FROM: Final = CAP // 4
 _SEAL_AT_LAST: Final = CAP * 3 // 4
-_SEGMENTS: Final = 64
+_SEGMENTS: Final = 256
 _LARGEST_GROUP: Final = 900 * 1024
 """Bytes of a group's entries. A ConfigMap takes 1 MiB."""
 _ATTEMPTS: Final = 5
