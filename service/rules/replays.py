@@ -26,21 +26,24 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
     if kept.fingerprint != request.fingerprint():
         return Refused(Code.IDEMPOTENCY_MISMATCH, f"the key {request.key!r} was used for another request")
     answer = kept.answer
-    return Accepted(Answer(answer["body"], answer.get("version"), answer.get("created", False), replayed=True))
+    return Accepted(Answer(answer.get("body", {}), answer.get("version"), answer.get("created", False), replayed=True))
 
 
 def remember(keeper: Keeper, request: Request, moment: Moment, answer: Answer) -> Keeper:
     """The record with this answer kept in it; what is too old or too much makes room.
 
-    So do the ids of the leader's making whose requests have landed: nobody can ask for their answers, and what they had
-    to prove is settled.
+    So do the ids of the leader's making whose requests have landed. They prove that, and nothing else: nobody can ask
+    for their answers, of which no more than the version is kept.
     """
     if request.key is None:
         return keeper
     young: list[Answered] = [
         entry for entry in keeper.answered if entry.revision > moment.keys_horizon and not _settled(entry, moment)
     ]
-    answered = (*young, entry_for(request, moment, answer))
+    entry = entry_for(request, moment, answer)
+    if is_leaders(entry.key):
+        entry = replace(entry, answer={"version": answer.version} if answer.version else {})
+    answered = (*young, entry)
     kept = _newest(answered)
     return replace(keeper, answered=kept, pushed=keeper.pushed if len(kept) == len(answered) else moment.revision)
 

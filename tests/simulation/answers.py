@@ -75,7 +75,7 @@ class Answers:
         elif isinstance(call.ask, LockAll):
             if not self._listed(call.ask.store_name, told.body["handles"], call.floor, told.revision, removing=False):
                 raise Violation(Invariant.DIRTY_READ, f"{call} was told {told}, which never was")
-        elif told.body != applied.body:
+        elif not (told.body == applied.body if call.ask.key else _alike(call.ask, applied.body, told.body)):
             raise Violation(Invariant.FIRST_ANSWER, f"{call} was told {told}, its first answer is {applied}")
         elif not told.replayed and told.revision != applied.revision:
             raise Violation(Invariant.FIRST_ANSWER, f"{call} was told {told}, it was applied as {applied}")
@@ -243,6 +243,13 @@ class Answers:
             raise Violation(Invariant.TRUTHFUL_NO, f"{call} was told as not applied ({error}), but was: {applied}")
         # An attempt that is still on its way in the network may arrive after the answer; nobody can prevent that.
         call.denied = call.undelivered == 0
+
+
+def _alike(ask: Request, modelled: Body, told: Body) -> bool:
+    """Whether the answer to a request without a key is as modelled: it is not kept. (A clear may not count what was
+    just being removed.)
+    """
+    return isinstance(ask, Clear) or alike(modelled, told)
 
 
 def _fences(was: Body, ask: StoreRequest, code: Code, extras: dict[str, Any]) -> bool:

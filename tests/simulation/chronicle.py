@@ -223,14 +223,15 @@ class Chronicle:
             raise Violation(Invariant.ONCE, f"{call} was applied at revision {known.revision} and again at {at}")
         if call.denied:
             raise Violation(Invariant.TRUTHFUL_NO, f"{call} was told as not applied, and landed at revision {at}")
-        self.applied[call] = Applied(at, entry.answer["body"], self.clock())
         self._answered[store, entry.session, entry.key] = call
         version = entry.answer.get("version", "")
         if isinstance(request, CreateUpload):
             request = replace(request, upload=entry.answer["body"]["upload"])
         self._trace.note("applied", call.number, type(request).__name__, at)
         touched = self._touched(request)
-        self._agree(call, entry, self.model.apply(request, version))
+        judged = self.model.apply(request, version)
+        self.applied[call] = Applied(at, entry.answer.get("body", judged.body), self.clock())
+        self._agree(call, entry, judged)
         if isinstance(request, Add | Replace):
             if version in self._versions:
                 raise Violation(Invariant.VERSION_REUSED, f"{call} got {version} again")
@@ -238,7 +239,7 @@ class Chronicle:
         self._note(request, touched, at)
 
     def _agree(self, call: Call, entry: Answered, judged: Judged) -> None:
-        told: Body = entry.answer["body"]
+        told: Body = self.applied[call].body
         if judged.code is not None:
             broken = _BROKEN_BY.get(judged.code, Invariant.AS_MODELLED)
             raise Violation(broken, f"{call} landed at {entry.revision}, but had to be refused: {judged}")
