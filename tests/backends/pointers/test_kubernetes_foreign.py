@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from backends.contract import Change, Head, JournalDamaged, Refusal, StorageUnavailable
 from backends.pointers.kubernetes import KubernetesPointers
 from backends.pointers.kubernetes_compaction import CAP
+from backends.pointers.kubernetes_objects import HEAD
 from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider, opened, spare_is_there
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 from tests.support.kubernetes import Site
@@ -193,6 +195,25 @@ async def test_what_is_deleted_while_nobody_leads_is_told_and_can_be_brought_bac
             await store.take_over(ROOT)
         outsider.create(name, **saved)
         assert (await taken_over(store))[1] == HELD
+
+
+async def test_who_gives_up_what_a_lost_segment_held_can_go_on_from_the_one_before(
+    site: Site, outsider: Outsider
+) -> None:
+    """As decision 21 says; the term does not go back to what that one knew."""
+    async with opened(site.address()) as store:
+        await two_segments(store)
+        head, _ = await taken_over(store)
+    outsider.delete(LAYOUT.segment(2))
+    told = {**outsider.head(ACTIVE), "state": "active"}
+    del told["next"]
+    outsider.patch(ACTIVE, {"metadata": {"annotations": {HEAD: json.dumps(told)}}})
+    async with opened(site.address()) as store:
+        after, found = await taken_over(store)
+        assert after.term == head.term + 1
+        assert found == {**{key: HELD[key] for key in ("full", "c")}, "a": b"1"}
+        after = await put(store, after, [Change("full", b"y" * CAP), *writes(a=b"5")])
+        assert (await taken_over(store))[1] == {"full": b"y" * CAP, "a": b"5", "c": b"3"}
 
 
 async def test_a_garbled_entry_is_one_damaged_record_and_hides_the_older_copy(site: Site, outsider: Outsider) -> None:
