@@ -29,7 +29,7 @@ async def collect(
     A blob may go if it is this deployment's, its key carries a term before this leadership, no handle or pending upload
     names it, and the head still carries our term after both were looked at. Blobs of this leadership are never touched:
     a request on its way may be about to name them. Nor are those of a store in which a record cannot be read: it may
-    name any of them.
+    name any of them. What lingers in the trash is left to it, also if it came there while the blobs were listed.
     """
     if not may_go_on():
         return 0
@@ -39,7 +39,7 @@ async def collect(
     candidates = [
         info.key
         async for info in blobs.list(prefix_of(journal.deployment), older_than)
-        if _is_older(info.key, journal.first_term) and not trash.holds(info.key)
+        if _is_older(info.key, journal.first_term)
     ]
     if not candidates or not may_go_on():
         return 0
@@ -47,7 +47,7 @@ async def collect(
     named, spared = named_by(records.values()), unreadable_in(records)
     for store in sorted(spared):
         log.warning("nothing of store %s is collected, for it has a record that cannot be read", store)
-    orphans = [key for key in candidates if key not in named and not _is_of(spared, key)]
+    orphans = [key for key in candidates if not (key in named or trash.holds(key) or _is_of(spared, key))]
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
         return 0
     log.info("discarding %d blobs that nothing names", len(orphans))

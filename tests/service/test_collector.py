@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from backends.blobs.local import LocalBlobs
-from backends.contract import BlobStore, Refusal, StorageUnavailable
+from backends.contract import BlobInfo, BlobStore, Refusal, StorageUnavailable
 from backends.elections.embedded import EmbeddedElection
 from backends.pointers.embedded import FILE_NAME, EmbeddedPointers
 from service.blobs.collector import collect
@@ -123,6 +123,26 @@ async def test_what_lingers_for_readers_is_left_to_linger(tmp_path: Path) -> Non
         await running.restart()
         assert await collected(running) == 1
         assert await a.read("pointer") == b"new"
+
+
+async def test_what_is_replaced_while_the_blobs_are_listed_lingers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        old = await a.add("pointer", b"old")
+        await running.restart(replace(PROMPT, linger_seconds=3600.0))
+        real = running.blobs.real.list
+
+        async def listed(prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+            async for info in real(prefix, older_than):
+                yield info
+            await a.replace("pointer", old.version, b"new")
+
+        monkeypatch.setattr(running.blobs, "list", listed)
+        assert await collected(running) == 0
+        assert running.blobs.discarded == []
+        assert len(await keys(running)) == 2
 
 
 async def test_the_blobs_of_removals_begun_and_of_cleared_handles_are_named_still(tmp_path: Path) -> None:
