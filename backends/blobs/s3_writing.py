@@ -12,17 +12,16 @@ import logging
 import secrets
 from base64 import b64encode
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import obstore
 
+from backends.blobs.ending import ended
 from backends.blobs.s3_connection import Connection
 from backends.blobs.s3_errors import ConditionFailed
 from backends.contract import BackendError, BlobExists, BlobMissing
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +143,10 @@ class Draft:
     async def _tidy(self) -> None:
         """Leave nothing, as far as that can be done in a while. The error that led here matters more than ours."""
         if self._upload is not None or self._may_be_visible:
-            await ended(self._leave_nothing(), _TIDY_SECONDS)
+            try:
+                await ended(self._leave_nothing(), _TIDY_SECONDS)
+            except TimeoutError:
+                log.warning("an unfinished blob may be left at %s", self._path)
 
     async def _leave_nothing(self) -> None:
         try:
@@ -198,29 +200,3 @@ class Cutter:
 def part_bytes(number: int) -> int:
     """The size of a part, counted from 1, in bytes."""
     return PART_BYTES << (number - 1) // _PARTS_OF_ONE_SIZE
-
-
-async def ended(work: Awaitable[T], seconds: float | None = None) -> T:
-    """The result of ``work``; a cancellation is passed on once it has ended, as far as that takes ``seconds`` at most.
-
-    Raises TimeoutError after ``seconds``; the work goes on then, without anybody.
-    """
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    end = None if seconds is None else loop.time() + seconds
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            left = None if end is None else end - loop.time()
-            if left is not None and left <= 0:
-                break
-            await asyncio.wait([task], timeout=left)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        if task.done():
-            task.exception()  # seen; the cancellation goes first
-        raise cancelled
-    if not task.done():
-        raise TimeoutError
-    return task.result()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from backends.blobs.hdfs import HdfsBlobs
 from backends.blobs.local import LocalBlobs
 from backends.blobs.s3 import S3Blobs
 from backends.contract import BlobStore, Election, PointerStore
@@ -16,7 +17,7 @@ from backends.pointers.kubernetes import KubernetesPointers
 from backends.pointers.zookeeper import ZooKeeperPointers
 from backends.zookeeper.address import Address
 from tests.contracts.places import Backend, Services
-from tests.support import kubernetes, zookeeper
+from tests.support import hdfs, kubernetes, zookeeper
 from tests.support.s3 import fresh_url
 
 
@@ -46,6 +47,7 @@ ELECTIONS: tuple[Backend[Election], ...] = (
 BLOBS: tuple[Backend[BlobStore], ...] = (
     Backend("local", _directory, lambda address: LocalBlobs(Path(address))),
     Backend("s3", fresh_url, S3Blobs),
+    Backend("hdfs", hdfs.fresh_url, HdfsBlobs),
 )
 
 

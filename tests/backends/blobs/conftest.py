@@ -1,4 +1,4 @@
-"""A place on the session's S3 server for each test, and a gateway before it that makes faults."""
+"""A place on the session's S3 server and in its HDFS for each test, and what makes faults before either."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+from backends.blobs.hdfs import HdfsBlobs
 from backends.blobs.s3 import S3Blobs
 from parts.seaweedfs import SeaweedFS
 from tests.contracts.places import Services
+from tests.support import hdfs as hdfs_support
 from tests.support.gateway import Gateway, gateway
+from tests.support.hdfs import HdfsPlace
+from tests.support.rpc_relay import Relay, relay
 from tests.support.s3 import BUCKET, shared
 
 
@@ -77,6 +81,36 @@ async def faulty(s3: S3Place) -> AsyncIterator[tuple[S3Blobs, Gateway]]:
         blobs = S3Blobs(s3.url(before.url), deadline=20.0)
         await blobs.open()
         before.requests.clear()
+        try:
+            yield blobs, before
+        finally:
+            before()
+            await blobs.close()
+
+
+@pytest.fixture
+def hdfs(services: Services) -> HdfsPlace:
+    """A fresh directory in the session's HDFS, not made yet."""
+    return HdfsPlace.fresh(hdfs_support.shared(services))
+
+
+@pytest.fixture
+async def hdfs_store(hdfs: HdfsPlace) -> AsyncIterator[HdfsBlobs]:
+    """A store on it, open."""
+    blobs = HdfsBlobs(hdfs.url)
+    await blobs.open()
+    try:
+        yield blobs
+    finally:
+        await blobs.close()
+
+
+@pytest.fixture
+async def hdfs_behind(hdfs: HdfsPlace) -> AsyncIterator[tuple[HdfsBlobs, Relay]]:
+    """A store on it, open, and the relay through which it calls the NameNode."""
+    async with relay(hdfs.server.namenode.port.number) as before:
+        blobs = HdfsBlobs(f"hdfs://127.0.0.1:{before.number}/{hdfs.path}", deadline=20.0)
+        await blobs.open()
         try:
             yield blobs, before
         finally:

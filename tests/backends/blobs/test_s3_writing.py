@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from backends.blobs.ending import ended
 from backends.blobs.s3 import S3Blobs
-from backends.blobs.s3_writing import PART_BYTES, Cutter, ended, part_bytes
+from backends.blobs.s3_writing import PART_BYTES, Cutter, part_bytes
 from backends.contract import BlobExists, StorageFull, StorageUnavailable
 from tests.backends.blobs.conftest import S3Place
 from tests.contracts.streams import Broken, Stalled, broken_stream, fresh_stream, is_missing, read, stream

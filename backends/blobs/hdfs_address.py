@@ -1,0 +1,69 @@
+"""Addresses of HDFS blobs: ``hdfs://namenode:port/path`` or ``hdfs://name-service/path``, with ``?replication=N``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlsplit
+
+from backends.contract import Misconfigured, UnsafeKey, check_key
+
+_AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9._-]*)(?::[0-9]{1,5})?\Z")
+_MAX_REPLICATION = 512
+
+
+@dataclass(frozen=True, slots=True)
+class HdfsAddress:
+    """Where blobs lie. An empty ``authority`` means that of ``fs.defaultFS``, no ``replication`` the NameNode's."""
+
+    authority: str
+    root: str
+    replication: int | None = None
+
+    @property
+    def file_system(self) -> str:
+        """What a client connects to."""
+        return f"hdfs://{self.authority}"
+
+    @property
+    def name_service(self) -> str | None:
+        """The name that HADOOP_CONF_DIR describes, where the address has no port."""
+        return None if ":" in self.authority or not self.authority else self.authority
+
+
+def parse_address(url: str) -> HdfsAddress:
+    """What an ``hdfs://`` URL says. Raises `Misconfigured`, whose message never repeats what may be a secret."""
+    parts = urlsplit(url)
+    if parts.scheme != "hdfs":
+        raise Misconfigured("the URL of HDFS blobs begins with hdfs://")
+    if "@" in parts.netloc:
+        raise Misconfigured("no user in hdfs:// URLs: it comes from HADOOP_USER_NAME, a Kerberos ticket or a token")
+    if parts.netloc and not _AUTHORITY.match(parts.netloc):
+        raise Misconfigured(f"{parts.netloc!r} is no NameNode; hdfs://namenode:port/path is expected")
+    if parts.fragment:
+        raise Misconfigured("an hdfs:// URL ends with its options, there is nothing for a # to name")
+    return HdfsAddress(parts.netloc, _root(parts.path), _replication(parts.query))
+
+
+def _root(path: str) -> str:
+    root = path.strip("/")
+    if not root:
+        raise Misconfigured("an hdfs:// URL names a directory of Milepost's own: hdfs://namenode:port/path")
+    try:
+        check_key(root)
+    except UnsafeKey as error:
+        raise Misconfigured(f"the path in an hdfs:// URL is one as keys are: {error}") from error
+    return f"/{root}"
+
+
+def _replication(query: str) -> int | None:
+    options = parse_qsl(query, keep_blank_values=True)
+    for name, _ in options:
+        if name != "replication":
+            raise Misconfigured(f"the option {name!r} of hdfs:// URLs is not known; known is replication")
+    if not options:
+        return None
+    (_, value), *others = options
+    if others or not value.isascii() or not value.isdigit() or not 1 <= int(value) <= _MAX_REPLICATION:
+        raise Misconfigured(f"replication in an hdfs:// URL is one number from 1 to {_MAX_REPLICATION}")
+    return int(value)
