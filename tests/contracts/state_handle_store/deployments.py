@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import hdfs_native
 from kazoo.client import KazooClient
 
+from backends.blobs.hdfs_address import parse_address as parse_hdfs_address
 from backends.blobs.s3_address import parse_address
 from backends.contract import BlobStore, Election, PointerStore
 from backends.pointers.embedded import FILE_NAME
@@ -114,6 +116,20 @@ def _damaged_object(url: str, state: bytes, other: bytes) -> None:
     client.close()
 
 
+def _damaged_in_hdfs(url: str, state: bytes, other: bytes) -> None:
+    address = parse_hdfs_address(url)
+    client = hdfs_native.Client(address.file_system)
+    found = [file for file in client.list_status(address.root, recursive=True) if file.length == len(state)]
+    (path,) = [file.path for file in found if not file.isdir and _read(client, file.path) == state]
+    with client.create(path, hdfs_native.WriteOptions(overwrite=True)) as writer:
+        writer.write(other)
+
+
+def _read(client: hdfs_native.Client, path: str) -> bytes:
+    with client.read(path) as reader:
+        return bytes(reader.read())
+
+
 @contextmanager
 def _journal_deleted(url: str) -> Generator[None, None, None]:
     address = Address.parse(url)
@@ -161,10 +177,10 @@ DEPLOYMENTS: tuple[Deployment, ...] = (
     Deployment(
         pointers={backend.name: backend for backend in POINTERS}["kubernetes"],
         election={backend.name: backend for backend in ELECTIONS}["kubernetes"],
-        blobs={backend.name: backend for backend in BLOBS}["s3"],
+        blobs={backend.name: backend for backend in BLOBS}["hdfs"],
         pointers_url=str,
         blobs_url=str,
         vanished=without_config_maps,
-        damage=_damaged_object,
+        damage=_damaged_in_hdfs,
     ),
 )
