@@ -1,6 +1,6 @@
 """A load of writes as a program of its own, for where nothing else of this machine reaches the service: in a Pod.
 
-    python -m parts.load URL STORE [--writers 4]
+    [MILEPOST_TOKEN=TOKEN] python -m parts.load URL STORE [--writers 4] [--ttl 60]
 
 Prints a line of JSON each half second: when (in seconds of the monotonic clock, which the machine's containers share),
 and how many writes were acknowledged. After SIGTERM it prints what became of them, as `Outcome` has it, and ends.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import threading
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = flags.parse_args(arguments)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda _number, _frame: over.set())
-    with Writers([given.url], given.store, given.writers, given.ttl) as writers:
+    with Writers([given.url], given.store, given.writers, given.ttl, os.environ.get("MILEPOST_TOKEN")) as writers:
         while not over.wait(_EVERY_SECONDS):
             written = sum(len(account.acknowledged) for account in writers.accounts)
             print(json.dumps({"at": time.monotonic(), "written": written}), flush=True)

@@ -37,11 +37,14 @@ class Writers:
     is told of every replica; an error it lets through is noted, and the writer goes on from what it reads.
     """
 
-    def __init__(self, urls: Sequence[str], store: str, count: int = 4, ttl: float = 15.0) -> None:
+    def __init__(
+        self, urls: Sequence[str], store: str, count: int = 4, ttl: float = 15.0, token: str | None = None
+    ) -> None:
         self.accounts = [Account(f"replaced-{number}") for number in range(count)]
         self._urls = list(urls)
         self._store = store
         self._ttl = ttl
+        self._token = token
         self._over = threading.Event()
         self._threads = [
             threading.Thread(target=self._write, args=(account, number), daemon=True)
@@ -62,7 +65,7 @@ class Writers:
 
     def lost(self) -> list[str]:
         """What was acknowledged and is not there any more, in words; to be asked after the block."""
-        with Client(self._urls, timeout=_CALL_SECONDS) as client:
+        with Client(self._urls, timeout=_CALL_SECONDS, token=self._token) as client:
             store = client.store(self._store)
             found: list[str] = []
             for account in self.accounts:
@@ -90,7 +93,7 @@ class Writers:
 
     def _write(self, account: Account, number: int) -> None:
         with (
-            Client(self._urls, timeout=_CALL_SECONDS) as client,
+            Client(self._urls, timeout=_CALL_SECONDS, token=self._token) as client,
             client.session(f"writer-{number}", ttl=self._ttl) as session,
         ):
             store = session.store(self._store)
