@@ -23,6 +23,9 @@ PROGRAMS = (
 )  # fmt: skip
 """What tools/kubernetes/build brings."""
 
+START_SECONDS = 180.0
+"""On a machine that does other things as well; alone it takes ten."""
+
 _BULKY = ("containerd", "etcd", "kubelet", "pods")
 
 
@@ -43,9 +46,10 @@ class Node:
 
     # -- life ------------------------------------------------------------------------------------------------------
 
-    def start(self, deadline: float = DEADLINE_SECONDS) -> Self:
+    def start(self, deadline: float = START_SECONDS) -> Self:
         """Start it, and wait until it takes Pods. Also removes what killed owners left behind."""
         registry.remove_abandoned()
+        self._clear()
         self._note = registry.register(self.directory)
         try:
             self._start(deadline)
@@ -61,8 +65,7 @@ class Node:
             self._note = None
         for process in self._processes:
             process.kill()
-        for name in _BULKY:
-            shutil.rmtree(self.directory / name, ignore_errors=True)
+        self._clear()
 
     def __enter__(self) -> Self:
         return self
@@ -128,6 +131,10 @@ class Node:
         self._launch("coredns", agents.dns(self.directory, self.kubeconfig))
         kubelet.wait_until(lambda: self._answers("get", "node", agents.NAME), "does not join", deadline)
         self.kubectl("wait", "--for=condition=Ready", f"node/{agents.NAME}", f"--timeout={deadline:g}s")
+
+    def _clear(self) -> None:
+        for name in _BULKY:
+            shutil.rmtree(self.directory / name, ignore_errors=True)
 
     def _launch(self, name: str, flags: Sequence[str]) -> Process:
         process = Process(

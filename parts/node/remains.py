@@ -102,9 +102,11 @@ def _control_groups(pid: int) -> Iterator[Path]:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        group = _CGROUPS / controllers.removeprefix("name=") / path.lstrip("/")
-        if path != "/" and group.is_dir():
-            yield group
+        # The second version of control groups has no name, and beside the first one a place of its own.
+        for hierarchy in (controllers.removeprefix("name="),) if controllers else ("", "unified"):
+            group = _CGROUPS / hierarchy / path.lstrip("/")
+            if path != "/" and group.is_dir():
+                yield group
 
 
 def _shim_sockets(directory: Path) -> Iterator[Path]:
