@@ -62,12 +62,15 @@ class DriverSettings:
 
 @dataclass(frozen=True)
 class ReaderSettings:
-    """Where everything lies. Reading begins once the file ``begin`` is there; ``result`` takes the two comparisons."""
+    """Where everything lies. Reading begins once the file ``begin`` is there; ``result`` takes the comparisons.
+
+    ``plain_output`` is None where no plain Spark ran beside Milepost.
+    """
 
     input: str
     services: Sequence[str]
     job: str
-    plain_output: str
+    plain_output: str | None
     java_options: str
     begin: str
     result: str
