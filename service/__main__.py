@@ -22,6 +22,7 @@ from service.settings import Settings
 log = logging.getLogger("milepost")
 
 _LOG_LEVELS = ("debug", "info", "warning")
+_OURS = ("milepost", "service", "backends")
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -83,7 +84,12 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         default=default("epochs-above", None),
         help="after a restore from a backup: grant epochs above this number",
     )
-    flags.add_argument("--log-level", default=default("log-level", "info"), choices=_LOG_LEVELS)
+    flags.add_argument(
+        "--log-level",
+        default=default("log-level", "info"),
+        choices=_LOG_LEVELS,
+        help="debug shows more of Milepost itself; what libraries would show then has credentials in it",
+    )
     return flags
 
 
@@ -93,9 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = flags.parse_args(arguments)
     if given.log_level not in _LOG_LEVELS:  # argparse does not look at defaults, which come from the environment
         flags.error(f"the log level is one of {', '.join(_LOG_LEVELS)}, not {given.log_level!r}")
-    logging.basicConfig(
-        level=given.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
-    )
+    _log_from(getattr(logging, given.log_level.upper()))
     try:
         host, port = _address(given.listen)
         tokens = read_tokens(Path(given.token_file)) if given.token_file else Tokens()
@@ -124,6 +128,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             run(application(deployment, replica, tokens, access), replica, host, port)
     except (ValueError, OSError, BackendError) as error:
         flags.exit(2, f"{flags.prog}: {error}\n")
+
+
+def _log_from(level: int) -> None:
+    """Log to stderr. Debugging lines are our own only: those of libraries show credentials and signed URLs."""
+    logging.basicConfig(
+        level=max(level, logging.INFO), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
+    )
+    if level < logging.INFO:
+        for name in _OURS:
+            logging.getLogger(name).setLevel(level)
 
 
 def _address(listen: str) -> tuple[str, int]:

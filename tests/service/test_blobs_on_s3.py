@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -37,6 +40,10 @@ class Client:
     def add(self, name: str, body: bytes) -> httpx.Response:
         headers = {"Content-Type": "application/octet-stream"}
         return self._http.post(f"/stores/store/handles/{name}", content=body, headers=headers)
+
+    def announce(self, body: bytes) -> httpx.Response:
+        said = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+        return self._http.post("/stores/store/uploads", json=said)
 
     def state(self, name: str, **headers: str) -> httpx.Response:
         return self._http.get(f"/stores/store/handles/{name}/state", headers=headers)
@@ -84,6 +91,22 @@ def test_states_outlive_the_server(client: Client, server: ServerProcess) -> Non
         assert again.state("large", Range="bytes=6000000-6000009").content == LARGE[6_000_000:6_000_010]
         assert again.remove("large").json() == {"removed": True}
     assert ALL_RIGHTS.secret_key not in server.log_path.read_text()
+
+
+def test_no_log_level_shows_credentials_or_signatures(tmp_path: Path, s3: SeaweedFS) -> None:
+    """botocore logs each signature at the level of debugging, and the credentials that it is given."""
+    with ServerProcess(tmp_path, "--log-level", "debug", blobs=s3.url(BUCKET, tmp_path.name)) as server:
+        server.start()
+        with closing(Client(server.url)) as client:
+            client.add("pointer", b"state")
+            url = client.announce(LARGE).raise_for_status().json()["url"]
+        server.stop()
+        logged = server.log_path.read_text()
+    (signature,) = parse_qs(urlsplit(url).query)["X-Amz-Signature"]
+    assert signature not in logged
+    assert ALL_RIGHTS.secret_key not in logged
+    assert " INFO milepost" in logged
+    assert re.findall(r" DEBUG (?!milepost|service|backends).*", logged) == []
 
 
 def test_a_blob_that_was_deleted_behind_our_back(client: Client, server: ServerProcess, s3: SeaweedFS) -> None:
