@@ -13,6 +13,7 @@ from parts.images.contents import SERVER
 from parts.load import Outcome
 from parts.node.node import Node
 from parts.node.pods import Pod
+from parts.node.release import Release
 from parts.process import ProcessFailed
 
 _WRITES_SECONDS = 120.0
@@ -20,15 +21,16 @@ _SOURCES = (Path(load.__file__), Path(writers.__file__))
 
 
 class WritingPod:
-    """`parts.load` on ``store`` of the service at ``url``, from the block's beginning until `finish`."""
+    """`parts.load` on ``store`` of a ``release``, from the block's beginning until `finish`."""
 
-    def __init__(self, node: Node, namespace: str, url: str, store: str, tag: str) -> None:
+    def __init__(self, node: Node, release: Release, store: str, tag: str) -> None:
         """``tag`` is that of the server's image, which holds the SDK as well."""
         self._node = node
-        self._namespace = namespace
+        self._namespace = release.namespace
         self._name = f"writers-{store}"
-        self._pod = Pod(node, namespace, self._name)
-        self._command = ["python3", "-m", "parts.load", url, store]
+        self._pod = Pod(node, release.namespace, self._name)
+        self._command = ["python3", "-m", "parts.load", release.url, store]
+        self._token = release.token
         self._image = f"{SERVER}:{tag}"
 
     def __enter__(self) -> Self:
@@ -61,7 +63,7 @@ class WritingPod:
 
     def _wrote_after(self, moment: float) -> bool:
         try:
-            lines = [json.loads(line) for line in self._pod.logs(tail=20).splitlines()]
+            lines = [json.loads(line) for line in self._pod.logs(tail=20).splitlines() if line.startswith("{")]
         except ProcessFailed:  # not started yet
             return False
         later = [line["written"] for line in lines if line["at"] > moment]
@@ -79,7 +81,10 @@ class WritingPod:
                     "image": self._image,
                     "imagePullPolicy": "Never",
                     "command": self._command,
-                    "env": [{"name": "PYTHONPATH", "value": "/writers:/opt/milepost"}],
+                    "env": [
+                        {"name": "PYTHONPATH", "value": "/writers:/opt/milepost"},
+                        {"name": "MILEPOST_TOKEN", "value": self._token},
+                    ],
                     "volumeMounts": [{"name": "sources", "mountPath": "/writers", "readOnly": True}],
                 }
             ],
