@@ -1,0 +1,37 @@
+"""The leader's Pod dies, in more ways than one, under a load that comes through the Service and the cluster's names."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from parts.node.node import Node
+from parts.node.pods import Pod
+from parts.node.release import Release
+from parts.node.writing import WritingPod
+from tests.node.test_release import LEASE_SECONDS, assert_all_answered
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
+
+FAULTS: dict[str, Callable[[Pod], None]] = {
+    "deleted at once": Pod.delete_at_once,
+    "killed": Pod.kill,
+}
+
+
+def test_writes_go_on_after_the_leader_and_nothing_is_lost(node: Node, release: Release) -> None:
+    release.install("1")
+    with WritingPod(node, release, "leaders", "1") as writing:
+        for fault, strike in FAULTS.items():
+            leader, holder = release.leader(), release.holder()
+            struck = time.monotonic()
+            strike(leader)
+            release.wait_for_other_holder(holder)
+            writing.wait_for_write_after(time.monotonic())
+            print(f"{fault}: writes go on after at most {time.monotonic() - struck:.1f} s")
+        outcome = writing.finish()
+    print(f"{outcome.written} writes, the longest gaps: {[round(gap.seconds, 2) for gap in outcome.gaps[:5]]} s")
+    assert_all_answered(outcome)
+    assert outcome.gaps[0].seconds < LEASE_SECONDS * 2, "somebody waited for more than one lease to run out"
