@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 # Stays in the bucket, an object of its own below the prefix: with two replicas, one would take it away from the other.
 PROBE: Final = ".milepost-probe"
 ABANDONED_AFTER: Final = timedelta(hours=24)
+# Deployment, store, term and a random number, as the service names blobs: nobody else's objects look like that.
+_BLOB: Final = re.compile(r"[0-9a-f]{12}/[^/]+/[0-9]{12,}/[0-9a-f]{32}\Z")
 
 
 class ServerClock:
@@ -34,7 +37,7 @@ class ServerClock:
 
 
 def prepare(connection: Connection, abandoned_after: timedelta = ABANDONED_AFTER) -> ServerClock:
-    """Prove that the bucket can be worked in, and abort the uploads that were begun longer ago than that.
+    """Prove that the bucket can be worked in, and abort uploads of blobs that were begun longer ago than that.
 
     Raises `Misconfigured`, `StorageUnavailable`.
     """
@@ -115,10 +118,14 @@ def _complete_upload(connection: Connection, key: str, upload: str) -> None:
 
 
 def _abort_abandoned(connection: Connection, before: datetime) -> None:
-    """What a process left that died in the middle of an upload: parts that nobody sees, but that take room."""
+    """What a process left that died in the middle of an upload: parts that nobody sees, but that take room.
+
+    Others may hold uploads open for days in the same bucket, and complete them then.
+    """
     with connection.border("clear abandoned uploads away"):
         for upload in _uploads(connection):
-            if upload["Initiated"] < before:
+            key = upload["Key"].removeprefix(connection.prefix)
+            if _BLOB.match(key) and upload["Initiated"] < before:
                 connection.client.abort_multipart_upload(
                     Bucket=connection.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
                 )

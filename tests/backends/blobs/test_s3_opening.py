@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -13,16 +14,20 @@ from backends.blobs import s3_errors
 from backends.blobs.s3 import S3Blobs
 from backends.blobs.s3_address import parse_address
 from backends.blobs.s3_connection import Connection
-from backends.blobs.s3_setup import prepare
+from backends.blobs.s3_setup import ABANDONED_AFTER, prepare
 from backends.contract import Misconfigured, StorageFull, StorageUnavailable
 from parts.ports import Port
 from parts.seaweedfs import ALL_RIGHTS, NO_RIGHTS, REGION, Keys
+from service.blobs.keys import blob_key
 from tests.backends.blobs.conftest import S3Place
 from tests.contracts.streams import read, stream
 from tests.support.gateway import Fault, Request, gateway
 from tests.support.s3 import BUCKET, alone
 
 pytestmark = pytest.mark.anyio
+
+LONG_AGO = timedelta(seconds=-60)
+"""What was begun by now was begun longer ago than that."""
 
 
 async def works(url: str) -> bool:
@@ -199,20 +204,52 @@ async def test_a_server_that_is_not_there_yet(s3: S3Place) -> None:
         nowhere.release()
 
 
-async def test_uploads_of_the_dead_are_cleared_away(s3: S3Place) -> None:
-    begin = s3.client.create_multipart_upload
-    begin(Bucket=BUCKET, Key=s3.path("a/1"))
-    begin(Bucket=BUCKET, Key=f"{s3.prefix}-next-door/a/1")
-    connection = Connection(parse_address(s3.url()), deadline=20.0, threads=2)
+def opened(url: str, abandoned_after: timedelta) -> None:
+    """Open a store when uploads begun so long ago count as abandoned; by the server's clock, which counts seconds."""
+    connection = Connection(parse_address(url), deadline=20.0, threads=2)
     try:
-        prepare(connection)
-        assert s3.uploads() == ["a/1"]
-        prepare(connection, abandoned_after=timedelta(seconds=-60))
-        assert s3.uploads() == []
+        prepare(connection, abandoned_after)
     finally:
         connection.close()
+
+
+def blob() -> str:
+    """The key of a blob."""
+    return blob_key(secrets.token_hex(6), "flights", 1)
+
+
+async def test_uploads_of_the_dead_are_cleared_away(s3: S3Place) -> None:
+    dead = blob()
+    s3.client.create_multipart_upload(Bucket=BUCKET, Key=s3.path(dead))
+    opened(s3.url(), ABANDONED_AFTER)
+    assert s3.uploads() == [dead]
+    opened(s3.url(), LONG_AGO)
+    assert s3.uploads() == []
+
+
+async def test_uploads_of_others_go_on(s3: S3Place) -> None:
+    """Also below our prefix, which may be that of others, and that of a deployment inside it."""
+    others = ["a/1", "warehouse/orders/_temporary/part-0000.parquet", f"team/{blob()}"]
+    begin = s3.client.create_multipart_upload
+    for key in [*(s3.path(key) for key in others), f"{s3.prefix}-next-door/{blob()}"]:
+        begin(Bucket=BUCKET, Key=key)
+    opened(s3.url(), LONG_AGO)
+    assert s3.uploads() == sorted(others)
     beside = s3.client.list_multipart_uploads(Bucket=BUCKET, Prefix=f"{s3.prefix}-next-door/")
     assert len(beside["Uploads"]) == 1
+
+
+async def test_uploads_of_others_go_on_in_a_bucket_without_a_prefix(s3: S3Place) -> None:
+    dead = blob()
+    begin = s3.client.create_multipart_upload
+    foreign = begin(Bucket=BUCKET, Key=s3.path("part-0000.parquet"))["UploadId"]
+    begin(Bucket=BUCKET, Key=dead)
+    opened(s3.server.url(BUCKET), LONG_AGO)
+    assert "Uploads" not in s3.client.list_multipart_uploads(Bucket=BUCKET, Prefix=dead)
+    part = {"Bucket": BUCKET, "Key": s3.path("part-0000.parquet"), "UploadId": foreign}
+    sent = s3.client.upload_part(**part, PartNumber=1, Body=b"theirs")
+    s3.client.complete_multipart_upload(**part, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": sent["ETag"]}]})
+    assert s3.objects() == ["part-0000.parquet"]
 
 
 def is_put(request: Request) -> bool:
