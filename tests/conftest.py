@@ -11,7 +11,6 @@ import pytest
 
 from tests.contracts.places import Services
 
-
 _OF_KUBERNETES = ("kubernetes", "hdfs", "tests/deploy/")
 
 
