@@ -14,7 +14,7 @@ import obstore
 from backends.blobs.s3_address import S3Address, parse_address
 from backends.blobs.s3_connection import Connection
 from backends.blobs.s3_reading import Source
-from backends.blobs.s3_setup import ServerClock, prepare
+from backends.blobs.s3_setup import Server, prepare
 from backends.blobs.s3_signing import MAX_PUT_BYTES, signed_get, signed_put
 from backends.blobs.s3_writing import Draft
 from backends.contract import (
@@ -41,7 +41,7 @@ class S3Blobs:
         self._address: S3Address = parse_address(url)
         self._deadline = deadline
         self._threads = threads
-        self._opened: tuple[Connection, ServerClock] | None = None
+        self._opened: tuple[Connection, Server] | None = None
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
@@ -100,7 +100,7 @@ class S3Blobs:
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
         """See `BlobStore.list`. S3 counts the age of a blob that was written in parts from when that was begun."""
-        connection, clock = self._open_now()
+        connection, server = self._open_now()
         root = connection.prefix
         below = root + check_prefix(prefix).rpartition("/")[0]
         pages = obstore.list(connection.reading, below.rstrip("/") or None, chunk_size=_LISTED_AT_ONCE)
@@ -110,7 +110,7 @@ class S3Blobs:
                     page = await anext(pages, None)
             if page is None:
                 return
-            now = clock.now()
+            now = server.clock.now()
             for found in page:
                 key = found["path"].removeprefix(root)
                 age = max(0.0, (now - found["last_modified"]).total_seconds())
@@ -135,8 +135,13 @@ class S3Blobs:
         return await connection.ask("sign a request", partial(signed_get, connection, check_key(key), seconds))
 
     async def checked_digest(self, key: str) -> str | None:
-        """See `BlobStore.checked_digest`. Known of what was written at once; of parts S3 knows only digests of each."""
-        connection = self._connection
+        """See `BlobStore.checked_digest`. Known of what was written at once; of parts S3 knows only digests of each.
+
+        Not known of any blob on a server that was not seen to check, when the store was opened.
+        """
+        connection, server = self._open_now()
+        if not server.checks_digests:
+            return None
         path = connection.prefix + check_key(key)
         look = partial(connection.client.head_object, Bucket=connection.bucket, Key=path, ChecksumMode="ENABLED")
         try:
@@ -145,7 +150,7 @@ class S3Blobs:
             await self._confirm_bucket(connection)
             raise
 
-    def _connect(self) -> tuple[Connection, ServerClock]:
+    def _connect(self) -> tuple[Connection, Server]:
         connection = Connection(self._address, deadline=self._deadline, threads=self._threads)
         try:
             return connection, prepare(connection)
@@ -164,7 +169,7 @@ class S3Blobs:
     def _connection(self) -> Connection:
         return self._open_now()[0]
 
-    def _open_now(self) -> tuple[Connection, ServerClock]:
+    def _open_now(self) -> tuple[Connection, Server]:
         if self._opened is None:
             raise StorageUnavailable("the blob store is not open")
         return self._opened

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
+
+from botocore.exceptions import ClientError
 
 from backends.blobs.s3_connection import Connection
 from backends.blobs.s3_errors import ConditionFailed
@@ -36,21 +41,31 @@ class ServerClock:
         return self._read + timedelta(seconds=time.monotonic() - self._at)
 
 
-def prepare(connection: Connection, abandoned_after: timedelta = ABANDONED_AFTER) -> ServerClock:
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What was found out: its clock, and whether it refuses bytes that do not match the digest they come with."""
+
+    clock: ServerClock
+    checks_digests: bool
+
+
+def prepare(connection: Connection, abandoned_after: timedelta = ABANDONED_AFTER) -> Server:
     """Prove that the bucket can be worked in, and abort uploads of blobs that were begun longer ago than that.
 
     Raises `Misconfigured`, `StorageUnavailable`.
     """
     clock = _look_at_bucket(connection)
+    checks_digests = False
     try:
         _try_out(connection)
+        checks_digests = _checks_digests(connection)
     except StorageFull as error:
         log.warning("the blob store opens for reading and deleting: %s", error)
     try:
         _abort_abandoned(connection, clock.now() - abandoned_after)
     except BackendError as error:  # some servers cannot list them, some credentials may not
         log.warning("abandoned uploads stay in bucket %s: %s", connection.bucket, error)
-    return clock
+    return Server(clock, checks_digests)
 
 
 def _look_at_bucket(connection: Connection) -> ServerClock:
@@ -95,6 +110,21 @@ def _refusal() -> Iterator[None]:
 def _put_probe(connection: Connection, key: str) -> None:
     with connection.border("write to the bucket", set_up=True):
         connection.client_once.put_object(Bucket=connection.bucket, Key=key, Body=b"milepost", IfNoneMatch="*")
+
+
+def _checks_digests(connection: Connection) -> bool:
+    """Put an object with a digest that is not its own. A server that takes it knows no digest that can be relied on."""
+    key, wrong = f"{connection.prefix}{PROBE}-damaged", b64encode(hashlib.sha256(b"other bytes").digest()).decode()
+    with connection.border("write to the bucket", set_up=True):
+        try:
+            connection.client_once.put_object(Bucket=connection.bucket, Key=key, Body=b"milepost", ChecksumSHA256=wrong)
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] == 400:
+                return True
+            raise
+        connection.client.delete_object(Bucket=connection.bucket, Key=key)
+    log.warning("the S3 server takes what does not match its SHA-256: bytes that others put are read through")
+    return False
 
 
 def _begin_upload(connection: Connection, key: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from datetime import datetime, timedelta, timezone
@@ -166,6 +167,31 @@ async def test_a_server_that_overwrites_is_refused(s3: S3Place, method: str, tar
     assert s3.uploads() == []
 
 
+async def test_digests_of_a_server_that_does_not_check_them_are_not_relied_on(s3: S3Place) -> None:
+    """The gateway answers in the place of a server that keeps the digest it is told, whatever the bytes are."""
+    async with gateway(s3.server.endpoint_url) as before:
+        before(Fault(lambda request: is_put(request) and "damaged" in request.target, answer=(200, "")))
+        store = S3Blobs(s3.url(before.url))
+        await store.open()
+        await store.put("blob", stream(b"here"))
+        assert await store.checked_digest("blob") is None
+        await store.close()
+        before()
+        await store.open()
+        assert await store.checked_digest("blob") == hashlib.sha256(b"here").hexdigest()
+        await store.close()
+
+
+async def test_nothing_stays_of_the_bytes_with_a_wrong_digest(s3: S3Place) -> None:
+    """They are put by hand, and the gateway says that they were taken, for the real server does not take them."""
+    async with gateway(s3.server.endpoint_url) as before:
+        before(Fault(lambda request: is_put(request) and "damaged" in request.target, answer=(200, "")))
+        s3.overwrite(".milepost-probe-damaged", b"milepost")
+        assert await works(s3.url(before.url))
+    found = s3.client.list_objects_v2(Bucket=BUCKET, Prefix=s3.path(".milepost"))["Contents"]
+    assert [entry["Key"] for entry in found] == [s3.path(".milepost-probe")]
+
+
 async def test_a_full_server_opens_for_reading(s3: S3Place) -> None:
     """The gateway answers in the place of a full server."""
     assert await works(s3.url())
@@ -234,7 +260,7 @@ async def test_uploads_of_others_go_on(s3: S3Place) -> None:
     for key in [*(s3.path(key) for key in others), f"{s3.prefix}-next-door/{blob()}"]:
         begin(Bucket=BUCKET, Key=key)
     opened(s3.url(), LONG_AGO)
-    assert s3.uploads() == sorted(others)
+    assert sorted(s3.uploads()) == sorted(others)
     beside = s3.client.list_multipart_uploads(Bucket=BUCKET, Prefix=f"{s3.prefix}-next-door/")
     assert len(beside["Uploads"]) == 1
 
