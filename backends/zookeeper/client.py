@@ -10,6 +10,7 @@ import logging
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -19,7 +20,7 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect
 from kazoo.security import CREATOR_ALL_ACL
 
-from backends.contract import Misconfigured
+from backends.contract import Misconfigured, StorageUnavailable
 from backends.zookeeper.address import Address, Tls
 from backends.zookeeper.errors import teach_codes
 
@@ -68,6 +69,13 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self.session_seconds = 0.0
         self._waiting_since = 0.0
 
+    def zk_loop(self) -> None:
+        """All that kazoo's thread does. kazoo tells of its end only those who took the session to be alive."""
+        try:
+            super().zk_loop()
+        finally:
+            self.client.on_end()
+
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         """Used while connecting: a server that is just starting may take a connection and never answer on it."""
         answer = super()._invoke(min(timeout, self.handler.connect_seconds), request, xid)
@@ -107,6 +115,21 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
             logger=_quiet_logger(),
         )
         self._connection = _Sender(self, self._conn_retry.copy(), logger=self.logger)
+        self.on_end: Callable[[], None] = lambda: None
+
+    def begin(self) -> None:
+        """Start connecting, in kazoo's threads; ``on_end`` is called by the one of them without which nothing goes on.
+
+        Raises `StorageUnavailable` if there is no thread or socket to be had: then none is left.
+        """
+        try:
+            self.start_async()
+        except (OSError, RuntimeError) as error:
+            self.handler._running = True  # also if only one of its two threads could be started: that one must end
+            self.handler.stop()
+            self._connection.connection_stopped.set()
+            self.close()
+            raise StorageUnavailable(f"cannot begin to connect to ZooKeeper: {error}") from error
 
     @property
     def session_seconds(self) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 from kazoo.exceptions import KazooException, WriterNotClosedException
 from kazoo.protocol.states import KeeperState
 
-from backends.contract import StorageUnavailable
+from backends.contract import BackendError, StorageUnavailable
 from backends.zookeeper.address import Address
 from backends.zookeeper.bridge import Bridge
 from backends.zookeeper.client import Client
@@ -49,6 +49,7 @@ class Connection:
         self._lost = asyncio.Event()
         self._lost_sessions = 0
         self._bridge: Bridge | None = None
+        self._rebuilding: asyncio.Task[None] | None = None
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -56,6 +57,7 @@ class Connection:
         """Connect; idempotent. Raises `Misconfigured`, `StorageUnavailable`: then nothing is left open."""
         if self._client is None:
             self._begin()
+            self._lost = asyncio.Event()
         try:
             async with asyncio.timeout(self.patience):
                 await self._up.wait()
@@ -76,6 +78,8 @@ class Connection:
         just lost, come back and say goodbye; otherwise the session is left to expire.
         """
         client, self._client = self._client, None
+        if self._rebuilding is not None:
+            self._rebuilding.cancel()
         waited_for, self._up = self._up, asyncio.Event()
         waited_for.set()
         self._lost.set()
@@ -149,12 +153,13 @@ class Connection:
     # -- within ----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
+        """Raises `Misconfigured`, `StorageUnavailable`: then all is as it was."""
         client = Client(self.address)
-        self._bridge = self._bridge or Bridge(asyncio.get_running_loop())
-        self._lost = asyncio.Event()
+        self._bridge = bridge = self._bridge or Bridge(asyncio.get_running_loop())
+        client.add_listener(partial(_changed, bridge, self._became, client))
+        client.on_end = lambda: bridge.post(partial(self._ended, client))
+        client.begin()
         self._client = client
-        client.add_listener(partial(_changed, self._bridge, self._became, client))
-        client.start_async()
 
     def _became(self, client: Client, state: str) -> None:
         """The connection changed; in the loop."""
@@ -172,15 +177,28 @@ class Connection:
             self._lost_sessions += 1
             self._lost.set()
             self._lost = asyncio.Event()
-            if state != KeeperState.EXPIRED_SESSION:  # kazoo has given up, and would for ever
-                asyncio.get_running_loop().call_later(_REBUILD_SECONDS, self._rebuild, client)
 
-    def _rebuild(self, client: Client) -> None:
+    def _ended(self, client: Client) -> None:
+        """kazoo's thread has ended, whatever of, and would not begin again; in the loop."""
         if client is self._client:
-            _in_thread(_stop, client, 0.0)
-            lost = self._lost
+            log.warning("the connection to ZooKeeper for the %s has to be made anew", self._purpose)
+            self._up.clear()
+            self._rebuilding = asyncio.create_task(self._rebuild(client), name="zookeeper-rebuild")
+
+    async def _rebuild(self, client: Client) -> None:
+        """Try until it works or the connection is closed: what is missing, as a file, may be there the next moment."""
+        while client is self._client:
+            await asyncio.sleep(_REBUILD_SECONDS)
+            try:
+                self._replace(client)
+            except (BackendError, RuntimeError) as error:
+                log.warning("cannot make the connection to ZooKeeper for the %s anew yet: %s", self._purpose, error)
+
+    def _replace(self, client: Client) -> None:
+        """Raises `BackendError`, and `RuntimeError` if there is no thread to be had."""
+        if client is self._client:
             self._begin()
-            self._lost = lost
+            _in_thread(_stop, client, 0.0)
 
     async def _end(self, client: Client, grace: float) -> None:
         """kazoo waits for its threads, so this does in another one."""

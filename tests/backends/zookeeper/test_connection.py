@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import resource
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,22 +172,123 @@ async def test_a_session_that_expired_is_told_and_followed_by_a_new_one(server: 
         await until(lambda: answers(connection))
 
 
+def fails(*_: object) -> None:
+    raise RuntimeError("xids do not match")
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a thread of kazoo's is to end by an exception."""
+    monkeypatch.setattr("threading.excepthook", lambda _: None)
+
+
+async def until_told(caplog: pytest.LogCaptureFixture, line: str) -> None:
+    async def told() -> bool:
+        return line in caplog.text
+
+    await until(told)
+
+
+@pytest.mark.usefixtures("quiet")
 async def test_kazoo_is_made_anew_when_its_thread_ends(
-    server: ZooKeeperServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    server: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fault of kazoo's own, which a real server does not make at will: so it is put there by hand."""
     async with opened(at(server)) as connection:
         lost, client = connection.lost, connection._client
         assert client is not None
-        caplog.set_level(logging.CRITICAL, "milepost.kazoo")
-
-        def fails(*_: object) -> None:
-            raise RuntimeError("xids do not match")
-
         monkeypatch.setattr(client._connection, "_read_socket", fails)
-        monkeypatch.setattr("threading.excepthook", lambda _: None)
         assert not await answers(connection)
         async with asyncio.timeout(PATIENCE):
             await lost.wait()
         await until(lambda: answers(connection))
         assert connection._client is not client
+
+
+@pytest.mark.usefixtures("quiet")
+async def test_kazoo_is_made_anew_also_when_its_thread_ends_without_a_session(
+    server: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand as well: it ends between an expiry and the next session, when there is nothing to tell listeners of."""
+    async with opened(at(server)) as connection:
+        client = connection._client
+        assert client is not None
+        connect = client._connection._connect
+
+        def fails_without_a_session(*arguments: object) -> object:
+            if client.state == "LOST":
+                fails()
+            return connect(*arguments)
+
+        monkeypatch.setattr(client._connection, "_connect", fails_without_a_session)
+        await expire(connection)
+        connection.patience = 1.0
+        await until(lambda: answers(connection))
+        assert connection._client is not client
+
+
+@pytest.mark.usefixtures("quiet")
+async def test_what_is_missing_to_make_kazoo_anew_is_waited_for(
+    server: ZooKeeperServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of the credentials is just being exchanged."""
+    credentials = tmp_path / "credentials"
+    credentials.write_text("milepost:hunter2")
+    async with opened(Address(server.address, credentials_file=credentials), patience=1.0) as connection:
+        client = connection._client
+        assert client is not None
+        monkeypatch.setattr(client._connection, "_read_socket", fails)
+        moved = credentials.rename(tmp_path / "moved")
+        assert not await answers(connection)
+        await until_told(caplog, "anew yet: cannot read the credentials")
+        moved.rename(credentials)
+        await until(lambda: answers(connection))
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """There is no descriptor to be had, in this whole process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("quiet")
+async def test_a_process_that_was_out_of_descriptors_comes_back(
+    server: ZooKeeperServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A name cannot be resolved without one, which ends kazoo's thread; nor can another client be begun."""
+    async with opened(Address(f"localhost:{server.port.number}"), patience=1.0) as connection:
+        server.kill()
+        with no_descriptors():
+            await until_told(caplog, "anew yet: cannot begin to connect")
+        server.serve()
+        await until(lambda: answers(connection))
+
+
+async def test_an_open_that_is_out_of_descriptors_is_told_and_may_be_tried_again(server: ZooKeeperServer) -> None:
+    connection = Connection(at(server), "test", PATIENCE)
+    with no_descriptors(), pytest.raises(StorageUnavailable, match="cannot begin to connect"):
+        await connection.open()
+    await connection.open()
+    assert await answers(connection)
+    await connection.close()
+
+
+async def test_a_connection_that_is_made_anew_can_be_closed_meanwhile(
+    server: ZooKeeperServer,
+) -> None:
+    connection = Connection(at(server), "test", PATIENCE)
+    await connection.open()
+    client = connection._client
+    assert client is not None
+    connection._ended(client)
+    rebuilding = connection._rebuilding
+    assert rebuilding is not None
+    await connection.close()
+    await asyncio.wait([rebuilding])
+    assert rebuilding.cancelled()
+    assert connection._client is None
