@@ -32,6 +32,10 @@ _PAUSE_SECONDS = 0.05
 """Before it stands again after a loss, so that an election which is won and lost in one breath does not spin."""
 
 
+class NotTakenOver(LeadershipLost):
+    """The lease holds, but the journal could not be taken over for so long that another should try."""
+
+
 class Replica:
     """One candidate: its journal, its blobs, and what it knows while it leads."""
 
@@ -137,8 +141,12 @@ class Replica:
                 log.warning("cannot stand in the election yet: %s", error)
                 await asyncio.sleep(_BACKOFF_SECONDS)
                 continue
+            pause = _PAUSE_SECONDS
             try:
                 await self._lead(leadership)
+            except NotTakenOver as error:
+                log.error("lets another replica lead: %s", error)
+                pause = self.settings.stand_back_seconds
             except LeadershipLost as error:
                 log.warning("does not lead any more: %s", error)
             finally:
@@ -148,9 +156,11 @@ class Replica:
                 self.changes.announce()
                 await leadership.resign()
                 await self._end_parts()
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(pause)
 
-    async def _lead(self, leadership: Leadership) -> None:
+    async def _take_over(self, leadership: Leadership) -> None:
+        """Raises `LeadershipLost`."""
+        give_up = self.clock() + self.settings.give_up_seconds
         while True:
             if leadership.remaining(self.clock()) <= 0:
                 raise LeadershipLost("the lease ran out before the journal could be taken over")
@@ -162,9 +172,14 @@ class Replica:
                 break
             except (BackendError, TimeoutError) as error:
                 log.warning("cannot take the journal over yet: %s", repr(error))
+                if self.clock() >= give_up:
+                    raise NotTakenOver(f"cannot take the journal over: {error!r}") from error
                 await asyncio.sleep(_BACKOFF_SECONDS)
             except Problem as error:
                 raise LeadershipLost("the lease ran out while the journal was taken over") from error
+
+    async def _lead(self, leadership: Leadership) -> None:
+        await self._take_over(leadership)
         self.leadership = leadership
         await self._first_of(
             self.journal.run(),

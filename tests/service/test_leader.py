@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BlobInfo, Commit
+from backends.contract import BlobInfo, Commit, StorageUnavailable
 from milepost.errors import OutcomeUnknown, Unavailable
 from milepost.wire import Code
 from tests.service.acting import actor
@@ -102,6 +102,25 @@ async def test_a_lease_that_runs_out_while_the_journal_is_taken_over_is_no_fault
         running.election.in_doubt = False
         await running.leads()
         assert faults == []
+
+
+async def test_a_leader_that_cannot_take_its_journal_over_lets_another_lead_and_stands_again(tmp_path: Path) -> None:
+    """Its pointers do not answer while its election does."""
+    place = embedded(tmp_path)
+    impatient = replace(PROMPT, give_up_seconds=0.2, stand_back_seconds=0.2)
+    async with rig(place) as first, rig(place, impatient, leading=False) as second:
+        second.pointers.take_overs.from_now_on(StorageUnavailable("by the test"))
+        await first.stop()
+
+        async def won_for_nothing() -> bool:
+            return second.pointers.take_overs.met > 0
+
+        await until(won_for_nothing)
+        await first.restart()
+        assert not second.replica.leads
+        second.pointers.take_overs.heal()
+        await first.stop()
+        await second.leads()
 
 
 async def test_a_lost_election_ends_leadership_until_it_is_won_again(tmp_path: Path) -> None:
