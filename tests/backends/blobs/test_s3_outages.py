@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import closing
 
 import pytest
 
+from backends.blobs import s3_writing
 from backends.blobs.s3 import S3Blobs
 from backends.contract import StorageUnavailable
 from parts.seaweedfs import SeaweedFS
-from tests.contracts.streams import is_missing, keys, read, stream
+from tests.contracts.streams import Broken, is_missing, keys, read, stream
 from tests.support.s3 import BUCKET, running
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -84,6 +87,37 @@ async def test_a_server_that_hangs(server: SeaweedFS, short: S3Blobs) -> None:
     assert await read(short, "hung/kept") == b"kept"
     assert await is_missing(short, "hung/blob") or await read(short, "hung/blob") == b"x"
     await short.put("hung/again", stream(b"x"))
+
+
+@pytest.mark.parametrize("error", [Broken, asyncio.CancelledError])
+async def test_a_stream_that_breaks_under_a_server_that_hangs_is_told_as_it_broke(
+    server: SeaweedFS, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: type[BaseException]
+) -> None:
+    """Tidying up has its time; when that is over, what went wrong is still what is told."""
+    monkeypatch.setattr(s3_writing, "_TIDY_SECONDS", 1.0)
+    store = S3Blobs(server.url(BUCKET))
+    await store.open()
+
+    async def breaking() -> AsyncIterator[bytes]:
+        for _ in range(6):
+            yield b"x" * 1024 * 1024
+        server.process.pause()
+        raise error
+
+    try:
+        with pytest.raises(error):
+            await store.put("broken/blob", breaking())
+    finally:
+        server.process.resume()
+    assert "an unfinished blob may be left at broken/blob" in caplog.text
+    with closing(server.client()) as client:
+
+        async def tidied() -> bool:
+            return "Uploads" not in client.list_multipart_uploads(Bucket=BUCKET, Prefix="broken/")
+
+        await until(tidied)
+    assert await is_missing(store, "broken/blob")
+    await store.close()
 
 
 async def test_a_cancelled_read_does_not_wait_for_a_server_that_hangs(server: SeaweedFS) -> None:
