@@ -1,7 +1,8 @@
 """One blob on its way to S3: a single conditional PUT, or for a larger one an upload in parts, completed conditionally.
 
 Nothing is repeated that may have made the blob visible: if the first request landed, the second would be told that the
-key is taken. What ends without a clear answer is tidied up after, and what cannot be is left to the collector.
+key is taken. Should a proxy repeat it all the same, the object's mark tells whose it is. What ends without a clear
+answer is tidied up after, and what cannot be is left to the collector.
 """
 
 from __future__ import annotations
@@ -50,10 +51,6 @@ class Draft:
         """Write all of it and return its size. See `BlobStore.put` for what is raised, and what is left then."""
         try:
             return await self._write(stream)
-        except ConditionFailed as error:
-            self._may_be_visible = False
-            await self._tidy()
-            raise BlobExists(f"there is a blob at {self._path} already") from error
         except BaseException:
             await self._tidy()
             raise
@@ -63,11 +60,16 @@ class Draft:
         async for part in cutter.followed_parts(stream):
             await self._send(part)
             del part  # a large thing to hold on to while the next is being gathered
-        if self._upload is None:
-            await self._put(cutter.rest)
-        else:
-            await self._send(cutter.rest)
-            await self._complete()
+        try:
+            if self._upload is None:
+                await self._put(cutter.rest)
+            else:
+                await self._send(cutter.rest)
+                await self._complete()
+        except ConditionFailed as error:
+            if not await self._is_ours():
+                self._may_be_visible = False
+                raise BlobExists(f"there is a blob at {self._path} already") from error
         return cutter.size
 
     async def _put(self, body: bytearray) -> None:
@@ -164,12 +166,18 @@ class Draft:
             log.warning("an unfinished blob may be left at %s: %s", self._path, error)
 
     async def _delete_if_ours(self) -> None:
-        store = self._connection.writing
-        with self._connection.border("look at an unfinished blob"):
-            found = await obstore.get_async(store, self._path, options={"head": True})
-        if found.attributes.get(_ATTEMPT) == self._attempt:
+        if await self._is_ours():
             with self._connection.border("delete an unfinished blob"):
-                await obstore.delete_async(store, self._path)
+                await obstore.delete_async(self._connection.writing, self._path)
+
+    async def _is_ours(self) -> bool:
+        """Whether this attempt wrote what is there."""
+        try:
+            with self._connection.border("look at a blob"):
+                found = await obstore.get_async(self._connection.writing, self._path, options={"head": True})
+        except BlobMissing:
+            return False
+        return found.attributes.get(_ATTEMPT) == self._attempt
 
 
 class Cutter:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from backends.contract import BlobStore, StorageFull, StorageUnavailable
+from backends.contract import BlobExists, BlobStore, StorageFull, StorageUnavailable
 from milepost.wire import Code
 from service.problems import problem
 from service.rules.requests import BlobRef
@@ -52,7 +52,7 @@ async def take_in(blobs: BlobStore, key: str, incoming: Incoming, limit: int | N
         await blobs.put(key, counted())
     except StorageFull as error:
         raise problem(Code.STORAGE_FULL, str(error)) from error
-    except StorageUnavailable as error:
+    except (StorageUnavailable, BlobExists) as error:  # keys are fresh, and another try has another
         raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
     return BlobRef(key, size, digest.hexdigest())
 

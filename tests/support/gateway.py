@@ -33,6 +33,8 @@ class Fault:
     """Answer this status and error code (or body, where the status is none of an error), without asking the server."""
     lose_answer: bool = False
     """Let the server do it, and close the connection instead of handing its answer on."""
+    twice: bool = False
+    """Hand the request on twice, as a proxy does to which the first answer was lost."""
     cut_after: int | None = None
     """Hand on so many bytes of the answer's body, then close the connection."""
     damage: bool = False
@@ -96,6 +98,8 @@ class Gateway:
             writer.write(told_head.encode() + told)
             await writer.drain()
             return
+        if fault.twice:
+            await self._hand_on(head, body, writer, Fault(fault.matches, lose_answer=True))
         await self._hand_on(head, body, writer, fault)
 
     async def _hand_on(self, head: bytes, body: bytes, writer: asyncio.StreamWriter, fault: Fault) -> None:

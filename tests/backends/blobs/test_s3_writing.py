@@ -132,6 +132,19 @@ async def test_a_blob_whose_acknowledgement_was_lost_is_taken_away(
     assert await read(store, "blob") == b"second try"
 
 
+@pytest.mark.parametrize("count", [1, 6])
+async def test_a_put_that_was_repeated_on_its_way_is_done(faulty: tuple[S3Blobs, Gateway], count: int) -> None:
+    """The answer is that the key is taken, but it was this very put that took it."""
+    store, gateway = faulty
+    gateway(Fault(is_last, times=1, twice=True))
+    assert await store.put("blob", fresh_stream(count, MIB)) == count * MIB
+    assert await store.size("blob") == count * MIB
+    gateway(Fault(is_last, times=1, twice=True))
+    with pytest.raises(BlobExists):
+        await store.put("blob", stream(b"another"))
+    assert await store.size("blob") == count * MIB
+
+
 async def test_what_another_wrote_is_not_taken_away_by_mistake(faulty: tuple[S3Blobs, Gateway], s3: S3Place) -> None:
     store, gateway = faulty
     s3.overwrite("blob", b"another writer's")
