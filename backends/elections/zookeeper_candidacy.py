@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from typing import Any
 
 from kazoo.exceptions import ConnectionLoss
 
 from backends.contract import StorageUnavailable
+from backends.elections.zookeeper_contact import EXCHANGES, Contact
 from backends.elections.zookeeper_entries import Entry, election_of, encode, in_order
 from backends.zookeeper.address import Address
 from backends.zookeeper.bridge import Bridge
@@ -23,6 +25,7 @@ class Candidacy:
 
     def __init__(self, address: Address, advertise: str, patience: float | None = None) -> None:
         self.connection = Connection(address, "election", patience)
+        self.contact = Contact()
         self._place = election_of(address.root)
         self._advertise = advertise
         self._name = uuid.uuid4().hex
@@ -79,18 +82,33 @@ class Candidacy:
         return in_order(names)
 
     async def _gone(self, path: str) -> None:
-        """Wait until something happened to the entry before ours or to our connection, or for a session's time."""
+        """Wait until something happened to the entry before ours or to our connection, or for a session's time.
+
+        Asks again and again, which is how it is known, once we lead, that our session has been heard of.
+        """
         self._changed.clear()
-        doing = "watch the queue"
-        if await self.connection.ask(doing, lambda client: client.exists_async(path, watch=self._notice)) is None:
-            return
+        for _ in range(EXCHANGES):
+            if not await self._there(path) or await self._woken(self.connection.session_seconds / EXCHANGES):
+                return
+
+    async def _there(self, path: str) -> bool:
+        """A read at the server that we are connected to; the others have no work by it."""
+        sent = time.monotonic()
+        found = await self.connection.ask(
+            "watch the queue", lambda client: client.exists_async(path, watch=self._notice)
+        )
+        self.contact.note(sent, time.monotonic())
+        return found is not None
+
+    async def _woken(self, seconds: float) -> bool:
+        """Whether something happened within so many seconds."""
         waits = [asyncio.ensure_future(event.wait()) for event in (self._changed, self.over)]
         try:
-            seconds = self.connection.address.session_seconds
-            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
+        return bool(done)
 
     def _notice(self, event: Any) -> None:
         """In kazoo's thread. Always the same callable, so that kazoo keeps it once however often it is set."""

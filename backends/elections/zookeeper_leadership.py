@@ -12,17 +12,10 @@ from kazoo.exceptions import NoNodeError, SessionExpiredError
 
 from backends.contract import BackendError
 from backends.elections.zookeeper_candidacy import Candidacy
+from backends.elections.zookeeper_contact import EXCHANGES
 from backends.zookeeper.errors import culprit
 
 log = logging.getLogger("milepost.election")
-
-CERTAIN: Final = 0.75
-"""Of a session's timeout. A server tells the one that expires sessions whom it heard from each half tick, and a session
-lasts for two ticks or more: so the timeout counts from a quarter of itself before the exchange, at worst.
-"""
-
-EXCHANGES: Final = 8
-"""In one timeout of the session."""
 
 _AGAIN_SECONDS: Final = 0.05
 
@@ -39,6 +32,7 @@ class SessionLeadership:
         self._clock = clock
         self._until = 0.0
         self._sent = 0.0
+        self._lasts = 0.0
         self._lost = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
@@ -93,12 +87,14 @@ class SessionLeadership:
         except SessionExpiredError:
             return False
         failure = culprit(results)
-        if failure is None and not self._lost.is_set():
-            self._until = max(self._until, self._sent + CERTAIN * connection.session_seconds)
+        if failure is None and not (self._lost.is_set() or self._candidacy.over.is_set()):
+            self._until = max(self._until, self._lasts)
+            self._candidacy.contact.note(self._sent, self._clock())
         return failure is None or not isinstance(failure[1], NoNodeError)
 
     def _check(self, client: Any) -> Any:
         self._sent = self._clock()
+        self._lasts = self._candidacy.contact.until(self._sent, client.session_seconds, client.connected_at)
         request = client.transaction()
         request.check(self._candidacy.path, -1)
         return request.commit_async()

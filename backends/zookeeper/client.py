@@ -67,6 +67,7 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.session_seconds = 0.0
+        self.connected_at = 0.0
         self._waiting_since = 0.0
 
     def zk_loop(self) -> None:
@@ -78,8 +79,10 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         """Used while connecting: a server that is just starting may take a connection and never answer on it."""
+        sent = time.monotonic()
         answer = super()._invoke(min(timeout, self.handler.connect_seconds), request, xid)
         if isinstance(request, Connect):
+            self.connected_at = sent
             self.session_seconds = answer[0].time_out / 1000
         return answer
 
@@ -135,6 +138,11 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
     def session_seconds(self) -> float:
         """What the servers granted; 0 before the first connection."""
         return float(self._connection.session_seconds)
+
+    @property
+    def connected_at(self) -> float:
+        """When, in monotonic seconds, the servers were last asked to make the session or to take it up again."""
+        return float(self._connection.connected_at)
 
     def send(self, request: Any) -> Any:
         """Send a request of a kind that kazoo does not know; kazoo's promise of the answer."""

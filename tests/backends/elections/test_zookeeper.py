@@ -16,8 +16,9 @@ from kazoo.client import KazooClient
 from backends.contract import Leadership, StorageUnavailable
 from backends.elections.zookeeper import ZooKeeperElection
 from backends.elections.zookeeper_candidacy import Candidacy
+from backends.elections.zookeeper_contact import CERTAIN, EXCHANGES
 from backends.elections.zookeeper_entries import Entry, advertised_in, encode, in_order
-from backends.elections.zookeeper_leadership import CERTAIN, SessionLeadership
+from backends.elections.zookeeper_leadership import SessionLeadership
 from backends.zookeeper.address import Address
 from parts.zookeeper import ensemble, zookeeper
 from tests.support.waiting import until
@@ -71,6 +72,52 @@ async def test_the_lease_is_renewed_and_never_longer_than_is_certain(zookeeper_a
             return leadership.remaining(0.0) > first + granted
 
         await until(renewed)
+
+
+async def test_who_waited_in_the_queue_has_a_lease_as_soon_as_it_wins(zookeeper_address: Address) -> None:
+    """Its session was made long ago, and kazoo by itself asks nothing for a third of a session's time."""
+    address = Address(zookeeper_address.hosts, zookeeper_address.root, 4.0)
+    async with opened(address, ONE) as one, opened(address, OTHER) as other:
+        first = await won(one)
+        waiting = asyncio.create_task(won(other))
+        await asyncio.sleep(5.0)  # longer than a session: its making counts for nothing any more
+        await first.resign()
+        second = await waiting
+        exchange = second._candidacy.contact._exchanges[-1]
+        assert second.remaining(exchange[0]) > 4.0 / 4
+        assert second.remaining(exchange[0]) <= CERTAIN * 4.0
+
+
+def stand_still(seconds: float) -> None:
+    """The whole loop, as if the process had no processor."""
+    time.sleep(seconds)
+
+
+async def test_the_lease_counts_for_less_when_nothing_was_asked_for_a_while(zookeeper_address: Address) -> None:
+    """The process stands still. The exchange that follows may be heard of by one server alone, and that one may stop:
+    what is certain is what was asked before, whatever kazoo's own thread sent meanwhile.
+    """
+    async with opened(zookeeper_address, ONE) as one:
+        leadership = await won(one)
+        contact, timeout = leadership._candidacy.contact, leadership._candidacy.connection.session_seconds
+        assert timeout == 10.0
+
+        async def told() -> bool:
+            return len(contact._exchanges) > EXCHANGES
+
+        await until(told)
+        await asyncio.sleep(0)
+        stand_still(4.0)
+        stood_still, before = time.monotonic(), leadership._until
+
+        async def renewed() -> bool:
+            return leadership._until > before
+
+        newest = contact._exchanges[-1][0]
+        await until(renewed)
+        assert contact._exchanges[-2][0] == newest
+        assert newest < stood_still - 4.0
+        assert leadership._until <= newest + timeout
 
 
 async def test_the_lease_counts_from_before_the_exchange(tmp_path: Path) -> None:
