@@ -152,6 +152,17 @@ def cut(*, after: bytes = b"", reset: bool = True) -> Behaviour:
     return behave
 
 
+def cut_inside() -> Behaviour:
+    """Take a little of a large body in, then reset the connection."""
+
+    def behave(_: Faulty, connection: socket.socket, __: Seen, ___: Callable[[], None]) -> None:
+        connection.recv(100_000)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raise Hangup
+
+    return behave
+
+
 def stall() -> Behaviour:
     """Take the request in and never answer."""
 

@@ -9,14 +9,16 @@ from urllib.parse import urlsplit
 
 from milepost.core.body import Body
 from milepost.core.clock import Clock
-from milepost.core.effects import Send
+from milepost.core.effects import Lost, Send
 
 log = logging.getLogger("milepost")
 
 DIRECT_ABOVE = 1024 * 1024
 AVOID_SECONDS = 600.0
+AVOID_BRIEFLY_SECONDS = 60.0  # where it may well pass by itself
 PATIENCE = 10.0  # of one request to the blob store, beside the time for its bytes
 CONNECT_SECONDS = 2.0  # who sits behind a wall is to have time left for the way through the service
+TELLING_CONNECT_SECONDS = 1.0  # in less than that, a busy network may have lost no more than one packet
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024
 
 
@@ -47,11 +49,29 @@ class Direct:
         """The same for a state that is to be written: it is read once for its digest and once to be sent."""
         return body.size is not None and body.sha256 is not None and not body.once and self.suits(body.size)
 
-    def avoid(self, why: str, level: int = logging.WARNING) -> None:
-        """Send bytes through the service for the next ten minutes. ``why`` must not quote a signed URL."""
+    def avoid(self, why: str, level: int = logging.WARNING, seconds: float = AVOID_SECONDS) -> None:
+        """Send bytes through the service for the next ``seconds``. ``why`` must not quote a signed URL."""
         if self.open:
-            self._avoided_until = self._clock() + AVOID_SECONDS
-            log.log(level, "states go through the service for the next %g minutes: %s", AVOID_SECONDS / 60, why)
+            self._avoided_until = self._clock() + seconds
+            log.log(level, "states go through the service for the next %g minutes: %s", seconds / 60, why)
+
+    def worth_another_try(self, send: Send, lost: Lost, took: float) -> bool:
+        """What ``lost`` says of the way after ``took`` seconds is remembered; whether ``send`` is to be sent once more.
+
+        A connection that breaks says nothing, and a wait that was cut short by the caller's own deadline as little.
+        """
+        if lost.unreachable:
+            limit = send.connect or send.timeout
+            if took < limit or limit >= TELLING_CONNECT_SECONDS:
+                self.avoid(f"the blob store cannot be reached from here: {lost.reason}")
+            return False
+        if not lost.timed_out:
+            return took < send.timeout
+        if send.timeout >= _enough(send.body):
+            self.avoid(f"the blob store does not answer: {lost.reason}")
+        elif send.timeout >= PATIENCE:
+            self.avoid(f"the blob store did not answer in time: {lost.reason}", seconds=AVOID_BRIEFLY_SECONDS)
+        return False
 
 
 def trouble_with(url: str, secure: bool) -> str | None:
@@ -73,14 +93,19 @@ def signed(method: str, url: str, headers: Mapping[str, str], body: Body | None,
 
     A driver never lets the URL be logged: whoever has it may send the request, too.
     """
-    size = 0 if body is None or body.size is None else body.size
     return Send(
         method=method,
         url=url,
         headers=headers,
         body=body,
-        timeout=min(left, PATIENCE + size / SLOWEST_BYTES_PER_SECOND),
+        timeout=min(left, _enough(body)),
         stream=body is None,
         signed=True,
         connect=min(CONNECT_SECONDS, left / 4),
     )
+
+
+def _enough(body: Body | None) -> float:
+    """Seconds within which a blob store that can be reached has answered."""
+    size = 0 if body is None or body.size is None else body.size
+    return PATIENCE + size / SLOWEST_BYTES_PER_SECOND

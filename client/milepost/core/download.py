@@ -118,11 +118,11 @@ def _from_blob_store(caller: Caller, url: str, received: int) -> Operation[Answe
     """The bytes from ``received`` on; None where the blob store does not give them: the service knows why."""
     headers = {"Range": f"bytes={received}-"} if received else {}
     for _ in range(2):  # a connection that was kept open may turn out closed
-        result = yield signed("GET", url, headers, None, caller.timeout)
+        began, send = caller.clock(), signed("GET", url, headers, None, caller.timeout)
+        result = yield send
         if isinstance(result, Answer):
             return result if result.status == (206 if received else 200) else None
-        if result.timed_out or not result.sent:
-            caller.direct.avoid(f"the blob store cannot be reached from here: {result.reason}")
+        if not caller.direct.worth_another_try(send, result, caller.clock() - began):
             return None
     return None
 

@@ -79,8 +79,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Lost:
-    """There was no answer. ``sent``: the whole request may have reached a replica, which may act on it yet."""
+    """There was no answer. ``sent``: the whole request may have reached a replica, which may act on it yet.
+
+    ``unreachable``: it is not the request that was lost, there was nobody to send it to.
+    """
 
     reason: str
     sent: bool
     timed_out: bool = False
+    unreachable: bool = False

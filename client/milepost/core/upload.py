@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 from milepost.core import answers
@@ -21,12 +22,22 @@ log = logging.getLogger("milepost")
 
 URLS = 3
 TRIES_PER_URL = 3
+SHARE_TO_PUT = 0.75  # of the time that is left: the bytes can go through the service, too
 
 Announce = Callable[[Body, float], Operation[Reply]]
 """Asks the service for an upload with this request body, within so many seconds."""
 
 _NO_SUCH_CALL = frozenset({Code.NO_ROUTE, Code.METHOD_NOT_ALLOWED})
 _BUSY = frozenset({408, 409, 429, 500, 502, 503, 504})  # 409: another conditional write of the same key is on its way
+
+
+class _End(Enum):
+    """What became of one URL."""
+
+    THERE = auto()  # the bytes lie where they belong
+    EXPIRED = auto()
+    REFUSED = auto()  # by 403, as if it had expired
+    LEFT = auto()  # it is better not tried again for this state
 
 
 @dataclass(frozen=True)
@@ -53,42 +64,55 @@ def put(caller: Caller, announce: Announce, body: Body, deadline: float) -> Oper
     Nothing is applied by that, whatever becomes of it: the key is fresh, and names nothing until a handle takes it.
     Raises what the service refuses the upload with, and the source's own error.
     """
-    refused = 0
+    refused = False
     for _ in range(URLS):
         upload = yield from _announced(caller, announce, body, deadline)
         if upload is None:
             return None
-        until = caller.clock() + upload.expires_in
-        for tries in range(TRIES_PER_URL):
-            now = caller.clock()
-            if now >= deadline:
-                return None  # which the call itself finds, too
-            if now >= until:
-                break
-            result = yield signed("PUT", upload.url, upload.headers, body, deadline - now)
-            if isinstance(result, SourceFailed):
-                raise result.error
-            if _is_there(result):
-                return upload.id
-            if isinstance(result, Lost) and (result.timed_out or not result.sent):
-                caller.direct.avoid(f"the blob store cannot be reached from here: {result.reason}")
-                return None
-            if isinstance(result, Answer) and result.status == 403 and refused == 0:
-                refused += 1  # it expired on the way, or the service's own credentials were just exchanged
-                break
-            if isinstance(result, Answer) and result.status == 400:
-                return None  # as if the source had changed since it was read for its digest: the service will tell
-            if isinstance(result, Answer) and result.status not in _BUSY:
-                caller.direct.avoid(f"the blob store refuses what the service signed, with status {result.status}")
-                return None
-            yield Sleep(min(caller.pause(tries, LONGEST_PAUSE), max(0.0, deadline - caller.clock())))
-    log.info("the blob store did not take the bytes of a state; they go through the service")
+        end = yield from _put(caller, upload, body, deadline)
+        if end is _End.THERE:
+            return upload.id
+        if end is _End.LEFT:
+            return None
+        if end is _End.REFUSED and refused:
+            caller.direct.avoid("the blob store refuses what the service signed, with status 403")
+            return None
+        # It expired on the way, or the service's own credentials were just exchanged.
+        refused = refused or end is _End.REFUSED
     return None
 
 
-def _is_there(result: Answer | Lost) -> bool:
-    """412: an earlier try of ours, whose answer was lost, put them. The service looks at what is there in any case."""
-    return isinstance(result, Answer) and (200 <= result.status < 300 or result.status == 412)
+def _put(caller: Caller, upload: Upload, body: Body, deadline: float) -> Operation[_End]:
+    """Send the bytes until they are there. Each try puts them whole or not at all, so that another does no harm."""
+    until = caller.clock() + upload.expires_in
+    for tries in range(TRIES_PER_URL):
+        now = caller.clock()
+        if now >= deadline:
+            return _End.LEFT  # which the call itself finds, too
+        if now >= until:
+            return _End.EXPIRED
+        send = signed("PUT", upload.url, upload.headers, body, (deadline - now) * SHARE_TO_PUT)
+        result = yield send
+        if isinstance(result, SourceFailed):
+            raise result.error
+        if isinstance(result, Lost):
+            if not caller.direct.worth_another_try(send, result, caller.clock() - now):
+                return _End.LEFT
+        elif result.status not in _BUSY:
+            return _answered(caller, result)
+        yield Sleep(min(caller.pause(tries, LONGEST_PAUSE), max(0.0, deadline - caller.clock())))
+    log.info("the blob store did not take the bytes of a state; they go through the service")
+    return _End.LEFT
+
+
+def _answered(caller: Caller, answer: Answer) -> _End:
+    if 200 <= answer.status < 300 or answer.status == 412:
+        return _End.THERE  # 412: an earlier try of ours, whose answer was lost. The service looks at it in any case
+    if answer.status == 403:
+        return _End.REFUSED
+    if answer.status != 400:  # that is as if the source had changed since it was read: the service will tell
+        caller.direct.avoid(f"the blob store refuses what the service signed, with status {answer.status}")
+    return _End.LEFT
 
 
 def _announced(caller: Caller, announce: Announce, body: Body, deadline: float) -> Operation[Upload | None]:

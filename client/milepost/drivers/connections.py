@@ -97,7 +97,10 @@ def lost(error: httpx.TransportError, send: Send | None = None, progress: Progre
     sent = not isinstance(error, _NOT_SENT) and (progress is None or progress.complete)
     where = "" if send is None else f"{httpx.URL(send.url).host}:{httpx.URL(send.url).port or ''} "
     timed_out = isinstance(error, httpx.TimeoutException) and not isinstance(error, _NOT_SENT)
-    return Lost(f"{where}{type(error).__name__} {error}".rstrip(), sent=sent, timed_out=timed_out)
+    # A wait for one of the client's own connections says nothing of the other side.
+    unreachable = isinstance(error, _NOT_SENT) and not isinstance(error, httpx.PoolTimeout)
+    reason = f"{where}{type(error).__name__} {error}".rstrip()
+    return Lost(reason, sent=sent, timed_out=timed_out, unreachable=unreachable)
 
 
 def overdue(send: Send, connected: bool, progress: Progress) -> Lost:

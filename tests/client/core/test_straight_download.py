@@ -13,7 +13,7 @@ from milepost.core.download import download
 from milepost.core.effects import Answer, Lost, Send
 from milepost.errors import BlobMissing, NotExist, StateTruncated, VersionMismatch
 from milepost.wire import Code, digest_header
-from tests.client.core.world import CUT, RECORD, REFUSED, SILENT, A, Reaction, World, answer, problem, to_leader
+from tests.client.core.world import BROKEN, CUT, RECORD, REFUSED, SILENT, A, Reaction, World, answer, problem, to_leader
 
 STATE = b"0123456789"
 HANDLE = "/v1/stores/s/handles/h"
@@ -123,10 +123,18 @@ def test_a_blob_store_that_cannot_be_reached_is_told_once_and_not_tried_again(
     assert "very-secret" not in caplog.text
 
 
-def test_a_connection_that_was_closed_while_it_was_kept_is_made_anew() -> None:
-    world = direct(record(10), LOCATED, CUT, large())
+@pytest.mark.parametrize("trouble", [CUT, BROKEN])
+def test_a_connection_that_was_closed_while_it_was_kept_is_made_anew(trouble: Lost) -> None:
+    world = direct(record(10), LOCATED, trouble, large())
     assert read(world) == STATE
     assert targets(world)[2:] == [URL, URL]
+
+
+def test_a_client_of_short_timeouts_does_not_take_its_own_haste_for_a_closed_way() -> None:
+    world = direct(record(10), LOCATED, SILENT, whole(), record(10), LOCATED, large())
+    world.caller.timeout = 1.0
+    assert read(world) == read(world) == STATE
+    assert targets(world)[2:] == [URL, "/state", "record", "/state?redirect=true", URL]
 
 
 def test_a_cut_state_is_gone_on_with_at_the_blob_store_and_else_at_the_service() -> None:

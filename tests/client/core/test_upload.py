@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from milepost.core.acting import Acting
-from milepost.core.direct import AVOID_SECONDS
+from milepost.core.direct import AVOID_BRIEFLY_SECONDS, AVOID_SECONDS, PATIENCE
 from milepost.core.effects import Answer, Lost, Send
 from milepost.core.lease import Lease
 from milepost.core.store import StoreOperations
 from milepost.core.upload import TRIES_PER_URL, URLS
 from milepost.errors import (
     AlreadyExists,
-    DeadlineExceeded,
+    ConnectionFailed,
     DigestMismatch,
     Fenced,
     InvalidRequest,
@@ -34,7 +34,7 @@ from milepost.errors import (
 )
 from milepost.types import Handle
 from milepost.wire import Code, Outcome
-from tests.client.core.world import CUT, NO_LEADER, RECORD, REFUSED, SILENT, A, Reaction, World, answer, problem
+from tests.client.core.world import BROKEN, CUT, NO_LEADER, RECORD, REFUSED, SILENT, A, Reaction, World, answer, problem
 
 STATE = b"0123456789abcdef"
 SHA256 = hashlib.sha256(STATE).hexdigest()
@@ -44,6 +44,8 @@ DONE = answer(RECORD, etag='"abc.7"')
 STORED = Answer(200, {})
 EXPIRED = Answer(403, {})
 BUSY = Answer(503, {})
+NO_CONNECTION = Lost("no connection in time", sent=False, unreachable=True)
+NONE_FREE = Lost("none of the client's own connections was free in time", sent=False)
 
 
 def announced(number: int = 1, url: str = URL, expires_in: float = 900.0) -> Answer:
@@ -132,13 +134,14 @@ def test_that_a_service_does_not_sign_is_remembered_for_a_while(code: Code) -> N
     assert lines(world)[3:] == ["announce", "put", "name"]
 
 
-@pytest.mark.parametrize("trouble", [BUSY, CUT, Answer(500, {}), Answer(409, {}), Answer(429, {})])
+@pytest.mark.parametrize("trouble", [BUSY, CUT, BROKEN, Answer(500, {}), Answer(409, {}), Answer(429, {})])
 def test_a_put_that_may_do_later_is_tried_again_after_a_rest(trouble: Answer | Lost) -> None:
     world = direct(announced(), trouble, trouble, STORED, DONE)
     add(world)
     assert lines(world) == ["announce", "put", "put", "put", "name"]
     assert len(world.slept) == 2
-    assert world.bodies[1:4] == [STATE] * 3
+    assert world.bodies[3] == STATE
+    assert world.caller.direct.open
 
 
 def test_bytes_that_an_earlier_try_put_are_there() -> None:
@@ -147,7 +150,7 @@ def test_bytes_that_an_earlier_try_put_are_there() -> None:
     assert lines(world) == ["announce", "put", "put", "name"]
 
 
-def test_a_url_that_expired_or_does_not_do_is_left_for_a_new_one() -> None:
+def test_a_url_that_expired_is_left_for_a_new_one() -> None:
     world = direct(announced(1), EXPIRED, announced(2), STORED, DONE)
     add(world)
     assert lines(world) == ["announce", "put", "announce", "put", "name"]
@@ -155,19 +158,26 @@ def test_a_url_that_expired_or_does_not_do_is_left_for_a_new_one() -> None:
     world = direct(announced(1, expires_in=3.0), (4.0, BUSY), announced(2), STORED, DONE)
     add(world)
     assert lines(world) == ["announce", "put", "announce", "put", "name"]
-    world = direct(announced(1), *[BUSY] * TRIES_PER_URL, announced(2), STORED, DONE)
-    add(world)
-    assert lines(world) == ["announce", *["put"] * TRIES_PER_URL, "announce", "put", "name"]
     keys = [send.headers["Idempotency-Key"] for send in world.sent if not send.signed]
     assert len(set(keys)) == 3
 
 
-def test_a_blob_store_that_stays_busy_is_left_to_the_service_for_this_time() -> None:
-    busy: list[Reaction] = [announced(), *[BUSY] * TRIES_PER_URL]
-    world = direct(*busy * URLS, DONE, announced(), STORED, DONE)
+def test_urls_that_expire_one_after_the_other_are_left_in_the_end() -> None:
+    expiring: list[Reaction | tuple[float, Reaction]] = [announced(expires_in=3.0), (4.0, BUSY)]
+    world = direct(*expiring * URLS, DONE)
+    add(world)
+    assert lines(world) == ["announce", "put"] * URLS + ["bytes"]
+
+
+@pytest.mark.parametrize("trouble", [BUSY, CUT, BROKEN])
+def test_a_blob_store_that_does_not_do_now_is_left_to_the_service_for_this_time(
+    trouble: Answer | Lost, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = direct(announced(), *[trouble] * TRIES_PER_URL, DONE, announced(), STORED, DONE)
     add(world)
     add(world)
-    assert lines(world)[-4:] == ["bytes", "announce", "put", "name"]
+    assert lines(world) == ["announce", *["put"] * TRIES_PER_URL, "bytes", "announce", "put", "name"]
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 @pytest.mark.parametrize("trouble", [REFUSED, SILENT, Answer(404, {}), Answer(301, {}), Answer(501, {})])
@@ -272,14 +282,41 @@ def test_uploads_that_cannot_be_had_leave_time_for_the_service_and_are_not_in_do
     assert world.now <= 1010.0
 
 
-def test_a_put_that_takes_all_the_time_there_is_applies_nothing() -> None:
-    world = direct(announced(), (100.0, SILENT), DONE)
-    with pytest.raises(DeadlineExceeded):
+@pytest.mark.parametrize("trouble", [SILENT, NO_CONNECTION, NONE_FREE])
+def test_a_put_cut_short_by_the_callers_own_deadline_leaves_time_and_proves_nothing(trouble: Lost) -> None:
+    world = direct(announced(), (100.0, trouble), DONE, announced(), STORED, DONE)
+    add(world, timeout=3.0)
+    assert lines(world) == ["announce", "put", "bytes"]
+    assert world.now < 1003.0
+    add(world, timeout=3.0)
+    assert lines(world)[3:] == ["announce", "put", "name"]
+
+
+def test_a_put_that_is_not_answered_leaves_nothing_in_doubt() -> None:
+    world = direct(announced(), (100.0, SILENT), *[REFUSED] * 100)
+    with pytest.raises(ConnectionFailed):
         add(world, timeout=5.0)
-    assert lines(world) == ["announce", "put"]
-    assert world.now == 1005.0
-    add(world, timeout=5.0)
-    assert lines(world)[2:] == ["bytes"]
+    assert set(lines(world)) == {"announce", "put", "bytes"}
+    assert world.now <= 1005.0
+
+
+def test_a_blob_store_that_is_silent_for_a_good_while_is_left_alone_for_a_while() -> None:
+    world = direct(announced(), (100.0, SILENT), DONE, DONE, above=10)
+    add(world, b"x" * 30 * 1024 * 1024, timeout=30.0)  # at the least speed that is waited for, it takes longer
+    add(world)
+    assert lines(world) == ["announce", "put", "bytes", "bytes"]
+    assert world.sent[1].timeout > PATIENCE
+    world.now += AVOID_BRIEFLY_SECONDS
+    world.script = [announced(), STORED, DONE]
+    add(world)
+    assert lines(world)[4:] == ["announce", "put", "name"]
+
+
+def test_there_is_nobody_for_a_short_deadline_either() -> None:
+    world = direct(announced(), REFUSED, DONE, DONE)
+    add(world, timeout=1.0)
+    add(world, timeout=1.0)
+    assert lines(world) == ["announce", "put", "bytes", "bytes"]
 
 
 def test_a_source_that_changes_or_breaks_is_the_callers_own_error(tmp_path: Any) -> None:
@@ -319,6 +356,8 @@ class Model:
             return CUT
         if trouble == "refused":
             return REFUSED
+        if trouble == "broken":
+            return BROKEN
         if trouble == "busy":
             return BUSY if send.signed else problem(Code.STORAGE_UNAVAILABLE)
         if trouble == "expired":
@@ -346,7 +385,7 @@ class Model:
         return DONE
 
 
-TROUBLES = ["none", "none", "lost", "answer lost", "busy", "silent", "refused", "expired"]
+TROUBLES = ["none", "none", "lost", "answer lost", "busy", "silent", "refused", "broken", "expired"]
 
 
 @settings(deadline=None)

@@ -152,8 +152,9 @@ def to_leader(leader: str) -> Callable[[Send], Answer]:
 
 
 CUT = Lost("the connection was cut", sent=True)
+BROKEN = Lost("the connection broke under the bytes", sent=False)
 SILENT = Lost("no answer", sent=True, timed_out=True)
-REFUSED = Lost("connection refused", sent=False)
+REFUSED = Lost("connection refused", sent=False, unreachable=True)
 NO_LEADER = problem(Code.NO_LEADER)
 
 RECORD: dict[str, Any] = {

@@ -9,13 +9,14 @@ import pytest
 
 from milepost.wire import digest_header
 from tests.client.core.world import RECORD
-from tests.client.faulty import Faulty, cut, head_of, reply
+from tests.client.faulty import Faulty, cut, cut_inside, head_of, reply
 from tests.client.flavours import connected
 
 SESSION = reply(201, {"session": "s1", "ttl": 60, "holder": "h"})
 ENDED = reply(204)
 HANDLE = reply(201, RECORD)
 STATE = bytes(range(256)) * 2000
+MORE_THAN_BUFFERS_HOLD = STATE * 40
 DIGEST = digest_header(hashlib.sha256(STATE).hexdigest())
 QUERY = "X-Amz-Credential=me%2F2026%2Fs3&X-Amz-SignedHeaders=content-length%3Bhost&X-Amz-Signature=very-secret"
 NAMED = {"timeout": 10.0, "token": "very-secret-token", "direct_above": 1000}
@@ -66,6 +67,21 @@ def test_a_signed_get_has_no_headers_but_its_range_and_its_url_is_nowhere_logged
     assert second.headers["range"] == "bytes=100000-"
     assert any("/bucket/" in record.getMessage() for record in caplog.records)
     assert "very-secret" not in caplog.text
+
+
+def test_a_connection_that_breaks_under_the_bytes_is_made_anew(flavour: str) -> None:
+    with Faulty([cut_inside(), reply(200), reply(200)]) as blobs:
+        announced = reply(
+            201, {"upload": "u1", "method": "PUT", "url": signed(blobs), "headers": {}, "expires_in": 900}
+        )
+        with (
+            Faulty([SESSION, announced, HANDLE, announced, HANDLE, ENDED]) as server,
+            connected(flavour, server.url, **NAMED) as client,
+            client.session(holder="h", ttl=60) as session,
+        ):
+            session.store("s").add_and_lock("a", MORE_THAN_BUFFERS_HOLD)
+            session.store("s").add_and_lock("b", STATE)
+    assert [seen.body for seen in blobs.seen] == [None, MORE_THAN_BUFFERS_HOLD, STATE]
 
 
 def test_a_blob_store_behind_a_wall_is_passed_by(flavour: str, caplog: pytest.LogCaptureFixture) -> None:
