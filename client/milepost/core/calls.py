@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from random import Random
 
@@ -83,13 +83,15 @@ class Caller:
         patience: float | None = None,
         stream: bool = False,
         key: Key | None = None,
+        final: Collection[Code] = (),
     ) -> Operation[Reply]:
         """Have ``request`` answered within ``timeout`` seconds (default: the client's).
 
         One attempt may take ``patience`` seconds beside the wait that the request asks for and the time for its body;
-        then another replica is asked. A change goes under ``key``, or one of its own. Raises what the module
-        `milepost.errors` draws: a refusal as it is, `OutcomeUnknown` where an attempt may have been applied, else
-        `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`.
+        then another replica is asked. A change goes under ``key``, or one of its own. An answer with a code in
+        ``final`` ends the call, even where asking again might help. Raises what the module `milepost.errors` draws: a
+        refusal as it is, `OutcomeUnknown` where an attempt may have been applied, else `Unavailable`,
+        `ConnectionFailed` or `DeadlineExceeded`.
         """
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
@@ -139,6 +141,8 @@ class Caller:
                 error = history.refusal(verdict.problem, verdict.vouched)
                 raise error from error.__cause__
             history.note(verdict)
+            if isinstance(verdict.error, Problem) and verdict.error.code in final:
+                raise history.exhausted("it is not waited for")
             if request.body is not None and request.body.spent:
                 raise history.exhausted("the state could be sent only once")
             if not (verdict.elsewhere and verdict.after <= LEAST_RETRY_AFTER):

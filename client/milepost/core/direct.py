@@ -35,6 +35,7 @@ class Direct:
         self.signs = False  # whether the service was seen to sign
         self._clock = clock
         self._avoided_until = -math.inf
+        self._unannounced = (0, -math.inf)  # from which size on, and until when
 
     @property
     def open(self) -> bool:
@@ -47,13 +48,21 @@ class Direct:
 
     def suits_body(self, body: Body) -> bool:
         """The same for a state that is to be written: it is read once for its digest and once to be sent."""
-        return body.size is not None and body.sha256 is not None and not body.once and self.suits(body.size)
+        if body.size is None or body.sha256 is None or body.once:
+            return False
+        size, until = self._unannounced
+        return self.suits(body.size) and not (body.size >= size and self._clock() < until)
 
     def avoid(self, why: str, level: int = logging.WARNING, seconds: float = AVOID_SECONDS) -> None:
         """Send bytes through the service for the next ``seconds``. ``why`` must not quote a signed URL."""
         if self.open:
             self._avoided_until = self._clock() + seconds
             log.log(level, "states go through the service for the next %g minutes: %s", seconds / 60, why)
+
+    def avoid_announcing(self, size: int, seconds: float, why: str) -> None:
+        """Announce no states of ``size`` bytes and more for the next ``seconds``. Smaller ones, and reading, go on."""
+        self._unannounced = (size, self._clock() + seconds)
+        log.debug("no states of %d bytes and more are announced for the next %g s: %s", size, seconds, why)
 
     def worth_another_try(self, send: Send, lost: Lost, took: float) -> bool:
         """What ``lost`` says of the way after ``took`` seconds is remembered; whether ``send`` is to be sent once more.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from milepost.core import answers
 from milepost.core.acting import Acting
@@ -12,10 +12,10 @@ from milepost.core.calls import Caller, Key, Reply
 from milepost.core.download import download
 from milepost.core.effects import Emit, Operation, Work
 from milepost.core.request import JSON_MEDIA_TYPE, Request, checked_name, if_match, json_body, label_headers, path
-from milepost.core.upload import put
+from milepost.core.upload import REFUSED_FOR_NOW, put
 from milepost.errors import NotExist, ServerFault, UploadUnknown
 from milepost.types import Epoch, Handle, LockedHandles, Removal
-from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, Header
+from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, Code, Header
 
 log = logging.getLogger("milepost")
 
@@ -162,7 +162,7 @@ class StoreOperations:
         """Put the bytes into the blob store and name them to the service; None where it has to be given them itself."""
 
         def announce(request: Body, timeout: float) -> Operation[Reply]:
-            return self._act("POST", self._path("uploads"), _JSON, request, timeout=timeout)
+            return self._act("POST", self._path("uploads"), _JSON, request, timeout=timeout, final=REFUSED_FOR_NOW)
 
         for _ in range(2):  # an upload may expire just before it is named
             upload = yield from put(self.caller, announce, body, deadline)
@@ -194,10 +194,11 @@ class StoreOperations:
         timeout: float | None = None,
         wait: float = 0.0,
         key: Key | None = None,
+        final: Collection[Code] = (),
     ) -> Operation[Reply]:
         request = Request(method, target, {**(headers or {}), **self.acting.headers()}, body, wait)
         with self.acting.watched():
-            return (yield from self.caller.call(request, timeout=timeout, key=key))
+            return (yield from self.caller.call(request, timeout=timeout, key=key, final=final))
 
     def _path(self, *segments: str, **query: object) -> str:
         return path("stores", self.store, *segments, **query)

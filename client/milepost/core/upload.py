@@ -11,18 +11,24 @@ from typing import Any
 from milepost.core import answers
 from milepost.core.body import Body, SourceFailed
 from milepost.core.calls import LONGEST_PAUSE, Caller, Reply
-from milepost.core.direct import signed, trouble_with
+from milepost.core.direct import AVOID_BRIEFLY_SECONDS, signed, trouble_with
 from milepost.core.effects import Answer, Lost, Operation, Sleep
 from milepost.core.outages import OUTAGES_OR_DOUBT
 from milepost.core.request import json_body
-from milepost.errors import InvalidRequest, NotSupported, UploadUnknown
+from milepost.errors import InvalidRequest, MilepostError, NotSupported, OutcomeUnknown, Unavailable, UploadUnknown
 from milepost.wire import Code
 
 log = logging.getLogger("milepost")
 
 URLS = 3
 TRIES_PER_URL = 3
-SHARE_TO_PUT = 0.75  # of the time that is left: the bytes can go through the service, too
+# How much of the time that is left may pass with an announcement or a PUT: the bytes can go through the service, too.
+SHARE_TO_ANNOUNCE = 0.25
+LONGEST_ANNOUNCEMENT = 5.0
+SHARE_TO_PUT = 0.75
+
+REFUSED_FOR_NOW = frozenset({Code.TOO_MANY_REQUESTS, Code.STORAGE_UNAVAILABLE})
+"""What an announcement is not repeated for. The service itself may take the bytes nevertheless."""
 
 Announce = Callable[[Body, float], Operation[Reply]]
 """Asks the service for an upload with this request body, within so many seconds."""
@@ -117,9 +123,9 @@ def _answered(caller: Caller, answer: Answer) -> _End:
 
 def _announced(caller: Caller, announce: Announce, body: Body, deadline: float) -> Operation[Upload | None]:
     request = json_body({"size": body.size, "sha256": body.sha256})
+    limit = min(LONGEST_ANNOUNCEMENT, (deadline - caller.clock()) * SHARE_TO_ANNOUNCE)
     try:
-        # Half of the time, so that some is left to go through the service.
-        reply = yield from announce(request, (deadline - caller.clock()) / 2)
+        reply = yield from announce(request, limit)
         upload = answers.read(reply.answer, upload_of, changed=True)
     except NotSupported:
         caller.direct.avoid("it does not sign uploads", logging.DEBUG)
@@ -129,7 +135,9 @@ def _announced(caller: Caller, announce: Announce, body: Body, deadline: float) 
             raise
         caller.direct.avoid("it knows no uploads", logging.DEBUG)
         return None
-    except (UploadUnknown, *OUTAGES_OR_DOUBT):
+    except (UploadUnknown, *OUTAGES_OR_DOUBT) as error:
+        if _is_refused_for_now(error):
+            caller.direct.avoid_announcing(0, AVOID_BRIEFLY_SECONDS, str(error))
         return None  # an upload that was made and not told of expires by itself
     trouble = trouble_with(upload.url, caller.replicas.secure)
     if trouble is not None:
@@ -137,3 +145,8 @@ def _announced(caller: Caller, announce: Announce, body: Body, deadline: float) 
         return None
     caller.direct.signs = True
     return upload
+
+
+def _is_refused_for_now(error: MilepostError) -> bool:
+    last = error.__cause__ if isinstance(error, OutcomeUnknown) else error
+    return isinstance(last, Unavailable) and last.code in REFUSED_FOR_NOW

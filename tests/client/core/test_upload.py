@@ -319,6 +319,37 @@ def test_there_is_nobody_for_a_short_deadline_either() -> None:
     assert lines(world) == ["announce", "put", "bytes", "bytes"]
 
 
+@pytest.mark.parametrize("code", [Code.TOO_MANY_REQUESTS, Code.STORAGE_UNAVAILABLE])
+def test_an_announcement_that_is_refused_for_now_costs_no_time_and_is_remembered_for_a_while(code: Code) -> None:
+    world = direct(problem(code, retry_after=1.0), DONE, DONE)
+    add(world)
+    add(world)
+    assert lines(world) == ["announce", "bytes", "bytes"]
+    assert world.now == 1000.0
+    assert world.caller.direct.open  # for what is to be read
+    world.now += AVOID_BRIEFLY_SECONDS
+    world.script = [announced(), STORED, DONE]
+    add(world)
+    assert lines(world)[3:] == ["announce", "put", "name"]
+
+
+def test_an_announcement_that_is_refused_after_one_whose_answer_was_lost_is_the_same() -> None:
+    world = direct(CUT, problem(Code.STORAGE_UNAVAILABLE), DONE, DONE)
+    add(world)
+    add(world)
+    assert lines(world) == ["announce", "announce", "bytes", "bytes"]
+
+
+@pytest.mark.parametrize("timeout", [4.0, 120.0])
+def test_an_announcement_that_finds_nobody_costs_a_small_share_of_the_time(timeout: float) -> None:
+    world = direct(*[lambda send: NO_LEADER if send.url.endswith("/uploads") else DONE] * 1000)
+    add(world, timeout=timeout)
+    assert world.now - 1000.0 <= min(5.0, timeout / 4)
+    world.script = [announced(), STORED, DONE]
+    add(world)
+    assert lines(world)[-3:] == ["announce", "put", "name"]
+
+
 def test_a_source_that_changes_or_breaks_is_the_callers_own_error(tmp_path: Any) -> None:
     path = tmp_path / "state"
     path.write_bytes(STATE)
