@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -25,16 +26,21 @@ from backends.contract import (
 )
 from backends.pointers.zookeeper_group import MAX_TRANSACTION_BYTES, Znodes, build, end_of, involved
 from backends.pointers.zookeeper_head import Heads
-from backends.pointers.zookeeper_layout import Layout, journals_of
+from backends.pointers.zookeeper_layout import Layout, founded_of, journals_of
 from backends.pointers.zookeeper_load import Walk
 from backends.zookeeper.address import Address
 from backends.zookeeper.connection import Connection
 from backends.zookeeper.errors import name_of
 
+log = logging.getLogger("milepost.zookeeper")
+
 LIMITS: Final = GroupLimits(requests=64, bytes=512 * 1024, in_flight=4, value_bytes=512 * 1024)
 
 _LAST_VERSION: Final = 2_000_000_000
 """The version of a znode's data has 31 bits. A take-over makes a new head, which begins at 0."""
+
+_LEARN_SECONDS: Final = 5.0
+"""Between two looks for journals that others have made."""
 
 _LOOKUPS: Final = 64
 """How many are on their way at once when it is not known which znodes there are."""
@@ -75,30 +81,33 @@ class ZooKeeperPointers:
         self._leads: dict[str, _Lead] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._known: set[str] = set()
+        self._learning: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """See `PointerStore.open`. What is absent of the place is made."""
         await self._connection.open()
-        place = journals_of(self._root)
         try:
-            await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
+            await self._make(journals_of(self._root))
+            await self._make(founded_of(self._root))
             await self.journals()
         except BaseException:
             await self.close()
             raise
+        self._learning = self._learning or asyncio.create_task(self._learn(), name="zookeeper-journals")
 
     async def close(self) -> None:
         """See `PointerStore.close`."""
         self._leads.clear()
+        learning, self._learning = self._learning, None
+        if learning is not None:
+            learning.cancel()
         await self._connection.close()
 
     async def journals(self) -> Sequence[str]:
         """See `PointerStore.journals`."""
         place = journals_of(self._root)
         await self._heads.sync(place)
-        names = await self._connection.ask("list the journals", lambda client: client.get_children_async(place))
-        self._known.update(names)
-        return sorted(names)
+        return sorted(await self._list())
 
     async def take_over(self, journal: str) -> Head:
         """See `PointerStore.take_over`. A journal that was there and is gone is not made anew: `StorageUnavailable`."""
@@ -149,6 +158,26 @@ class ZooKeeperPointers:
     async def confirm(self, head: Head) -> bool:
         """See `PointerStore.confirm`."""
         return await self._heads.confirm(Layout(self._root, head.journal), head)
+
+    async def _make(self, place: str) -> None:
+        await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
+
+    async def _list(self) -> list[str]:
+        place = journals_of(self._root)
+        names: list[str] = await self._connection.ask(
+            "list the journals", lambda client: client.get_children_async(place)
+        )
+        self._known.update(names)
+        return names
+
+    async def _learn(self) -> None:
+        """Hear of journals that others make after this store was opened, so as not to make one anew that is gone."""
+        while True:
+            await asyncio.sleep(_LEARN_SECONDS)
+            try:
+                await self._list()
+            except BackendError as error:
+                log.debug("cannot look for journals now: %s", error)
 
     async def _send(self, head: Head, changes: Sequence[Change], after: Head) -> _Flight | Refused:
         """Send a group, and count on it from now on. Raises `BackendError`: nothing was sent."""

@@ -47,13 +47,14 @@ class Heads:
         return await self._connection.ask(doing, lambda client: client.exists_async(path)) is not None
 
     async def take_over(self, layout: Layout, *, known: bool) -> Head:
-        """See `PointerStore.take_over`. A journal that is ``known`` to have been there is not made anew."""
+        """See `PointerStore.take_over`. A journal that was there, which is ``known`` or was noted, is not made anew."""
         await self.sync(layout.place)
         for _ in range(_ATTEMPTS):
             stored = await self._stored(layout)
-            if stored is None and known:
+            founded = await self._founded(layout)
+            if stored is None and (known or founded):
                 raise StorageUnavailable(f"{layout.place} was deleted while in use")
-            head = await (self._create(layout) if stored is None else self._succeed(layout, *stored))
+            head = await (self._create(layout) if stored is None else self._succeed(layout, *stored, founded=founded))
             if head is not None:
                 return head
         raise StorageUnavailable(f"groups of an older leader keep landing in {layout.journal!r}")
@@ -77,6 +78,10 @@ class Heads:
             raise TakeOverLost(f"another leader took {layout.journal!r} over just now") from error
         return decode_head(layout, heads[0], data), int(stat.version)
 
+    async def _founded(self, layout: Layout) -> bool:
+        doing = f"look for {layout.founded}"
+        return await self._connection.ask(doing, lambda client: client.exists_async(layout.founded)) is not None
+
     async def _create(self, layout: Layout) -> Head | None:
         """Make the journal, all of it at once; None if another did just now."""
         head = Head(layout.journal, 1, 1, secrets.token_hex(6))
@@ -85,6 +90,7 @@ class Heads:
             request.create(layout.place, b"")
             request.create(layout.records, b"")
             request.create(layout.head(head), encode_head(head))
+            request.create(layout.founded, b"")
 
         failure = await self._transact(layout, make)
         if failure is None:
@@ -93,18 +99,20 @@ class Heads:
             return None
         raise backend_error(failure, f"make {layout.place}") from failure
 
-    async def _succeed(self, layout: Layout, last: Head, version: int) -> Head | None:
+    async def _succeed(self, layout: Layout, last: Head, version: int, *, founded: bool) -> Head | None:
         """Put a new head in the place of the last one; None if a group under the last one landed just now."""
         head = Head(layout.journal, last.term + 1, last.revision + 1, secrets.token_hex(6))
 
         def replace(request: Any) -> None:
             request.delete(layout.head(last), version)
             request.create(layout.head(head), encode_head(head))
+            if not founded:
+                request.create(layout.founded, b"")
 
         failure = await self._transact(layout, replace)
         if failure is None:
             return head
-        if isinstance(failure, BadVersionError):
+        if isinstance(failure, BadVersionError | NodeExistsError):
             return None
         if isinstance(failure, NoNodeError):
             raise TakeOverLost(f"another leader took {layout.journal!r} over just now") from failure

@@ -4,6 +4,7 @@
 
     <root>/journals/<journal>/head-<term>-<lineage>           {"schema": 1, "term": …, "revision": …, "lineage": …}
     <root>/journals/<journal>/records/<directory>/~c1/<name>  the value of the record <directory>/<name>
+    <root>/founded/<journal>                                  made along with the journal, and never deleted
 
 The head's name carries its term, so that the head of another term is another znode, whatever its version. It carries
 the lineage too: after a restore from a snapshot two leaders may come to the same term.
@@ -41,6 +42,11 @@ class Layout:
         return f"{journals_of(self.root)}/{self.journal}"
 
     @property
+    def founded(self) -> str:
+        """What tells that the journal was made, when it is not there."""
+        return f"{founded_of(self.root)}/{self.journal}"
+
+    @property
     def records(self) -> str:
         """What all records lie under."""
         return f"{self.place}/records"
@@ -64,6 +70,11 @@ class Layout:
 def journals_of(root: str) -> str:
     """What all journals lie under."""
     return f"{root}/journals"
+
+
+def founded_of(root: str) -> str:
+    """What tells of all journals that were made."""
+    return f"{root}/founded"
 
 
 def is_bucket(name: str) -> bool:

@@ -6,10 +6,12 @@ import pytest
 from kazoo.client import KazooClient
 
 from backends.contract import Change, JournalDamaged, Refusal, StorageUnavailable
+from backends.pointers import zookeeper
 from backends.pointers.zookeeper_layout import encode_head
 from backends.zookeeper.address import Address
 from tests.backends.pointers.zookeeper_places import layout, opened
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -103,17 +105,49 @@ async def test_a_record_that_somebody_made_fails_one_group_and_blocks_nothing(
 async def test_a_journal_that_was_deleted_while_in_use_is_not_made_anew(
     zookeeper_address: Address, visitor: KazooClient
 ) -> None:
-    """Not by its leader, and not by one that has seen it; what is gone may be brought back from a backup."""
+    """Not by its leader, and by no other; what is gone may be brought back from a backup."""
     there = layout(zookeeper_address)
-    async with opened(zookeeper_address) as store:
+    async with opened(zookeeper_address) as store, opened(zookeeper_address) as follower:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        async with opened(zookeeper_address) as follower:
-            visitor.delete(there.place, recursive=True)
-            assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.FAILED
-            for each in (store, follower):
+        visitor.delete(there.place, recursive=True)
+        assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.FAILED
+        async with opened(zookeeper_address) as newcomer:
+            for each in (store, follower, newcomer):
                 with pytest.raises(StorageUnavailable, match=f"{there.place} was deleted"):
                     await each.take_over(ROOT)
     assert visitor.exists(there.place) is None
+
+
+async def test_where_everything_was_deleted_who_was_open_makes_no_journal_anew(
+    zookeeper_address: Address, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was open before there was a journal, and nobody asked it for one since."""
+    monkeypatch.setattr(zookeeper, "_LEARN_SECONDS", 0.05)
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as follower:
+        async with opened(zookeeper_address) as store:
+            await store.take_over(ROOT)
+
+        async def learnt() -> bool:
+            return ROOT in follower._known
+
+        await until(learnt)
+        visitor.delete(zookeeper_address.root, recursive=True)
+        async with opened(zookeeper_address):
+            with pytest.raises(StorageUnavailable, match=f"{there.place} was deleted"):
+                await follower.take_over(ROOT)
+    assert visitor.exists(there.place) is None
+
+
+async def test_a_journal_of_before_it_was_noted_that_there_is_one_is_noted(
+    zookeeper_address: Address, visitor: KazooClient
+) -> None:
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as store:
+        await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        visitor.delete(there.founded)
+        assert (await taken_over(store))[1] == {"a": b"1"}
+        assert visitor.exists(there.founded) is not None
 
 
 async def test_a_group_larger_than_a_server_takes_is_refused_and_burns_nothing(zookeeper_address: Address) -> None:
