@@ -11,7 +11,7 @@ from typing import Any
 from milepost.core import answers
 from milepost.core.body import Body, SourceFailed
 from milepost.core.calls import LONGEST_PAUSE, Caller, Reply
-from milepost.core.direct import AVOID_BRIEFLY_SECONDS, signed, trouble_with
+from milepost.core.direct import AVOID_BRIEFLY_SECONDS, AVOID_SECONDS, signed, trouble_with
 from milepost.core.effects import Answer, Lost, Operation, Sleep
 from milepost.core.outages import OUTAGES_OR_DOUBT
 from milepost.core.request import json_body
@@ -128,7 +128,8 @@ def _announced(caller: Caller, announce: Announce, body: Body, deadline: float) 
         reply = yield from announce(request, limit)
         upload = answers.read(reply.answer, upload_of, changed=True)
     except NotSupported:
-        caller.direct.avoid("it does not sign uploads", logging.DEBUG)
+        # Perhaps only not of this size: S3, for one, takes no more than 5 GiB at once.
+        caller.direct.avoid_announcing(body.size or 0, AVOID_SECONDS, "the service does not sign them")
         return None
     except InvalidRequest as error:
         if error.code not in _NO_SUCH_CALL:

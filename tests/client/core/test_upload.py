@@ -350,6 +350,15 @@ def test_an_announcement_that_finds_nobody_costs_a_small_share_of_the_time(timeo
     assert lines(world)[-3:] == ["announce", "put", "name"]
 
 
+def test_a_state_that_is_too_large_for_one_put_closes_the_way_for_no_smaller_one() -> None:
+    world = direct(problem(Code.NOT_SUPPORTED), DONE, announced(), STORED, DONE, DONE)
+    add(world, STATE * 2)
+    add(world)
+    add(world, STATE * 2)
+    assert lines(world) == ["announce", "bytes", "announce", "put", "name", "bytes"]
+    assert world.caller.direct.open
+
+
 def test_a_source_that_changes_or_breaks_is_the_callers_own_error(tmp_path: Any) -> None:
     path = tmp_path / "state"
     path.write_bytes(STATE)
