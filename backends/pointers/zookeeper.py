@@ -133,7 +133,7 @@ class ZooKeeperPointers:
         if self._connection.lost_sessions != session:
             # A new session may be with a server that lags behind what the old one had seen.
             raise StorageUnavailable(f"the session with ZooKeeper was lost while {head.journal!r} was loaded")
-        self._leads[head.journal] = _Lead(head, version, Znodes(walk.present, complete=True))
+        self._leads[head.journal] = _Lead(head, version, Znodes(walk.present, complete=True, strange=walk.strange))
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
         """See `PointerStore.commit`. If the waiting task is cancelled, a group that was sent goes its way."""

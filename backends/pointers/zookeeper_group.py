@@ -5,8 +5,9 @@ A transaction must say whether it creates a znode or sets it, so a leader keeps 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from kazoo.exceptions import BadVersionError, KazooException, NoNodeError
@@ -24,11 +25,25 @@ _OVERHEAD: Final = 64
 
 
 class Znodes:
-    """Which znodes there are, as far as that is known; ``complete`` means that what is not known is not there."""
+    """Which znodes there are, as far as that is known; ``complete`` means that what is not known is not there.
 
-    def __init__(self, present: Iterable[str] = (), *, complete: bool = False) -> None:
+    ``strange``: what lies below a record, where nothing belongs, each znode after the one that it lies below.
+    """
+
+    def __init__(
+        self,
+        present: Iterable[str] = (),
+        *,
+        complete: bool = False,
+        strange: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
         self._there = dict.fromkeys(present, True)
         self._complete = complete
+        self._strange = dict(strange)
+
+    def strange(self, path: str) -> Sequence[str]:
+        """What has to go before the record at ``path`` can."""
+        return self._strange.get(path, ())
 
     def has(self, path: str) -> bool | None:
         """None: not known."""
@@ -36,6 +51,8 @@ class Znodes:
 
     def learn(self, path: str, *, there: bool) -> None:
         """It is there, or it is not."""
+        if not there:
+            self._strange.pop(path, None)
         if there or not self._complete:
             self._there[path] = there
         else:
@@ -99,7 +116,7 @@ def build(layout: Layout, changes: Sequence[Change], znodes: Znodes) -> Transact
         path = layout.record(key)
         if value is None:
             if znodes.has(path):
-                transaction.deleted.append(path)
+                transaction.deleted.extend((*reversed(znodes.strange(path)), path))
         elif znodes.has(path):
             transaction.set[path] = value
         else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import logging
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NoAuthError, NoNodeError
 
 from backends.contract import Change
 from backends.pointers.zookeeper_layout import Layout, is_bucket
@@ -15,14 +16,25 @@ from backends.zookeeper.connection import Connection
 from backends.zookeeper.errors import backend_error
 from backends.zookeeper.reading import AT_ONCE, Answer, Children, Found, MultiRead
 
+log = logging.getLogger("milepost.zookeeper")
+
+UNREADABLE: Final = b"ZooKeeper does not permit to read this"
+"""What is delivered in the place of such a record: something that nobody takes for one."""
+
 _IN_FLIGHT: Final = 4
 
 
 class Walk:
-    """One walk through what lies under a journal's records. What was found is remembered in `present`."""
+    """One walk through what lies under a journal's records. What was found is remembered in `present`.
+
+    What somebody else did to a single record concerns no other. Below a record nothing belongs; what lies there is
+    remembered in `strange`, each znode after the one that it lies below, since it has to go before the record can.
+    """
 
     def __init__(self, connection: Connection, layout: Layout) -> None:
         self.present: list[str] = [layout.records]
+        self.strange: defaultdict[str, list[str]] = defaultdict(list)
+        self._record_above: dict[str, str] = {}
         self._connection = connection
         self._layout = layout
         self._directories: deque[str] = deque([layout.records])
@@ -41,6 +53,10 @@ class Walk:
                         self._descend(path, answer)
                     elif isinstance(answer, Found):
                         yield self._record(path, answer)
+                    elif isinstance(answer, NoAuthError) and self._is_single(path):
+                        log.error("ZooKeeper does not permit to read %s", path)
+                        if path not in self._record_above:
+                            yield self._record(path, Found(UNREADABLE))
                     elif not isinstance(answer, NoNodeError):
                         raise backend_error(answer, f"read {path}") from answer
         finally:
@@ -65,6 +81,12 @@ class Walk:
 
     def _descend(self, path: str, children: Children) -> None:
         paths = [f"{path}/{name}" for name in children.names]
+        record = self._record_above.get(path)
+        if record is not None:
+            self.strange[record].extend(paths)
+            self._record_above.update(dict.fromkeys(paths, record))
+            self._directories.extend(paths)
+            return
         self.present.extend(paths)
         if is_bucket(path.rpartition("/")[2]):
             self._records.extend(paths)
@@ -72,5 +94,13 @@ class Walk:
             self._directories.extend(paths)
 
     def _record(self, path: str, found: Found) -> Change:
+        if found.children:
+            log.error("%s is a record, but something lies below it, which goes when the record is removed", path)
+            self._record_above[path] = path
+            self._directories.append(path)
         bucket, _, name = path.rpartition("/")
         return Change(self._layout.key(bucket.rpartition("/")[0], name), found.value)
+
+    def _is_single(self, path: str) -> bool:
+        """Whether this is a record, or below one. What is not may hold any number of records."""
+        return path in self._record_above or is_bucket(path.split("/")[-2])

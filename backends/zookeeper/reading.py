@@ -19,6 +19,7 @@ from kazoo.protocol.serialization import (
     read_string,
     stat_struct,
 )
+from kazoo.protocol.states import ZnodeStat
 
 AT_ONCE: Final = 64
 """So many reads a request: with values as large as they get, the answer still fits into memory easily."""
@@ -28,9 +29,10 @@ _FAILED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The value of a znode."""
+    """The value of a znode, and how many children it has."""
 
     value: bytes
+    children: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class MultiRead:
 def _answer(kind: int, data: bytes, offset: int) -> tuple[Answer, int]:
     if kind == GetData.type:
         value, offset = read_buffer(data, offset)
-        return Found(value or b""), offset + stat_struct.size
+        stat = ZnodeStat._make(stat_struct.unpack_from(data, offset))
+        return Found(value or b"", stat.numChildren), offset + stat_struct.size
     if kind == GetChildren.type:
         count = int_struct.unpack_from(data, offset)[0]
         offset += int_struct.size

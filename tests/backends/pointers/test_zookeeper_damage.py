@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 
-from backends.contract import Change, JournalDamaged, Refusal, StorageUnavailable
+from backends.contract import Change, JournalDamaged, Misconfigured, Refusal, StorageUnavailable
 from backends.pointers import zookeeper
 from backends.pointers.zookeeper_layout import encode_head
+from backends.pointers.zookeeper_load import UNREADABLE
 from backends.zookeeper.address import Address
 from tests.backends.pointers.zookeeper_places import layout, opened
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
@@ -71,6 +73,67 @@ async def test_a_record_that_holds_garbage_is_delivered_as_it_is(
         assert found == {"a": b"\xff\x00garbage", "b": b"2", "stores/žluťoučký kůň": b"?"}
         await put(store, head, writes(a=b"3"))
         assert (await taken_over(store))[1]["a"] == b"3"
+
+
+async def test_a_record_with_something_below_it_can_be_removed(
+    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What lies there goes with it: ZooKeeper deletes no znode that has children."""
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as store:
+        await put(store, await store.take_over(ROOT), writes(a=b"1", b=b"1"))
+        for path in ("below", "below/deeper", "below/~00/a", "beside"):
+            visitor.create(f"{there.record('a')}/{path}", b"?", makepath=True)
+        head, found = await taken_over(store)
+        assert found == {"a": b"1", "b": b"1"}
+        assert f"{there.record('a')} is a record, but something lies below it" in caplog.text
+        head = await put(store, head, [*writes(b=b"2"), Change("a", None)])
+        await put(store, head, writes(a=b"2"))
+        assert (await taken_over(store))[1] == {"a": b"2", "b": b"2"}
+
+
+async def test_what_comes_to_lie_below_a_record_fails_one_removal_and_blocks_nothing(
+    zookeeper_address: Address, visitor: KazooClient
+) -> None:
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as store:
+        await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        head, _ = await taken_over(store)
+        visitor.create(f"{there.record('a')}/below", b"?")
+        removal = [Change("a", None)]
+        assert refused(await store.commit(head, removal, head.revision + 1)) is Refusal.FAILED
+        head, _ = await taken_over(store)
+        await put(store, head, removal)
+        assert (await taken_over(store))[1] == {}
+
+
+async def test_a_record_that_may_not_be_read_is_delivered_as_garbage(
+    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = layout(zookeeper_address)
+    others = [make_digest_acl("somebody", "else", all=True)]
+    async with opened(zookeeper_address) as store:
+        await put(store, await store.take_over(ROOT), writes(a=b"1", b=b"1", c=b"1"))
+        visitor.set_acls(there.record("a"), others)
+        visitor.create(f"{there.record('c')}/below", b"?", acl=others)
+        head, found = await taken_over(store)
+        assert found == {"a": UNREADABLE, "b": b"1", "c": b"1"}
+        assert f"does not permit to read {there.record('a')}" in caplog.text
+        head = await put(store, head, writes(b=b"2"))
+        await put(store, head, [Change("a", None), Change("c", None)])
+        assert (await taken_over(store))[1] == {"b": b"2"}
+
+
+async def test_a_directory_that_may_not_be_read_keeps_the_journal_from_being_loaded(
+    zookeeper_address: Address, visitor: KazooClient
+) -> None:
+    """It may hold any number of records, which would be missed without a word."""
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as store:
+        await put(store, await store.take_over(ROOT), [Change("sessions/a", b"1")])
+        visitor.set_acls(f"{there.records}/sessions", [make_digest_acl("somebody", "else", all=True)])
+        with pytest.raises(Misconfigured, match=f"read {there.records}/sessions"):
+            await taken_over(store)
 
 
 async def test_a_record_that_somebody_deleted_fails_one_group_and_blocks_nothing(

@@ -35,6 +35,19 @@ async def test_values_are_read_and_one_that_is_missing_does_not_fail_the_others(
     assert found == [Found(b"\0\xff" * 1000), Found(b""), Found(b"")]
 
 
+async def test_how_many_children_there_are_is_told_with_the_value(
+    zookeeper_address: Address, visitor: KazooClient
+) -> None:
+    root = zookeeper_address.root
+    for name in ("x", "y"):
+        visitor.create(f"{root}/a/{name}", makepath=True)
+    visitor.set(f"{root}/a", b"value")
+    assert await ask(zookeeper_address, MultiRead.values([f"{root}/a", f"{root}/a/x"])) == [
+        Found(b"value", 2),
+        Found(b"", 0),
+    ]
+
+
 async def test_children_are_read(zookeeper_address: Address, visitor: KazooClient) -> None:
     root = zookeeper_address.root
     for name in ("x", "žlutý"):
