@@ -186,9 +186,7 @@ class Replica:
             self._until_lost(leadership),
             self.trash.run(self.settings.trash_interval_seconds),
             expire_sessions(self.journal, self.leases, self.clock, self.settings.expire_interval_seconds),
-            expire_uploads(
-                self.journal, self.uploads, self._orphaned, self.clock, self.settings.expire_interval_seconds
-            ),
+            expire_uploads(self.journal, self.uploads, self.clock, self.settings.expire_interval_seconds),
             tidy(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
             self._collect(),
         )

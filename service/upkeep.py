@@ -11,7 +11,7 @@ from milepost.errors import Problem
 from service.journal import Journal
 from service.leases import Leases, UploadLeases
 from service.removals import Removals
-from service.rules.decisions import FinishNeeded, Moment
+from service.rules.decisions import Accepted, FinishNeeded, Moment
 from service.rules.handles import finish_of
 from service.rules.records import Corrupt, Handle, Session, Store, Upload, handle_of, session_key, store_of
 from service.rules.requests import ExpireSession, ExpireUpload, Scrub
@@ -46,44 +46,31 @@ async def _expire(journal: Journal, leases: Leases, session: Session, clock: Cal
         leases.expiry_failed(session)
 
 
-async def expire_uploads(
-    journal: Journal,
-    leases: UploadLeases,
-    discard: Callable[[str], None],
-    clock: Callable[[], float],
-    interval: float,
-) -> None:
-    """End the uploads whose time is up, until cancelled; what may lie there is handed to ``discard`` after that."""
+async def expire_uploads(journal: Journal, leases: UploadLeases, clock: Callable[[], float], interval: float) -> None:
+    """End the uploads whose time is up, until cancelled. What may lie there goes once their end has landed."""
     while True:
         if journal.lease_holds():
             overdue = leases.begin_expiry()
-            await asyncio.gather(*(_expire_upload(journal, leases, discard, *upload, clock) for upload in overdue))
+            await asyncio.gather(*(_expire_upload(journal, leases, *upload, clock) for upload in overdue))
         await asyncio.sleep(interval)
 
 
 async def _expire_upload(
-    journal: Journal,
-    leases: UploadLeases,
-    discard: Callable[[str], None],
-    store: str,
-    upload_id: str,
-    clock: Callable[[], float],
+    journal: Journal, leases: UploadLeases, store: str, upload_id: str, clock: Callable[[], float]
 ) -> None:
-    """An expiry that may yet land is waited for, however long: only its record tells whether the bytes may go."""
+    """An expiry that may yet land is waited for, however long: it is not to be begun a second time beside itself."""
     try:
         request = ExpireUpload(session="", store_name=store, upload=upload_id)
         ticket = journal.submit(request, clock() + _COMMIT_SECONDS)
         await asyncio.wait((ticket.done,))
-        ticket.done.result()
-        upload = journal.read().view.upload(store, upload_id)
+        decision = ticket.done.result().decision
     except Problem as error:
         log.warning("cannot end upload %s in %s yet: %s", upload_id, store, error)
         leases.expiry_failed(store, upload_id)
         return
     leases.forget(store, upload_id)
-    if isinstance(upload, Upload) and upload.ended and upload.blob:
-        log.info("upload %s of session %s in %s was not used in time", upload_id, upload.session, store)
-        discard(upload.blob)
+    if isinstance(decision, Accepted) and decision.changes:
+        log.info("upload %s in %s was not used in time", upload_id, store)
 
 
 async def tidy(journal: Journal, removals: Removals, clock: Callable[[], float], interval: float) -> None:

@@ -29,9 +29,9 @@ class Answer:
 class Accepted:
     """The request is granted. No ``changes``: it is answered from what is there.
 
-    ``discards``: blobs that were replaced by the changes, to be discarded after they have lingered for readers on
-    the way. ``orphans``: blobs that lost their pointer long ago and are the collector's. ``finish``: a removal has
-    begun (now or earlier) and is to be finished before the caller is answered.
+    ``discards``: blobs that were replaced by the changes, to be discarded after they have lingered for readers on the
+    way. ``orphans``: blobs that lost their pointer long ago, or were never given one, and are the collector's.
+    ``finish``: a removal has begun (now or earlier) and is to be finished before the caller is answered.
     """
 
     answer: Answer

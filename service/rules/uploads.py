@@ -57,11 +57,12 @@ def source_of(view: View, store: Store, request: Add | Replace, moment: Moment) 
 
 
 def expire_upload(view: View, request: ExpireUpload, moment: Moment) -> Decision:
-    """End an upload whose time is up. Its record says still where bytes may lie, for them to go after that."""
+    """End an upload whose time is up; what may lie there is nobody's then. The record says still where that is."""
     upload = view.upload(request.store_name, request.upload)
     if not isinstance(upload, Upload) or upload.ended:
         return Accepted(Answer())
-    return Accepted(Answer(), {upload_key(request.store_name, upload.id): replace(upload, ended=moment.revision)})
+    ended = replace(upload, ended=moment.revision)
+    return Accepted(Answer(), {upload_key(request.store_name, upload.id): ended}, orphans=(upload.blob,))
 
 
 def droppable(upload: Upload, moment: Moment) -> bool:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from backends.blobs.s3 import S3Blobs
-from backends.contract import Refusal, StorageUnavailable
+from backends.contract import Commit, Refusal, StorageUnavailable
 from milepost.errors import AlreadyExists, OutcomeUnknown, Unavailable, UploadUnknown
 from milepost.wire import Outcome
 from service.blobs.collector import collect
@@ -25,7 +25,7 @@ from service.rules.records import KEPT_KEYS_SECONDS, Upload, upload_key
 from tests.contracts.places import Services
 from tests.service.acting import STORE
 from tests.support import s3
-from tests.support.faults import before, lose_answer, lose_request, refuse
+from tests.support.faults import RealCommit, before, lose_answer, lose_request, refuse
 from tests.support.replicas import PROMPT, Build, Rig, embedded, rig
 from tests.support.waiting import until
 
@@ -163,6 +163,34 @@ async def test_an_end_that_cannot_be_committed_is_tried_again(build: Build) -> N
         running.pointers.disturb(refuse(Refusal.FULL))
         running.clock.advance(TTL + 1.0)
         await ended(running)
+
+
+async def test_its_bytes_go_also_if_the_lease_is_in_doubt_when_its_end_lands(build: Build) -> None:
+    async with rig(build, SWEPT) as running:
+        await opened(running, "a")
+        await uploaded(running)
+
+        async def doubted(commit: RealCommit) -> Commit:
+            end = await commit()
+            asyncio.get_running_loop().call_soon(doubt)
+            return end
+
+        def doubt() -> None:
+            running.election.in_doubt = True
+            asyncio.get_running_loop().call_later(0.2, trust)
+
+        def trust() -> None:
+            running.election.in_doubt = False
+
+        running.pointers.disturb(doubted)
+        running.clock.advance(TTL + 1.0)
+
+        async def gone() -> bool:
+            return await keys(running) == set()
+
+        await until(gone)
+        await running.leads()
+        assert pending(running) == 0
 
 
 async def test_what_a_slow_put_leaves_after_the_end_is_swept_up(build: Build) -> None:

@@ -16,9 +16,9 @@ from service.leases import UploadLeases
 from service.operations import uploads as operations
 from service.operations.calls import decided
 from service.rules import uploads
-from service.rules.decisions import Moment, Refused
+from service.rules.decisions import Accepted, Answer, Moment, Refused
 from service.rules.records import Handle, Record, Store, Upload
-from service.rules.requests import Add, BlobRef, Replace, Request
+from service.rules.requests import Add, BlobRef, ExpireUpload, Replace, Request
 from service.rules.state import View
 
 Patch = pytest.MonkeyPatch
@@ -83,17 +83,14 @@ def end_is_committed_first(patch: Patch) -> None:
     real = upkeep._expire_upload
 
     async def expire(
-        journal: Journal,
-        leases: UploadLeases,
-        discard: Callable[[str], None],
-        store: str,
-        upload_id: str,
-        clock: Callable[[], float],
+        journal: Journal, leases: UploadLeases, store: str, upload_id: str, clock: Callable[[], float]
     ) -> None:
         upload = journal.read().view.upload(store, upload_id)
         if isinstance(upload, Upload):
-            discard(upload.blob)
-        await real(journal, leases, discard, store, upload_id, clock)
+            journal._on_landed(
+                ExpireUpload("", store_name=store, upload=upload_id), Accepted(Answer(), orphans=(upload.blob,))
+            )
+        await real(journal, leases, store, upload_id, clock)
 
     patch.setattr(upkeep, "_expire_upload", expire)
 
