@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from parts.java import FOR_SMALL, java
 from parts.ports import Port
 from parts.process import DEADLINE_SECONDS, Process, ProcessFailed
 
@@ -21,7 +20,6 @@ _JARS = ("zookeeper", "slf4j-api", "log4j-", "netty-", "metrics-core", "snappy-j
 _LAG_SECONDS = {"init": 30.0, "sync": 8.0}
 # Members tell each other of their votes again after 0.2 s, then after twice as long each time, up to a minute.
 _VOTE_AGAIN = "-Dzookeeper.fastleader.maxNotificationInterval=400"
-_FOR_SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _LOGGING = """\
 appender.console.type = Console
 appender.console.name = console
@@ -69,8 +67,8 @@ class ZooKeeperServer(Process):
         super().__init__(
             f"zookeeper-{number}",
             [
-                str(_java()),
-                *_FOR_SMALL,
+                str(java()),
+                *FOR_SMALL,
                 _VOTE_AGAIN,
                 f"-Dlog4j2.configurationFile={directory / 'log4j2.properties'}",
                 "-cp",
@@ -183,14 +181,6 @@ def ensemble(directory: Path, *, tick_seconds: float = 0.2) -> Iterator[Ensemble
         yield servers
     finally:
         servers.kill()
-
-
-def _java() -> Path:
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java") if home is None else str(Path(home) / "bin" / "java")
-    if found is None:
-        raise ProcessFailed("Java 17 or newer is neither in JAVA_HOME nor on the path (see tools/java-home)")
-    return Path(found)
 
 
 def _class_path() -> str:
