@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import Connect
+from kazoo.protocol.serialization import Auth, Connect
 from kazoo.security import CREATOR_ALL_ACL
 
 from backends.contract import Misconfigured, StorageUnavailable
@@ -151,10 +151,28 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
         return answer
 
 
+class _Discreet(logging.Filter):
+    """Leaves out what holds credentials or a session's password: who has that can end the session, or keep it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Always true."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                type(value).__name__ if isinstance(value, Connect | Auth) else value for value in record.args
+            )
+        return True
+
+
+_DISCREET = _Discreet()
+
+
 def _quiet_logger() -> logging.Logger:
-    """kazoo's debugging lines show credentials and a session's password, so they are not to be had."""
+    """kazoo's debugging lines show credentials and a session's password in many ways, so they are not to be had. An
+    error shows the request that was not answered as it should be.
+    """
     logger = logging.getLogger("milepost.kazoo")
     logger.setLevel(logging.WARNING)
+    logger.addFilter(_DISCREET)
     return logger
 
 

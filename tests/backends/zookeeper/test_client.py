@@ -12,6 +12,8 @@ from backends.contract import Misconfigured
 from backends.zookeeper.address import Address, Tls
 from backends.zookeeper.client import Client
 from backends.zookeeper.connection import Connection
+from parts.zookeeper import ZooKeeperServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +44,33 @@ async def test_a_password_is_not_logged_at_any_level(
     logging.getLogger().debug("seen")
     assert "seen" in caplog.text
     assert "hunter2" not in caplog.text
+
+
+async def test_a_sessions_password_is_not_logged_where_a_server_answers_garbage(
+    server: ZooKeeperServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Something else listens at its address when the session is to be taken up again."""
+
+    async def talk_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"\0\0\0\4oops")
+        await writer.drain()
+        writer.close()
+
+    connection = Connection(Address(server.address), "test", 60.0)
+    await connection.open()
+    assert connection._client is not None
+    password = connection._client.client_id[1]
+    server.kill()
+    async with await asyncio.start_server(talk_nonsense, "127.0.0.1", server.port.number):
+
+        async def told() -> bool:
+            return "deserialization of request: Connect" in caplog.text
+
+        await until(told)
+    assert repr(password)[2:-1] not in caplog.text
+    connection.patience = 0.5
+    await connection.close()
 
 
 async def test_files_that_cannot_be_used_for_tls_are_told_at_once(tmp_path: Path) -> None:
