@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from backends.contract import BackendError, BlobStore, Election, Leadership, PointerStore, StorageUnavailable
@@ -20,7 +20,7 @@ from service.journal import Journal, LeadershipLost
 from service.leases import Leases, UploadLeases
 from service.removals import Removals
 from service.rules.decisions import Accepted
-from service.rules.records import Session, Upload, store_of
+from service.rules.records import Handle, Session, Stored, Upload, store_of
 from service.rules.requests import Add, EndSession, ExpireSession, Replace, Request
 from service.settings import Settings
 from service.upkeep import expire_sessions, expire_uploads, tidy
@@ -239,11 +239,20 @@ class Replica:
         if isinstance(request, EndSession | ExpireSession):
             self.leases.forget(request.session)
             return
+        if isinstance(request, Add | Replace) and request.upload is not None:
+            self._taken(request.store_name, request.upload.id, accepted.changes.values())
         for key, record in accepted.changes.items():
             if isinstance(record, Session):
                 self.leases.renew(record)
             elif isinstance(record, Upload):
                 self.uploads.note(store_of(key) or "", record)
+
+    def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
+        """The URL of an upload that was taken is good for its time still, and a put that begins then may end later."""
+        seconds = self.uploads.expires_in(store, upload) + self.settings.collect_after_seconds
+        for record in changed:
+            if isinstance(record, Handle):
+                self.trash.may_be_put(record.blob, seconds)
 
     def _orphaned(self, key: str) -> None:
         """Discard what nothing names any more, but not before a put that began long ago must have ended."""

@@ -21,6 +21,7 @@ class Trash:
         self._blobs = blobs
         self._clock = clock
         self._due: dict[str, float] = {}
+        self._put_until: dict[str, float] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def holds(self, key: str) -> bool:
@@ -31,6 +32,10 @@ class Trash:
         """Discard ``key`` after it has lingered for so many seconds."""
         if key:
             self._due[key] = self._clock() + seconds
+
+    def may_be_put(self, key: str, seconds: float) -> None:
+        """Somebody may put ``key`` by himself for so many seconds yet: a discard before that is repeated after it."""
+        self._put_until[key] = self._clock() + seconds
 
     async def now(self, key: str, deadline: float | None = None) -> None:
         """Discard ``key``; two callers share one discard, which goes on when the ``deadline`` (monotonic) ends a wait.
@@ -49,6 +54,8 @@ class Trash:
         except UnsafeKey as error:  # from a damaged record, whose handle must not be stuck for it
             log.warning("no blob can have been there: %s", error)
         self._due.pop(key, None)
+        if (until := self._put_until.get(key, 0.0)) > self._clock():
+            self._due[key] = until
 
     def _ended(self, key: str, discard: asyncio.Task[None]) -> None:
         del self._running[key]
@@ -71,8 +78,15 @@ class Trash:
             now = self._clock()
             for key in [key for key, due in self._due.items() if due <= now]:
                 await self.try_now(key)
+            self._forget_what_nobody_may_put(now)
             await asyncio.sleep(interval)
+
+    def _forget_what_nobody_may_put(self, now: float) -> None:
+        """The oldest first, so that a round costs little; they are about in the order of their ends."""
+        while self._put_until and self._put_until[oldest := next(iter(self._put_until))] <= now:
+            del self._put_until[oldest]
 
     def clear(self) -> None:
         """Leadership is over: another leader may name these blobs by now, or its collector finds them."""
         self._due.clear()
+        self._put_until.clear()

@@ -17,12 +17,14 @@ from backends.contract import Commit, Refusal, StorageUnavailable
 from milepost.errors import AlreadyExists, OutcomeUnknown, Unavailable, UploadUnknown
 from milepost.wire import Outcome
 from service.blobs.collector import collect
+from service.blobs.intake import Incoming
 from service.blobs.keys import blob_key
 from service.operations import handles, reading, sessions, states, uploads
 from service.operations.calls import Caller
 from service.operations.uploads import Reference
 from service.rules.records import KEPT_KEYS_SECONDS, Upload, upload_key
 from tests.contracts.places import Services
+from tests.contracts.streams import stream
 from tests.service.acting import STORE
 from tests.support import s3
 from tests.support.faults import RealCommit, before, lose_answer, lose_request, refuse
@@ -209,6 +211,31 @@ async def test_what_a_slow_put_leaves_after_the_end_is_swept_up(build: Build) ->
         async def gone() -> bool:
             return await keys(running) == set()
 
+        await until(gone)
+
+
+@pytest.mark.parametrize("away", ["removed", "replaced"])
+async def test_what_is_put_again_by_the_url_of_an_upload_that_was_taken_is_swept_up(build: Build, away: str) -> None:
+    """The bytes are gone, so the URL is good again."""
+    async with rig(build, SWEPT) as running:
+        await opened(running, "a")
+        upload = await announced(running)
+        assert await put(upload) == 200
+        version = await add(running, reference(upload))
+        first = await keys(running)
+        if away == "removed":
+            await handles.remove(running.replica, Caller("a"), STORE, "pointer", None)
+        else:
+            other = Incoming(stream(b"other"))
+            await states.replace(running.replica, Caller("a"), STORE, "pointer", version, other, None)
+
+        async def gone() -> bool:
+            return not first & await keys(running)
+
+        await until(gone)
+        assert await put(upload) == 200
+        assert first <= await keys(running)
+        running.clock.advance(TTL + 1.0)
         await until(gone)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,19 @@ class Bin:
 
     async def emptied(self, *keys: str) -> None:
         """Run the trash until these were discarded."""
+        await self._run_until(lambda: set(keys) <= set(self.blobs.discarded))
+
+    async def discards(self, count: int) -> None:
+        """Run the trash until so many discards were made since the beginning."""
+        await self._run_until(lambda: len(self.blobs.discarded) >= count)
+
+    async def _run_until(self, holds: Callable[[], bool]) -> None:
         running = asyncio.create_task(self.trash.run(0.001))
 
-        async def gone() -> bool:
-            return set(keys) <= set(self.blobs.discarded)
+        async def as_expected() -> bool:
+            return holds()
 
-        await until(gone)
+        await until(as_expected)
         running.cancel()
         await asyncio.wait((running,))
 
@@ -100,6 +108,29 @@ async def test_a_discard_that_fails_when_nobody_waits_any_more_is_no_error(bin_:
     del leaving  # its traceback knows the discard
     gc.collect()
     assert complaints == []
+
+
+async def test_what_somebody_may_put_again_is_discarded_again_when_he_may_no_more(bin_: Bin) -> None:
+    bin_.trash.may_be_put(KEY, 60.0)
+    await asyncio.gather(bin_.trash.now(KEY), bin_.trash.now(KEY))
+    assert bin_.trash.holds(KEY)
+    await bin_.trash.now(KEY)
+    bin_.now = 60.0
+    await bin_.discards(3)
+    bin_.trash.later(KEY, 0.0)
+    await bin_.discards(4)
+    assert not bin_.trash.holds(KEY)
+
+
+async def test_what_was_not_discarded_while_somebody_might_put_it_is_discarded_once(bin_: Bin) -> None:
+    bin_.trash.may_be_put(KEY, 60.0)
+    bin_.trash.may_be_put(OTHER, 90.0)
+    bin_.now = 60.0
+    bin_.trash.later(KEY, 0.0)
+    await bin_.discards(1)
+    assert not bin_.trash.holds(KEY)
+    await bin_.trash.now(OTHER)
+    assert bin_.trash.holds(OTHER)
 
 
 async def test_what_lingers_is_forgotten_with_the_leadership(bin_: Bin) -> None:
