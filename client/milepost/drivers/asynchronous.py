@@ -12,6 +12,7 @@ import httpx
 from milepost.core.body import Body, SourceFailed
 from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
 from milepost.drivers.connections import Connections, Progress, answer, lost, overdue, request_of
+from milepost.drivers.early import listen
 from milepost.errors import Closed
 
 T = TypeVar("T")
@@ -22,6 +23,7 @@ class AsyncDriver:
 
     def __init__(self, connections: Connections) -> None:
         self._http = httpx.AsyncClient(**connections.settings())
+        listen(self._http)
         self._closed = False
 
     async def close(self) -> None:

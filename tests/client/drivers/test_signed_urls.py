@@ -9,7 +9,7 @@ import pytest
 
 from milepost.wire import digest_header
 from tests.client.core.world import RECORD
-from tests.client.faulty import Faulty, cut, cut_inside, head_of, reply
+from tests.client.faulty import Faulty, cut, cut_inside, head_of, reply, reply_unread
 from tests.client.flavours import connected
 
 SESSION = reply(201, {"session": "s1", "ttl": 60, "holder": "h"})
@@ -82,6 +82,25 @@ def test_a_connection_that_breaks_under_the_bytes_is_made_anew(flavour: str) -> 
             session.store("s").add_and_lock("a", MORE_THAN_BUFFERS_HOLD)
             session.store("s").add_and_lock("b", STATE)
     assert [seen.body for seen in blobs.seen] == [None, MORE_THAN_BUFFERS_HOLD, STATE]
+
+
+@pytest.mark.parametrize(("status", "announcements"), [(503, 1), (403, 2)])
+def test_an_answer_that_comes_before_the_last_byte_is_heard(
+    flavour: str, status: int, announcements: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Faulty([reply_unread(status), reply(200)]) as blobs:
+        announced = reply(
+            201, {"upload": "u1", "method": "PUT", "url": signed(blobs), "headers": {}, "expires_in": 900}
+        )
+        with (
+            Faulty([SESSION, *[announced] * announcements, HANDLE, ENDED]) as server,
+            connected(flavour, server.url, **NAMED) as client,
+            client.session(holder="h", ttl=60) as session,
+        ):
+            session.store("s").add_and_lock("a", MORE_THAN_BUFFERS_HOLD)
+    assert [seen.body for seen in blobs.seen] == [None, MORE_THAN_BUFFERS_HOLD]
+    assert server.behaviours == []
+    assert not [record for record in caplog.records if record.name == "milepost"]
 
 
 def test_a_blob_store_behind_a_wall_is_passed_by(flavour: str, caplog: pytest.LogCaptureFixture) -> None:
