@@ -132,8 +132,9 @@ async def test_the_name_of_the_host_is_checked_unless_told_otherwise(secured: Se
 
 
 @pytest.fixture
-def owned(zookeeper_address: Address, tmp_path: Path) -> Address:
-    """A place with credentials."""
+def owned(zookeeper_address: Address, visitor: KazooClient, tmp_path: Path) -> Address:
+    """A place with credentials, below one that is open to all."""
+    visitor.ensure_path(zookeeper_address.root.rpartition("/")[0])
     file = tmp_path / "credentials"
     file.write_text("milepost:hunter2\n")
     return Address(zookeeper_address.hosts, zookeeper_address.root, 10.0, credentials_file=file)
