@@ -8,8 +8,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 python := .venv/bin/python
 ready := .venv/ready
 pytest := $(python) -m pytest -p tests.support.strict_skips
-# Most tests wait more than they work, so two at a time take about half as long; a file stays with one of them.
-side_by_side := --numprocesses 2 --dist loadfile
+# Most tests wait more than they work, so three at a time keep two cores busy; a file stays with one of them.
+side_by_side := --numprocesses 3 --dist loadfile
 # What carries types: each of these that has Python files in it.
 typed := $(foreach path,service backends client/milepost parts tests demo benchmarks deploy/chart/files,\
 	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))

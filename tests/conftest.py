@@ -12,6 +12,14 @@ import pytest
 from tests.contracts.places import Services
 
 _OF_KUBERNETES = ("kubernetes", "hdfs", "tests/deploy/")
+_LONG = (
+    "tests/spark/test_interruptions.py",
+    "tests/simulation/",
+    "tests/cluster/",
+    "tests/crash/",
+    "tests/contracts/state_handle_store/test_re",
+    "tests/spark/",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,6 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         apart = item.get_closest_marker("node") or item.get_closest_marker("spark")
         if apart is None and any(word in item.nodeid for word in _OF_KUBERNETES):
             item.add_marker("kubernetes")
+    # A file stays with one process, so the long ones go first, and none of the processes waits at the end.
+    items.sort(key=lambda item: next((n for n, long in enumerate(_LONG) if item.nodeid.startswith(long)), len(_LONG)))
 
 
 @pytest.fixture

@@ -34,7 +34,13 @@ DEADLINE = 60.0
 async def opened(address: Address, advertise: str, patience: float = DEADLINE) -> AsyncIterator[ZooKeeperElection]:
     election = ZooKeeperElection(address, advertise, patience=patience)
     election._looking.patience = DEADLINE
-    await election.open()
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            try:
+                await election.open()
+                break
+            except StorageUnavailable:  # members that have just found together drop a connection now and then
+                await asyncio.sleep(0.1)
     try:
         yield election
     finally:
