@@ -9,7 +9,7 @@ python := .venv/bin/python
 ready := .venv/ready
 pytest := $(python) -m pytest -p tests.support.strict_skips
 # Most tests wait more than they work, so three at a time keep two cores busy; a file stays with one of them.
-side_by_side := --numprocesses 3 --dist loadfile
+side_by_side := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # What carries types: each of these that has Python files in it.
 typed := $(foreach path,service backends client/milepost parts tests demo benchmarks deploy/chart/files,\
 	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))

@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         apart = item.get_closest_marker("node") or item.get_closest_marker("spark")
         if apart is None and any(word in item.nodeid for word in _OF_KUBERNETES):
             item.add_marker("kubernetes")
-    # A file stays with one process, so the long ones go first, and none of the processes waits at the end.
+    # A file stays with one process, so the long ones go first, and no process waits at the end.
     items.sort(key=lambda item: next((n for n, long in enumerate(_LONG) if item.nodeid.startswith(long)), len(_LONG)))
 
 
