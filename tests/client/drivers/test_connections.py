@@ -136,7 +136,8 @@ def test_nobody_there(flavour: str) -> None:
         port = free.getsockname()[1]
     with (
         connected(flavour, f"http://127.0.0.1:{port}", timeout=0.5) as client,
-        pytest.raises(milepost.ConnectionFailed, match="ConnectError"),
+        # the last try may have next to no time left
+        pytest.raises(milepost.ConnectionFailed, match=r"ConnectError|no connection within"),
     ):
         client.store("s").get("h")
 
