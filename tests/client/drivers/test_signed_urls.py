@@ -89,7 +89,7 @@ def test_a_connection_that_breaks_under_the_bytes_is_made_anew(flavour: str) -> 
 def test_an_answer_that_comes_before_the_last_byte_is_heard(
     flavour: str, status: int, announcements: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The reset behind it may take it away before it is read: then it is an answer to nobody. Out of a few it is heard."""
+    """The reset behind it may take it away before it is read, so not each one is; but out of a few, one is."""
     for _ in range(10):
         caplog.clear()
         if heard(flavour, status, announcements):
