@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import signal
 import sys
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 
 from demo import java
 from demo.audit import Audit
 from demo.flights import all_flights, write_files
+from demo.played import clear, played
 from demo.plot import draw
-from demo.processes import ROOT, DemoFailed, Processes
+from demo.processes import ROOT, Processes
 from demo.progress import Progress
 from demo.replicated import ReplicatedService
 from demo.report import Run, complaints, table
@@ -34,20 +32,10 @@ _OUTPUT = ("input", "service", "with-milepost", "plain-spark", "audit", "logs", 
 def main() -> int:
     """The entry point; the exit status."""
     options = _arguments().parse_args()
-    signal.signal(signal.SIGTERM, _end)
-    progress = Progress()
-    try:
-        ttl = options.ttl or (_REPLICATED_TTL if options.replicated else _TTL)
-        wrong = run(options.output.resolve(), options.service, ttl, progress, replicated=options.replicated)
-    except KeyboardInterrupt:
-        progress.say("interrupted")
-        return 128 + signal.SIGINT
-    except DemoFailed as failure:
-        progress.say(f"FAILED: {failure}")
-        return 1
-    for complaint in wrong:
-        progress.say(f"WRONG: {complaint}")
-    return 1 if wrong else 0
+    ttl = options.ttl or (_REPLICATED_TTL if options.replicated else _TTL)
+    return played(
+        lambda progress: run(options.output.resolve(), options.service, ttl, progress, replicated=options.replicated)
+    )
 
 
 def run(output: Path, services: list[str], ttl: float, progress: Progress, *, replicated: bool = False) -> list[str]:
@@ -55,7 +43,7 @@ def run(output: Path, services: list[str], ttl: float, progress: Progress, *, re
 
     ``services``: the URLs of a Milepost that runs already; none: one is started, ``replicated`` or embedded.
     """
-    _clear(output)
+    clear(output, _OUTPUT)
     flights = all_flights()
     progress.say(f"{flights.num_rows:,} flights as input, in {_FILES} files")
     write_files(flights, output / "input", _FILES)
@@ -136,17 +124,6 @@ def _report(runs: tuple[Run, Run], output: Path, progress: Progress) -> None:
     progress.say(f"done; the plot is {output / 'timeline.png'}\n\n{text}\n")
 
 
-def _clear(output: Path) -> None:
-    """Remove what an earlier demo left, and nothing else."""
-    output.mkdir(parents=True, exist_ok=True)
-    for name in _OUTPUT:
-        path = output / name
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-
-
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     parser.add_argument(
@@ -165,10 +142,6 @@ def _arguments() -> argparse.ArgumentParser:
         help=f"length of the drivers' sessions: {_TTL:g}, or {_REPLICATED_TTL:g} with --replicated",
     )
     return parser
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

@@ -10,18 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from demo.comparison import Comparison
 from demo.flights import all_flights, write_files
 from demo.kube_pods import JOB, driver_job, reader_spec
 from demo.kube_service import TAG, Cluster, border
+from demo.played import clear, played
 from demo.processes import ROOT, DemoFailed
 from demo.progress import Progress
 from demo.timeline import (
@@ -51,24 +49,13 @@ def main() -> int:
     """The entry point; the exit status."""
     flags = argparse.ArgumentParser(prog="python -m demo.kube", description=__doc__)
     flags.add_argument("--output", type=Path, default=ROOT / "demo-output", metavar="DIR")
-    signal.signal(signal.SIGTERM, _end)
-    progress = Progress()
-    try:
-        wrong = run(flags.parse_args().output.resolve(), progress)
-    except KeyboardInterrupt:
-        progress.say("interrupted")
-        return 128 + signal.SIGINT
-    except DemoFailed as failure:
-        progress.say(f"FAILED: {failure}")
-        return 1
-    for complaint in wrong:
-        progress.say(f"WRONG: {complaint}")
-    return 1 if wrong else 0
+    options = flags.parse_args()
+    return played(lambda progress: run(options.output.resolve(), progress))
 
 
 def run(output: Path, progress: Progress) -> list[str]:
     """The whole demo, on a node of its own; what was wrong. Raises `DemoFailed` when it cannot be played to its end."""
-    _clear(output)
+    clear(output, _OUTPUT)
     with border(), Node(output / "node") as node:
         progress.say("a node is starting, with the images and HDFS on it; the first time, they are made")
         node.start()
@@ -158,21 +145,6 @@ def _report(events: list[Event], compared: Comparison, output: Path, progress: P
     if len({event.epoch for event in events if event.what == LEADS}) < 2:
         wrong.append(f"two drivers of {JOB} should have led under epochs of their own")
     return wrong
-
-
-def _clear(output: Path) -> None:
-    """Remove what an earlier demo left, and nothing else."""
-    output.mkdir(parents=True, exist_ok=True)
-    for name in _OUTPUT:
-        path = output / name
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":
