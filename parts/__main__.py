@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from parts.deployment import SESSION_SECONDS, Deployment
+from parts.lifetimes import began
 from parts.process import Process, ProcessFailed
 
 _GRACE_SECONDS = 10.0
@@ -38,7 +39,7 @@ class Entry:
     @classmethod
     def of(cls, process: Process, *, gently: bool = False, leftovers: Sequence[str] = ()) -> Entry:
         """A running process."""
-        return cls(process.name, process.pid, _began(process.pid), gently, leftovers)
+        return cls(process.name, process.pid, began(process.pid), gently, leftovers)
 
     def signal(self, number: signal.Signals) -> None:
         """Any signal; to one that is gone, nothing."""
@@ -105,7 +106,7 @@ def _entries(deployment: Deployment) -> Sequence[Entry]:
 
 def _running(directory: Path) -> Sequence[Entry]:
     """What was started there and still runs."""
-    return [entry for entry in _noted(directory) if _began(entry.pid) == entry.began]
+    return [entry for entry in _noted(directory) if began(entry.pid) == entry.began]
 
 
 def _noted(directory: Path) -> Sequence[Entry]:
@@ -113,15 +114,6 @@ def _noted(directory: Path) -> Sequence[Entry]:
         return [Entry(**entry) for entry in json.loads((directory / _NOTE).read_text())]
     except FileNotFoundError:
         return []
-
-
-def _began(pid: int) -> int | None:
-    """When the process began, in clock ticks since the boot (see proc(5)); None for one that is gone."""
-    try:
-        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return None if after_name[0] == "Z" else int(after_name[19])
 
 
 def _told(deployment: Deployment, directory: Path) -> str:

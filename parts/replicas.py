@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,7 @@ from parts.process import DEADLINE_SECONDS, Process, ProcessFailed
 from parts.server import ServerProcess
 
 
-class Replicas:
+class Replicas(ABC):
     """``count`` servers with their files under ``directory``; ``flags`` are given to each.
 
     A subclass says what they stand on: `below` are its processes, and `mend_below` makes them work again after anything
@@ -44,17 +45,17 @@ class Replicas:
         ]
 
     @property
+    @abstractmethod
     def below(self) -> Sequence[Process]:
         """What the replicas stand on, in the order in which it may be ended."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mend_below(self, deadline: float) -> None:
         """Start what of it does not run, and wait until it serves. Raises `ProcessFailed`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end_below(self) -> None:
         """End all of it, and let go of the ports."""
-        raise NotImplementedError
 
     @property
     def urls(self) -> list[str]:
