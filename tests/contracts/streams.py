@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 
-from backends.contract import BlobMissing, BlobStore
+from backends.contract import BlobMissing, BlobStore, StorageUnavailable
 
 
 async def stream(*chunks: bytes) -> AsyncIterator[bytes]:
@@ -69,4 +69,14 @@ async def is_missing(store: BlobStore, key: str) -> bool:
             return key not in await keys(store, key)
         raise AssertionError(f"{len(data)} bytes of a blob without a size") from None
     assert len(await read(store, key)) == size
+    return False
+
+
+async def is_unavailable(call: Awaitable[object]) -> bool:
+    """Whether the call says, within its deadlines, that the store does not answer."""
+    try:
+        async with asyncio.timeout(120):
+            await call
+    except StorageUnavailable:
+        return True
     return False

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from backends.blobs.hdfs import HdfsBlobs
 from backends.contract import StorageUnavailable
 from parts.hdfs import Hdfs
-from tests.contracts.streams import is_missing, keys, read, stream
+from tests.contracts.streams import is_missing, is_unavailable, keys, read, stream
 from tests.support.hdfs import fresh_path, running
 
 pytestmark = pytest.mark.anyio
@@ -48,16 +48,6 @@ async def single(cluster: Hdfs) -> AsyncIterator[HdfsBlobs]:
     await opened.open()
     yield opened
     await opened.close()
-
-
-async def is_unavailable(call: Awaitable[object]) -> bool:
-    """Whether the call says, within its deadlines, that the store does not answer."""
-    try:
-        async with asyncio.timeout(120):
-            await call
-    except StorageUnavailable:
-        return True
-    return False
 
 
 async def in_pieces(whole: bytes, at: dict[int, object]) -> AsyncIterator[bytes]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 
 import pytest
 
 from backends.blobs import s3_writing
 from backends.blobs.s3 import S3Blobs
-from backends.contract import StorageUnavailable
 from parts.seaweedfs import SeaweedFS
-from tests.contracts.streams import Broken, is_missing, keys, read, stream
+from tests.contracts.streams import Broken, is_missing, is_unavailable, keys, read, stream
 from tests.support.s3 import BUCKET, running
 from tests.support.waiting import until
 
@@ -33,16 +32,6 @@ async def short(server: SeaweedFS) -> AsyncIterator[S3Blobs]:
     await store.open()
     yield store
     await store.close()
-
-
-async def is_unavailable(call: Awaitable[object]) -> bool:
-    """Whether the call says, within its deadlines, that the store does not answer."""
-    try:
-        async with asyncio.timeout(120):
-            await call
-    except StorageUnavailable:
-        return True
-    return False
 
 
 async def test_a_server_that_stops_and_starts_again(server: SeaweedFS, short: S3Blobs) -> None:
