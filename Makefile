@@ -62,7 +62,11 @@ down: $(ready) ## End what make up started
 
 ## Check it
 
+# On which Pythons the SDK is tested: all that are installed, or the two ends of these.
+PYTHONS ?= all
+
 .PHONY: test
+test: PYTHONS = ends
 test: lint types floors unit test-sdk ## Everything that must hold before a change goes in (this is what CI runs)
 	@echo "Passed. Not part of it: make test-kubernetes, test-cluster; and, being long, simulate, test-spark-full, test-kill, test-slow, explore."
 
@@ -91,7 +95,7 @@ test-kubernetes: $(ready) ## Pointers and elections on a real Kubernetes API, bl
 
 .PHONY: test-sdk
 test-sdk: $(ready) ## The SDK's tests on every Python 3.10 to 3.13 that is installed
-	@tools/test-sdk $(side_by_side) -m "not slow" $(ARGS)
+	@tools/test-sdk $(PYTHONS) $(side_by_side) -m "not slow" $(ARGS)
 
 .PHONY: test-slow
 test-slow: $(ready) ## The slow tests at their usual size

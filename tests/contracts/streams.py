@@ -58,6 +58,14 @@ async def keys(store: BlobStore, prefix: str = "", older_than: float = 0.0) -> l
     return sorted(found)
 
 
+async def is_missing_or(store: BlobStore, key: str, data: bytes) -> bool:
+    """Whether nothing or just these bytes are there, by one look: a put of unknown outcome may land between two."""
+    try:
+        return await read(store, key) == data
+    except BlobMissing:
+        return True
+
+
 async def is_missing(store: BlobStore, key: str) -> bool:
     """Whether nothing is visible under the key, by any way of looking."""
     try:
