@@ -62,10 +62,12 @@ class Trash:
         if not discard.cancelled():
             discard.exception()  # whoever waits sees it; nobody waiting is no error
 
-    async def try_now(self, key: str) -> BackendError | None:
-        """Discard ``key`` if that works at once, else later; then the error that stood in the way is returned."""
+    async def try_now(self, key: str, seconds: float | None = None) -> BackendError | None:
+        """Discard ``key`` if that works within ``seconds`` (default: `TRY_SECONDS`), else later; then the error that
+        stood in the way is returned.
+        """
         try:
-            await self.now(key, self._clock() + TRY_SECONDS)
+            await self.now(key, self._clock() + (TRY_SECONDS if seconds is None else seconds))
         except BackendError as error:
             log.warning("cannot discard blob %s yet: %s", key, error)
             self.later(key, RETRY_SECONDS)

@@ -23,6 +23,10 @@ State = Incoming | Reference
 
 RequestOf = Callable[[BlobRef, UploadRef | None], Request]
 
+_AWAY = frozenset({Code.SHUTTING_DOWN, Code.NO_LEADER})
+_AWAY_SECONDS = 0.5
+"""These refusals send the caller on to another replica; a slow discard here must not keep him from it for longer."""
+
 
 async def add(
     replica: Replica, caller: Caller, store: str, name: str, state: State, labels: Mapping[str, str]
@@ -83,7 +87,7 @@ async def _moved(replica: Replica, request: Request, blob: BlobRef, generation: 
         raise
     except Problem as error:
         if served is not None or error.outcome is Outcome.NOT_APPLIED:
-            failure = await replica.trash.try_now(blob.key)
+            failure = await replica.trash.try_now(blob.key, _AWAY_SECONDS if error.code in _AWAY else None)
             if failure is not None:
                 raise noted(error, f"and the bytes could not be discarded yet: {failure}") from error
         raise

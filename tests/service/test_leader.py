@@ -14,6 +14,7 @@ import pytest
 from backends.contract import BlobInfo, Commit, StorageUnavailable
 from milepost.errors import OutcomeUnknown, Unavailable
 from milepost.wire import Code
+from service.blobs import trash
 from tests.service.acting import actor
 from tests.support.faults import RealCommit, before
 from tests.support.replicas import PROMPT, embedded, rig
@@ -60,6 +61,34 @@ async def test_a_replica_that_stops_ends_what_is_on_its_way_and_admits_nothing_m
         await second.leads()
         assert await (await actor(second, "a")).listing() == [added]
         assert first.blobs.discarded == first.blobs.put_keys[1:]
+
+
+async def test_a_refusal_of_a_replica_that_stops_does_not_wait_for_a_slow_discard_of_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trash, "TRY_SECONDS", 3600.0)
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        gate = asyncio.Event()
+        running.pointers.disturb(before(gate.wait))
+        on_its_way = asyncio.create_task(a.add("on-its-way", b"1"))
+        await running.commits(2)
+        stopping = asyncio.create_task(running.replica.step_down())
+        await asyncio.sleep(0)
+        running.blobs.deletes_pass.clear()
+        async with asyncio.timeout(60):
+            with pytest.raises(Unavailable, match="discarded yet") as caught:
+                await a.add("too-late", b"2")
+        assert caught.value.code is Code.SHUTTING_DOWN
+        running.blobs.deletes_pass.set()
+        gate.set()
+        await on_its_way
+        await stopping
+
+        async def discarded() -> bool:
+            return running.blobs.discarded == running.blobs.put_keys[1:]
+
+        await until(discarded)
 
 
 async def test_a_commit_that_never_ends_does_not_keep_a_replica_from_stopping(tmp_path: Path) -> None:
