@@ -24,33 +24,51 @@ from tests.support.replicas import Backends
 
 
 @dataclass(frozen=True)
-class Deployment:
-    """One pair of backends.
+class Coordination:
+    """Where pointers stand, and the election that goes with it.
 
-    ``damage`` puts other bytes in place of those of the one blob that holds a state, behind the service's back.
-    ``pointers_url`` and ``blobs_url`` make of an address what the server's flags take. ``vanished`` takes the journal
-    away from under a running replica, by the means of the real store, and puts it back at the end.
+    ``url`` makes of an address what the server's flag takes. ``vanished`` takes the journal away from under a running
+    replica, by the means of the real store, and puts it back at the end.
     """
 
     pointers: Backend[PointerStore]
     election: Backend[Election]
-    blobs: Backend[BlobStore]
-    pointers_url: Callable[[str], str]
-    blobs_url: Callable[[str], str]
+    url: Callable[[str], str]
     vanished: Callable[[str], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where blobs lie.
+
+    ``url`` makes of an address what the server's flag takes. ``damage`` puts other bytes in place of those of the one
+    blob that holds a state, behind the service's back.
+    """
+
+    blobs: Backend[BlobStore]
+    url: Callable[[str], str]
     damage: Callable[[str, bytes, bytes], None]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One pair of backends."""
+
+    coordination: Coordination
+    storage: Storage
 
     @property
     def name(self) -> str:
         """For test ids and directories."""
-        return f"{self.pointers.name}-{self.blobs.name}"
+        return f"{self.coordination.pointers.name}-{self.storage.blobs.name}"
 
     def fresh(self, directory: Path, services: Services) -> Site:
         """A new, empty site; what it keeps on the local disk lies under ``directory``."""
         places = [directory / "for-pointers", directory / "for-blobs"]
         for place in places:
             place.mkdir(parents=True)
-        return Site(self, self.pointers.fresh(places[0], services), self.blobs.fresh(places[1], services))
+        pointers = self.coordination.pointers.fresh(places[0], services)
+        return Site(self, pointers, self.storage.blobs.fresh(places[1], services))
 
 
 @dataclass(frozen=True)
@@ -63,29 +81,29 @@ class Site:
 
     def backends(self, advertise: str) -> Backends:
         """The unopened backends of one more replica."""
-        made = self.deployment
-        return Backends(self.pointer_store(), made.election.build(self.pointers, advertise), self.blob_store())
+        election = self.deployment.coordination.election.build(self.pointers, advertise)
+        return Backends(self.pointer_store(), election, self.blob_store())
 
     def pointer_store(self) -> PointerStore:
         """An unopened pointer store."""
-        return self.deployment.pointers.build(self.pointers)
+        return self.deployment.coordination.pointers.build(self.pointers)
 
     def blob_store(self) -> BlobStore:
         """An unopened blob store."""
-        return self.deployment.blobs.build(self.blobs)
+        return self.deployment.storage.blobs.build(self.blobs)
 
     def vanished(self) -> AbstractContextManager[None]:
         """The journal is gone within the block."""
-        return self.deployment.vanished(self.pointers)
+        return self.deployment.coordination.vanished(self.pointers)
 
     def damage(self, state: bytes, other: bytes) -> None:
         """Other bytes stand in the one blob that held ``state``."""
-        self.deployment.damage(self.blobs, state, other)
+        self.deployment.storage.damage(self.blobs, state, other)
 
     @property
     def urls(self) -> tuple[str, str]:
         """What ``--pointers`` and ``--blobs`` take."""
-        return self.deployment.pointers_url(self.pointers), self.deployment.blobs_url(self.blobs)
+        return self.deployment.coordination.url(self.pointers), self.deployment.storage.url(self.blobs)
 
 
 @contextmanager
@@ -155,32 +173,22 @@ def _below(client: KazooClient, path: str) -> dict[str, bytes]:
     return found
 
 
+_POINTERS = {backend.name: backend for backend in POINTERS}
+_ELECTIONS = {backend.name: backend for backend in ELECTIONS}
+_BLOBS = {backend.name: backend for backend in BLOBS}
+
+_EMBEDDED = Coordination(_POINTERS["embedded"], _ELECTIONS["embedded"], "embedded:{}".format, _file_moved_away)
+_ZOOKEEPER = Coordination(_POINTERS["zookeeper"], _ELECTIONS["zookeeper"], str, _journal_deleted)
+_KUBERNETES = Coordination(_POINTERS["kubernetes"], _ELECTIONS["kubernetes"], str, without_config_maps)
+
+_LOCAL = Storage(_BLOBS["local"], "file:{}".format, _damaged_file)
+_S3 = Storage(_BLOBS["s3"], str, _damaged_object)
+_HDFS = Storage(_BLOBS["hdfs"], str, _damaged_in_hdfs)
+
 DEPLOYMENTS: tuple[Deployment, ...] = (
-    Deployment(
-        pointers={backend.name: backend for backend in POINTERS}["embedded"],
-        election={backend.name: backend for backend in ELECTIONS}["embedded"],
-        blobs={backend.name: backend for backend in BLOBS}["local"],
-        pointers_url=lambda address: f"embedded:{address}",
-        blobs_url=lambda address: f"file:{address}",
-        vanished=_file_moved_away,
-        damage=_damaged_file,
-    ),
-    Deployment(
-        pointers={backend.name: backend for backend in POINTERS}["zookeeper"],
-        election={backend.name: backend for backend in ELECTIONS}["zookeeper"],
-        blobs={backend.name: backend for backend in BLOBS}["s3"],
-        pointers_url=str,
-        blobs_url=str,
-        vanished=_journal_deleted,
-        damage=_damaged_object,
-    ),
-    Deployment(
-        pointers={backend.name: backend for backend in POINTERS}["kubernetes"],
-        election={backend.name: backend for backend in ELECTIONS}["kubernetes"],
-        blobs={backend.name: backend for backend in BLOBS}["hdfs"],
-        pointers_url=str,
-        blobs_url=str,
-        vanished=without_config_maps,
-        damage=_damaged_in_hdfs,
-    ),
+    Deployment(_EMBEDDED, _LOCAL),
+    Deployment(_ZOOKEEPER, _S3),
+    Deployment(_ZOOKEEPER, _HDFS),
+    Deployment(_KUBERNETES, _S3),
+    Deployment(_KUBERNETES, _HDFS),
 )
