@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import time
 from pathlib import Path
 
 from demo.processes import Process, Processes
+from parts.ports import Port
 
 _DEADLINE_SECONDS = 60.0
 _STOP_SECONDS = 20.0
@@ -17,10 +17,10 @@ class EmbeddedService:
     """One server with its data under ``directory``."""
 
     def __init__(self, processes: Processes, directory: Path) -> None:
-        self._port = _free_port()
-        self.url = f"http://127.0.0.1:{self._port}"
+        self._port = Port()
+        self.url = f"http://{self._port.address}"
         self._process: Process = processes.start(
-            "service", "service", "--listen", f"127.0.0.1:{self._port}", "--advertise", self.url,
+            "service", "service", "--listen", self._port.address, "--advertise", self.url,
             "--pointers", f"embedded:{directory}/pointers", "--blobs", f"file:{directory}/blobs",
         )  # fmt: skip
 
@@ -43,11 +43,12 @@ class EmbeddedService:
         """End it in order. Raises `DemoFailed` when it ends with an error."""
         self._process.terminate()
         status = self._process.wait(_STOP_SECONDS)
+        self._port.release()
         if status != 0:
             raise self._process.failed(f"ended with {status}")
 
     def _leads(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
+        connection = http.client.HTTPConnection(self._port.address, timeout=5)
         try:
             connection.request("GET", "/leader")
             return connection.getresponse().status == 200
@@ -55,9 +56,3 @@ class EmbeddedService:
             return False
         finally:
             connection.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -6,7 +6,7 @@ import socket
 
 
 class Port:
-    """A free port, kept until it is released.
+    """A free port, kept until it is released, or to the end of a ``with`` block.
 
     A socket is bound to it, but does not listen: nobody else is given the port, and a server that sets SO_REUSEADDR, as
     all of ours do, can listen on it again and again.
@@ -30,6 +30,12 @@ class Port:
         except OSError:
             return False
         return True
+
+    def __enter__(self) -> Port:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Let anybody have it. Idempotent."""

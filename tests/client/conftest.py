@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 import milepost
+from parts.ports import Port
 from tests.client.flavours import connected
 
 ROOT = Path(__file__).parents[2]
@@ -42,35 +42,30 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
-
-
 @contextmanager
-def serving(data: Path, *flags: str, port: int | None = None, ready: str = "/leader") -> Iterator[Service]:
+def serving(data: Path, *flags: str, port: Port | None = None, ready: str = "/leader") -> Iterator[Service]:
     """A server, on a free port if none is given, ended with the block; begun once it answers at ``ready``.
 
     The SDK's oldest Python cannot run it, hence the variable that names another.
     """
-    port = port or free_port()
-    url = f"http://127.0.0.1:{port}"
-    command = [os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable), "-m", "service"]
-    command += ["--listen", f"127.0.0.1:{port}", "--advertise", url, "--log-level", "warning"]
-    command += ["--pointers", f"embedded:{data / 'pointers'}", "--blobs", f"file:{data / 'blobs'}", *flags]
-    with (data / "log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-    try:
-        _wait_until(url + ready, process, data / "log")
-        yield Service(url, data, process)
-    finally:
-        process.terminate()
+    # Kept, or a server of another test might get it first, and be taken for this one.
+    with nullcontext(port) if port is not None else Port() as kept:
+        url = f"http://{kept.address}"
+        command = [os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable), "-m", "service"]
+        command += ["--listen", kept.address, "--advertise", url, "--log-level", "warning"]
+        command += ["--pointers", f"embedded:{data / 'pointers'}", "--blobs", f"file:{data / 'blobs'}", *flags]
+        with (data / "log").open("ab") as log:
+            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(20)
+            _wait_until(url + ready, process, data / "log")
+            yield Service(url, data, process)
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(20)
 
 
 def _wait_until(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

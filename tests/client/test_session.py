@@ -18,7 +18,8 @@ import pytest
 
 import milepost
 import milepost.aio
-from tests.client.conftest import Service, eventually, free_port, serving
+from parts.ports import Port
+from tests.client.conftest import Service, eventually, serving
 from tests.client.flavours import connected
 
 DEADLINE_SECONDS = 30.0
@@ -132,8 +133,7 @@ def test_one_without_a_service_is_lost_when_its_lease_is_over(tmp_path: Path, fl
 
 
 def test_a_crash_of_the_service_is_survived(tmp_path: Path, flavour: str, name: str) -> None:
-    port = free_port()
-    with connected(flavour, f"http://127.0.0.1:{port}", timeout=60.0) as client:
+    with Port() as port, connected(flavour, f"http://{port.address}", timeout=60.0) as client:
         with serving(tmp_path, port=port) as service:
             session = client.session(holder="a", ttl=60)
             session.__enter__()

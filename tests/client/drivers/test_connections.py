@@ -13,6 +13,7 @@ import pytest
 
 import milepost
 from milepost.wire import digest_header
+from parts.ports import Port
 from tests.client.core.world import RECORD
 from tests.client.faulty import (
     Behaviour,
@@ -132,10 +133,9 @@ def test_a_write_whose_bytes_never_all_set_out_was_not_applied(flavour: str) -> 
 
 
 def test_nobody_there(flavour: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     with (
-        connected(flavour, f"http://127.0.0.1:{port}", timeout=0.5) as client,
+        Port() as port,
+        connected(flavour, f"http://{port.address}", timeout=0.5) as client,
         # the last try may have next to no time left
         pytest.raises(milepost.ConnectionFailed, match=r"ConnectError|no connection within"),
     ):
