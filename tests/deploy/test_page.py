@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
+import milepost
+import milepost.spark
 from backends.kubernetes.labels import labels_of, selector
+from milepost.core.calls import PATIENCE
 from tests.deploy.helm import CHART, Helm, Refused
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +47,25 @@ def test_the_installation_that_is_shown_is_one_that_the_chart_takes(helm: Helm) 
     helm.run("template", release, ROOT / chart, *flags)
     with pytest.raises(Refused):
         helm.run("template", release, ROOT / chart, *flags[2:])
+
+
+def test_sessions_that_are_shown_outlive_a_leader_that_dies(helm: Helm) -> None:
+    """The SDK renews each third, so at the worst two thirds are left for the lease and for what follows it."""
+    lease = yaml.safe_load(helm.run("show", "values", CHART))["pointers"]["kubernetes"]
+    shown = [float(ttl) for ttl in re.findall(r"\bttl=(\d+)", PAGE)]
+    assert len(shown) == 3
+    for ttl in shown:
+        assert ttl >= 3 * lease["leaseDuration"]
+        assert ttl * 2 / 3 > lease["leaseDuration"] + lease["retryPeriod"] + PATIENCE * 2
+
+
+def test_a_lease_for_the_sdks_own_ttl_is_one_that_the_chart_takes(helm: Helm) -> None:
+    told = dict(re.findall(r"`(leaseDuration|renewDeadline|retryPeriod): (\d+)`", PAGE))
+    lease = {f"pointers.kubernetes.{name}": int(seconds) for name, seconds in told.items()}
+    assert helm.render(VALUES, lease).one("Deployment")
+    default = inspect.signature(milepost.Client.session).parameters["ttl"].default
+    assert default == inspect.signature(milepost.spark.lead).parameters["ttl"].default
+    assert default == 3 * lease["pointers.kubernetes.leaseDuration"]
 
 
 def test_what_is_to_be_removed_at_last_is_what_milepost_makes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,23 @@ def test_notes_say_what_to_do_next_in_words_that_fit_the_values(release: Release
     assert ("WARNING: with one replica" in said) is (values.name == "small-values.yaml")
     assert ("get lease" in said) is (not values.name.startswith("zookeeper"))
     assert "<no value>" not in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "ttl"),
+    [
+        ({}, 45),
+        ({"pointers.kubernetes": {"leaseDuration": 6.5, "renewDeadline": 4, "retryPeriod": 1}}, 20),
+        ({"pointers.kubernetes": {"leaseDuration": 5, "renewDeadline": 3, "retryPeriod": 1}}, None),
+        ({"pointers.kind": "zookeeper", "pointers.zookeeper.hosts": ["zk"]}, None),
+        ({"pointers.kind": "zookeeper", "pointers.zookeeper": {"hosts": ["zk"], "sessionTimeout": 40}}, 120),
+    ],
+    ids=["default", "shorter", "short", "zookeeper", "long-session"],
+)
+def test_notes_say_how_long_sessions_must_last_where_the_sdks_own_ttl_is_too_short(
+    release: Release, settings: dict[str, object], ttl: int | None
+) -> None:
+    flags = ("--dry-run=client", *chosen(VALUES, settings))
+    said = release.helm("install", "milepost", CHART, *flags).partition("NOTES:")[2]
+    assert said
+    assert re.findall(r"\bttl=(\S+)\)", said) == ([] if ttl is None else [str(ttl)] * 2)

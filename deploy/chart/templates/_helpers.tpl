@@ -61,6 +61,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.leaderService.enabled (eq .Values.pointers.kind "kubernetes") -}}true{{- end -}}
 {{- end -}}
 
+{{/* Seconds until another replica takes over from a leader that died without a word. */}}
+{{- define "milepost.leaseSeconds" -}}
+{{- if eq .Values.pointers.kind "kubernetes" -}}
+{{- .Values.pointers.kubernetes.leaseDuration -}}
+{{- else -}}
+{{- .Values.pointers.zookeeper.sessionTimeout -}}
+{{- end -}}
+{{- end -}}
+
 {{/* A digest of a Secret or ConfigMap that somebody else made, where the cluster can be asked: `helm template` cannot. */}}
 {{- define "milepost.digestOf" -}}
 {{- $found := lookup "v1" .kind .namespace .name -}}

@@ -110,10 +110,7 @@ checksum/hadoop: {{ list .configuration $digest | toJson | sha256sum }}
      again, for all replicas share it: to take every one of them out of the Services would help nobody, and while states
      are away, handles, locks and epochs go on. No leader is known while a lease runs out: that makes nobody unready. */}}
 {{- define "milepost.probes" -}}
-{{- $lease := .Values.pointers.zookeeper.sessionTimeout -}}
-{{- if eq .Values.pointers.kind "kubernetes" -}}
-{{- $lease = .Values.pointers.kubernetes.leaseDuration -}}
-{{- end -}}
+{{- $lease := include "milepost.leaseSeconds" . | float64 -}}
 startupProbe:
   httpGet:
     path: /readyz
