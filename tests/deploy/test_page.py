@@ -14,10 +14,12 @@ import milepost
 import milepost.spark
 from backends.kubernetes.labels import labels_of, selector
 from milepost.core.calls import PATIENCE
-from tests.deploy.helm import CHART, Helm, Refused
+from tests.deploy.helm import CHART, Helm, Refused, Rendered
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+REGISTRY = "registry.example/team"
 VALUES = CHART / "ci" / "full-values.yaml"
 
 
@@ -41,12 +43,51 @@ def test_each_alert_is_explained_and_no_other(helm: Helm) -> None:
     assert told == {rule["alert"] for rule in group["rules"]}
 
 
-def test_the_installation_that_is_shown_is_one_that_the_chart_takes(helm: Helm) -> None:
-    (line,) = re.findall(r"^helm .* install (.*)$", PAGE, re.MULTILINE)
-    release, chart, *flags = shlex.split(line)
-    helm.run("template", release, ROOT / chart, *flags)
-    with pytest.raises(Refused):
-        helm.run("template", release, ROOT / chart, *flags[2:])
+def installation(text: str) -> list[list[str]]:
+    """The words of each command that installs the chart, as a shell with REGISTRY sees them."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (block,) = [block for block in blocks if " install milepost " in block]
+    commands = block.replace("\\\n", " ").replace("&&", "\n").replace("$REGISTRY", REGISTRY).splitlines()
+    return [shlex.split(command) for command in commands]
+
+
+TEXTS = pytest.mark.parametrize("text", [PAGE, README], ids=["page", "readme"])
+
+
+@TEXTS
+def test_the_installation_that_is_shown_is_one_that_the_chart_takes(helm: Helm, text: str) -> None:
+    (flags,) = [words[words.index("install") + 1 :] for words in installation(text) if words[0] == "helm"]
+    release, chart, *values = flags
+    helm.run("template", release, ROOT / chart, *values)
+    with pytest.raises(Refused, match="How do clients show who they are"):
+        helm.run("template", release, ROOT / chart, *values, "--set", "auth.existingSecret=")
+
+
+def test_the_role_that_is_shown_takes_the_place_of_the_secret(helm: Helm) -> None:
+    (flags,) = re.findall(r"`(--set 'serviceAccount[^`]*)`", PAGE)
+    values = ["--set=auth.insecure=true", "--set=blobs.s3.bucket=my-bucket", *shlex.split(flags)]
+    rendered = Rendered(list(yaml.safe_load_all(helm.run("template", "milepost", CHART, *values))))
+    assert rendered.one("ServiceAccount")["metadata"]["annotations"] == {
+        "eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/milepost"
+    }
+
+
+@TEXTS
+def test_the_installation_that_is_shown_has_an_image_to_pull_and_the_secrets_it_names(helm: Helm, text: str) -> None:
+    commands = installation(text)
+    (values,) = [words[words.index("install") + 3 :] for words in commands if words[0] == "helm"]
+    container = Rendered(list(yaml.safe_load_all(helm.run("template", "milepost", CHART, *values)))).container
+    assert [words[2] for words in commands if words[:2] == ["docker", "push"]] == [container["image"]]
+    made = {
+        (words[words.index("generic") + 1], word.split("=")[1])
+        for words in commands
+        for word in words
+        if word.startswith("--from-literal")
+    }
+    references = [each["valueFrom"]["secretKeyRef"] for each in container["env"] if "secretKeyRef" in str(each)]
+    named = {(each["name"], each["key"]) for each in references if not each.get("optional")}
+    assert made == named | {("milepost-tokens", "tokens")}
+    assert len(named) == 2
 
 
 def test_sessions_that_are_shown_outlive_a_leader_that_dies(helm: Helm) -> None:
