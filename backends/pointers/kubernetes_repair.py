@@ -18,7 +18,7 @@ import msgspec
 from backends.contract import Commit, Refusal, Refused, Unknown
 from backends.kubernetes.errors import Answer
 from backends.pointers.kubernetes_chain import Segment
-from backends.pointers.kubernetes_head import SegmentHead, Witness, decode
+from backends.pointers.kubernetes_head import EMPTY, SegmentHead, Witness, decode
 from backends.pointers.kubernetes_maps import Maps, metadata_of
 from backends.pointers.kubernetes_memory import Memory
 from backends.pointers.kubernetes_objects import HEAD, ConfigMap, Metadata
@@ -41,7 +41,7 @@ async def repair(maps: Maps, memory: Memory, segment: Segment, meant: SegmentHea
         head = decode(found.metadata.annotations.get(HEAD), segment.number)
         if head is not None and head == meant:
             return Unknown(f"{name} has the head of this group, though the answer is a conflict")
-        if head is not None and head != segment.head:
+        if head is not None and head != segment.head and not _is_older_copy(head, segment.head):
             return Refused(Refusal.HEAD_MOVED, f"the head in {name} is {head.encoded()}")
     if (end := await deposed(maps, memory)) is not None:
         return end
@@ -50,6 +50,17 @@ async def repair(maps: Maps, memory: Memory, segment: Segment, meant: SegmentHea
     else:
         adopt(segment, found)
     return None
+
+
+def _is_older_copy(head: SegmentHead, ours: SegmentHead) -> bool:
+    """Whether only somebody's hands can have put ``head`` in place of ``ours``, such as those of who restores a dump.
+
+    Nobody else writes our lineage, and no leader an empty head over another. The head of an older term is no such
+    sign: it may be a repair by our predecessor, with groups that it acknowledged before we took over.
+    """
+    if head == EMPTY:
+        return True
+    return (head.term, head.lineage) == (ours.term, ours.lineage) and head.revision < ours.revision
 
 
 async def deposed(maps: Maps, memory: Memory) -> Refused | None:
@@ -91,7 +102,7 @@ def adopt(segment: Segment, found: ConfigMap) -> None:
     """Go on from the version found, whose labels, annotations, owners and finalizers are kept; tell what was done."""
     name, kept = segment.metadata.name, segment.metadata
     if decode(found.metadata.annotations.get(HEAD), segment.number) != segment.head:
-        log.warning("the ConfigMap %s was replaced by somebody while in use, its head wiped; it is put right", name)
+        log.warning("the ConfigMap %s was replaced by somebody, its head wiped or an older one; it is put right", name)
     if found.data != segment.data:
         keys = sorted(_altered(found.data, segment.data))
         log.warning(

@@ -26,7 +26,7 @@ from backends.pointers.kubernetes_chain import Chain, chain_of
 from backends.pointers.kubernetes_head import FIRST, State, Witness, active, decode
 from backends.pointers.kubernetes_maps import Maps, metadata_of
 from backends.pointers.kubernetes_memory import Draft, Memory
-from backends.pointers.kubernetes_objects import HEAD, Layout, Metadata
+from backends.pointers.kubernetes_objects import HEAD, NAME, Layout, Metadata
 from backends.pointers.kubernetes_repair import exists_already
 
 log = logging.getLogger("milepost.kubernetes")
@@ -121,7 +121,9 @@ async def _stamp(maps: Maps, memory: Memory, chain: Chain) -> None:
             return
         if answer.status not in (404, 409):
             raise backend_error(answer, f"record the term in {name}")
-        found = await maps.read(name, data=False)
+        found = await maps.read(name, data=True)
+        if found is not None and found.data and found.metadata.annotations.get(NAME) != layout.journal:
+            raise StorageUnavailable(f"the ConfigMap {name} is in the way: it holds what is not Milepost's")
         metadata = None if found is None else found.metadata.check()
         told = None if found is None else Witness.decode(found.metadata.annotations.get(HEAD))
         log.warning("the ConfigMap %s was changed by somebody; it is written again", name)

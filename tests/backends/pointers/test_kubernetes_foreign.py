@@ -105,6 +105,37 @@ async def test_a_segment_that_is_wiped_under_a_leader_is_put_right(
         assert (await taken_over(store))[1] == {"a": b"1", "b": b"2"}
 
 
+@pytest.mark.parametrize("noticed_by", ["group", "check"])
+@pytest.mark.parametrize("copy", ["older", "empty"])
+async def test_an_older_copy_that_is_restored_under_a_leader_is_put_right(
+    site: Site, outsider: Outsider, copy: str, noticed_by: str
+) -> None:
+    """As somebody does who applies yesterday's dump: taken for the work of a successor, it would undo groups."""
+    async with opened(site.address()) as store:
+        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        await spare_is_there(store)
+        saved = backup(outsider, ACTIVE if copy == "older" else LAYOUT.segment(2))
+        head = await put(store, head, writes(a=b"2", b=b"2"))
+        outsider.put(ACTIVE, saved)
+        if noticed_by == "check":
+            await store.check()
+            assert outsider.head(ACTIVE)["revision"] == head.revision
+        head = await put(store, head, writes(c=b"3"))
+        assert await store.confirm(head)
+        assert (await taken_over(store))[1] == {"a": b"2", "b": b"2", "c": b"3"}
+
+
+async def test_a_foreign_config_map_of_the_witness_name_is_left_alone(site: Site, outsider: Outsider) -> None:
+    outsider.create(LAYOUT.witness, data={"theirs": "1"})
+    before = outsider.get(LAYOUT.witness)
+    async with opened(site.address()) as store:
+        with pytest.raises(StorageUnavailable, match=f"{LAYOUT.witness} is in the way"):
+            await store.take_over(ROOT)
+        assert outsider.get(LAYOUT.witness) == before
+        outsider.delete(LAYOUT.witness)
+        await put(store, await store.take_over(ROOT), writes(a=b"1"))
+
+
 async def test_a_segment_that_is_deleted_under_a_leader_is_put_back(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
