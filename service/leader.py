@@ -16,7 +16,7 @@ from service.blobs.collector import collect
 from service.blobs.patience import PatientBlobs
 from service.blobs.trash import Trash
 from service.changes import Changes
-from service.journal import Journal, LeadershipLost
+from service.journal import Journal, LeadershipLost, NotTakenOver
 from service.leases import Leases, UploadLeases
 from service.removals import Removals
 from service.rules.decisions import Accepted
@@ -30,10 +30,6 @@ log = logging.getLogger("milepost.leader")
 _BACKOFF_SECONDS = 0.5
 _PAUSE_SECONDS = 0.05
 """Before it stands again after a loss, so that an election which is won and lost in one breath does not spin."""
-
-
-class NotTakenOver(LeadershipLost):
-    """The lease holds, but the journal could not be taken over for so long that another should try."""
 
 
 class Replica:
@@ -160,7 +156,7 @@ class Replica:
 
     async def _take_over(self, leadership: Leadership) -> None:
         """Raises `LeadershipLost`."""
-        give_up = self.clock() + self.settings.give_up_seconds
+        give_up = self.clock() + self.settings.journal.give_up_seconds
         while True:
             if leadership.remaining(self.clock()) <= 0:
                 raise LeadershipLost("the lease ran out before the journal could be taken over")

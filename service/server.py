@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from types import FrameType
@@ -26,7 +27,9 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._replica = replica
         self.failed = False
+        self.ended_early = False
         self._stepping_down: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -38,7 +41,11 @@ class Server(uvicorn.Server):
             log.warning("ending at once on %s", signal.Signals(sig).name)
             signal.signal(sig, signal.SIG_DFL)
             signal.raise_signal(sig)
+            os._exit(128 + sig)  # the first process of a container is not ended by a signal
         log.info("stopping on %s", signal.Signals(sig).name)
+        if self._starting is not None:
+            self._loop.call_soon_threadsafe(self._starting.cancel)  # which also wakes the loop up
+            return
         self._stepping_down = self._loop.create_task(self._step_down())
 
     async def _step_down(self) -> None:
@@ -53,11 +60,25 @@ class Server(uvicorn.Server):
         """Start the replica, serve until a signal, stop the replica. Raises `Misconfigured`."""
         self._loop = asyncio.get_running_loop()
         self._replica.on_fault = self._fail
-        await self._replica.start()
         try:
-            await self.serve()
+            with self.capture_signals():
+                if await self._is_started():
+                    await self.serve()
         finally:
             await self._replica.stop()
+
+    async def _is_started(self) -> bool:
+        """Start the replica; False if a signal ended that. Opening the backends may take long, and the first process of
+        a container, which has no handler of its own, would not be ended by a signal meanwhile.
+        """
+        self._starting = asyncio.create_task(self._replica.start())
+        await asyncio.wait((self._starting,))
+        starting, self._starting = self._starting, None
+        if starting.cancelled():
+            self.ended_early = True
+            return False
+        starting.result()
+        return True
 
 
 def run(app: ASGIApp, replica: Replica, host: str, port: int) -> None:
@@ -80,5 +101,5 @@ def run(app: ASGIApp, replica: Replica, host: str, port: int) -> None:
     server = Server(config, replica)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve_replica())
-    if server.failed or not server.started:
+    if server.failed or not (server.started or server.ended_early):
         sys.exit(3)

@@ -18,9 +18,9 @@ class Settings:
     ``linger_seconds``: how long replaced blobs stay for readers on the way. ``collect_after_seconds``: how old a
     blob that nothing names must be before it is collected. ``max_state_bytes``: the largest state, None for no
     limit of Milepost's own. ``request_seconds``: how long a write may wait for the storage before it is answered
-    with an error. ``give_up_seconds``: how long who has won the election may fail to take the journal over, and
-    ``stand_back_seconds``: how long it lets others try then. ``blob_seconds``: how long one step of the blob store may
-    take. ``idle_seconds``: how long a sender inside a request may send nothing.
+    with an error. ``stand_back_seconds``: how long who could not take the journal over lets others try.
+    ``blob_seconds``: how long one step of the blob store may take. ``idle_seconds``: how long a sender inside a request
+    may send nothing.
     """
 
     request_seconds: float = 20.0
@@ -33,7 +33,6 @@ class Settings:
     tidy_interval_seconds: float = 30.0
     trash_interval_seconds: float = 1.0
     resign_seconds: float = 10.0
-    give_up_seconds: float = 30.0
     stand_back_seconds: float = 5.0
     max_state_bytes: int | None = None
     upload_seconds: float = 900.0

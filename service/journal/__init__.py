@@ -4,7 +4,7 @@
 became of the groups in doubt, `horizon` turns ages into revisions.
 """
 
-from service.journal.journal import Journal, JournalSettings, LeadershipLost, Reading
+from service.journal.journal import Journal, JournalSettings, LeadershipLost, NotTakenOver, Reading
 from service.journal.tickets import Served, Ticket
 
-__all__ = ["Journal", "JournalSettings", "LeadershipLost", "Reading", "Served", "Ticket"]
+__all__ = ["Journal", "JournalSettings", "LeadershipLost", "NotTakenOver", "Reading", "Served", "Ticket"]

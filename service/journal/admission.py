@@ -31,18 +31,27 @@ class Admission:
         self._attempts = Attempts()
         self._ids = 0
 
-    def admit(self, request: Request, deadline: float, term: int) -> Ticket:
-        """A ticket for the request. One without a key gets an id that is unique to ``term`` and its number.
+    def joined(self, request: Request, deadline: float) -> Ticket | None:
+        """The ticket of a retry whose first attempt has not ended yet; None for any other request.
 
-        Raises ``too-many-requests`` and ``idempotency-mismatch`` problems.
+        To be asked before a request is refused for want of anything: a refusal says "not applied", and what is on its
+        way may be. Raises an ``idempotency-mismatch`` problem.
+        """
+        if request.key is None:
+            return None
+        ticket = Ticket(request, deadline)
+        return ticket if self._attempts.joined(ticket) else None
+
+    def admit(self, request: Request, deadline: float, term: int) -> Ticket:
+        """A ticket for a request that was not `joined`. One without a key gets an id that is unique to ``term`` and its
+        number. Raises a ``too-many-requests`` problem.
         """
         internal = isinstance(request, INTERNAL)
         if not internal and len(self.queue) >= self._most_waiting:
             raise problem(Code.TOO_MANY_REQUESTS, f"{len(self.queue)} requests are waiting already")
         if request.key is not None:
             ticket = Ticket(request, deadline)
-            if self._attempts.joined(ticket):
-                return ticket
+            self._attempts.begin(ticket)
         elif internal:
             ticket = Ticket(request, deadline)
         else:

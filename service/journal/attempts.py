@@ -21,15 +21,18 @@ class Attempts:
     def __init__(self) -> None:
         self._running: dict[KeyScope, Ticket] = {}
 
+    def begin(self, ticket: Ticket) -> None:
+        """It is the running attempt of its key from now on."""
+        self._running[ticket.scope] = ticket
+        ticket.done.add_done_callback(lambda _: self._running.pop(ticket.scope))
+
     def joined(self, ticket: Ticket) -> bool:
-        """Whether ``ticket`` was joined to a running attempt; otherwise it is the running one from now on.
+        """Whether ``ticket`` was joined to a running attempt.
 
         Raises an ``idempotency-mismatch`` problem if the running attempt is another request under the same key.
         """
         running = self._running.get(ticket.scope)
         if running is None:
-            self._running[ticket.scope] = ticket
-            ticket.done.add_done_callback(lambda _: self._running.pop(ticket.scope))
             return False
         if running.request.fingerprint() != ticket.request.fingerprint():
             raise problem(Code.IDEMPOTENCY_MISMATCH, f"the key {ticket.request.key!r} is in use for another request")

@@ -45,14 +45,20 @@ class LeadershipLost(Exception):
     """The lease is over, or another leader took the journal: this process does not lead any more."""
 
 
+class NotTakenOver(LeadershipLost):
+    """The lease holds, but the journal could not be taken over for so long that another should try."""
+
+
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
     """Times in seconds. ``most_waiting``: requests that may wait to be submitted. ``epoch_floor``: granted epochs
-    are above it. ``most_uploads``: how many a store may have pending.
+    are above it. ``most_uploads``: how many a store may have pending. ``give_up_seconds``: how long who holds the lease
+    may fail to take the journal over.
     """
 
     commit_seconds: float = 10.0
     take_over_seconds: float = 30.0
+    give_up_seconds: float = 30.0
     most_waiting: int = 10_000
     epoch_floor: int = 0
     most_uploads: int = 1000
@@ -259,6 +265,8 @@ class Journal:
 
         ``generation``: the leadership under which its blob was put; under another one the request is refused.
         """
+        if (joined := self._admission.joined(request, deadline)) is not None:
+            return joined
         if self._closing:
             raise problem(Code.SHUTTING_DOWN, "this replica is shutting down")
         if not self.leading or generation not in (None, self.generation):
@@ -358,7 +366,7 @@ class Journal:
         for group in self._flight:
             if group.task is not None:
                 group.task.cancel()
-        delay = 0.05
+        delay, give_up = 0.05, self._clock() + self._settings.give_up_seconds
         while True:
             leadership = self._leadership
             if leadership is None or not self.lease_holds():
@@ -372,6 +380,8 @@ class Journal:
                 self._admission.trouble = error if isinstance(error, BackendError) else None
                 log.warning("cannot take journal %s over again yet: %s", self.name, error)
                 self._give_up_certain()
+                if self._clock() >= give_up:
+                    raise NotTakenOver(f"cannot take the journal over again: {error!r}") from error
                 await asyncio.sleep(delay * (0.5 + self._jitter.random()))
                 delay = min(2.0, delay * 2)
         self._resume(head, state)
@@ -402,6 +412,14 @@ class Journal:
 
     def _resume(self, head: Head, state: State) -> None:
         """Every doubt is settled now: answer, give up or go on."""
+        if head.revision <= self._head.revision:
+            log.error(
+                "journal %s went back from revision %d to %d: somebody restored an older copy, and writes that were"
+                " acknowledged are gone; see --epochs-above",
+                self.name,
+                self._head.revision,
+                head.revision - 1,
+            )
         verdict = settling.judge(self._flight, state, self._clock())
         again = [*verdict.again, *(entry.ticket for entry in self._waiting)]
         self._flight, self._waiting = [], []

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from milepost.errors import AlreadyExists, EpochHeld
+from milepost.errors import AlreadyExists, EpochHeld, Unavailable
 from service.blobs.intake import Incoming
+from service.journal import JournalSettings
 from service.operations import epochs, handles, sessions, states
 from service.operations.calls import Caller
 from tests.service.acting import STORE
-from tests.support.replicas import Rig, embedded, rig
+from tests.support.faults import before
+from tests.support.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
 
@@ -75,6 +78,32 @@ async def test_a_retry_is_applied_once_while_the_first_attempt_is_still_reading(
         assert handles.list_page(replica, STORE, "", 10).handles == [dict(reply.answer.body)]
         await running.emptied_trash()
         assert running.blobs.discarded == [running.blobs.put_keys[1]]
+
+
+@pytest.mark.parametrize("stopping", [False, True], ids=["full", "stopping"])
+async def test_a_retry_is_not_refused_while_its_first_attempt_may_land(tmp_path: Path, stopping: bool) -> None:
+    """A refusal would say that nothing was applied: for a full queue, and for a replica that is shutting down."""
+    few = replace(PROMPT, journal=JournalSettings(most_waiting=1))
+    async with rig(embedded(tmp_path), few) as running:
+        replica, gate = running.replica, asyncio.Event()
+        await opened(running, "a")
+        await states.add(replica, Caller("a"), STORE, "pointer", Incoming(prompt()), {})
+        running.pointers.disturb(before(gate.wait))
+        begun = running.pointers.committed
+        first = asyncio.create_task(handles.release(replica, Caller("a", key="k", attempt=1), STORE, "pointer"))
+        await running.commits(begun + 1)
+        other = asyncio.create_task(
+            replica.step_down() if stopping else sessions.open_session(replica, Caller("b"), 600.0, "")
+        )
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable):
+            await sessions.open_session(replica, Caller("c"), 600.0, "")
+        retry = asyncio.create_task(handles.release(replica, Caller("a", key="k", attempt=2), STORE, "pointer"))
+        await asyncio.sleep(0)
+        gate.set()
+        assert not (await first).answer.replayed
+        assert (await retry).answer.replayed
+        await other
 
 
 async def test_a_campaign_that_waits_is_not_granted_after_a_retry_was_refused(tmp_path: Path) -> None:

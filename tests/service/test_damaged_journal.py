@@ -71,6 +71,19 @@ async def test_a_damaged_head_keeps_it_from_leading_until_it_is_repaired(
 
 
 @pytest.mark.anyio
+async def test_a_journal_that_goes_back_under_a_leader_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        await a.add("pointer", b"state")
+        revision = running.replica.journal.head.revision
+        _sql(tmp_path / "pointers" / FILE_NAME, "UPDATE head SET revision = 1")
+        await a.add("another", b"state")
+        assert f"journal root went back from revision {revision} to 1: " in caplog.text
+
+
+@pytest.mark.anyio
 async def test_what_can_still_be_read_of_a_damaged_journal_is_not_served_without_the_rest(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

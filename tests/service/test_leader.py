@@ -15,12 +15,15 @@ from backends.contract import BlobInfo, Commit, StorageUnavailable
 from milepost.errors import OutcomeUnknown, Unavailable
 from milepost.wire import Code
 from service.blobs import trash
+from service.journal import JournalSettings
 from tests.service.acting import actor
-from tests.support.faults import RealCommit, before
+from tests.support.faults import RealCommit, before, lose_answer
 from tests.support.replicas import PROMPT, embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
+
+IMPATIENT = replace(PROMPT, stand_back_seconds=0.2, journal=JournalSettings(give_up_seconds=0.2))
 
 
 async def test_a_replica_that_stops_lets_another_lead_at_once(tmp_path: Path) -> None:
@@ -136,8 +139,7 @@ async def test_a_lease_that_runs_out_while_the_journal_is_taken_over_is_no_fault
 async def test_a_leader_that_cannot_take_its_journal_over_lets_another_lead_and_stands_again(tmp_path: Path) -> None:
     """Its pointers do not answer while its election does."""
     place = embedded(tmp_path)
-    impatient = replace(PROMPT, give_up_seconds=0.2, stand_back_seconds=0.2)
-    async with rig(place) as first, rig(place, impatient, leading=False) as second:
+    async with rig(place) as first, rig(place, IMPATIENT, leading=False) as second:
         second.pointers.take_overs.from_now_on(StorageUnavailable("by the test"))
         await first.stop()
 
@@ -150,6 +152,19 @@ async def test_a_leader_that_cannot_take_its_journal_over_lets_another_lead_and_
         second.pointers.take_overs.heal()
         await first.stop()
         await second.leads()
+
+
+async def test_a_leader_that_cannot_settle_lets_another_lead(tmp_path: Path) -> None:
+    """Its lease holds, since that goes another way; the group that is in doubt is settled by who leads next."""
+    place = embedded(tmp_path)
+    async with rig(place, IMPATIENT) as first, rig(place, leading=False) as second:
+        a = await actor(first, "a")
+        first.pointers.disturb(lose_answer())
+        first.pointers.take_overs.from_now_on(StorageUnavailable("by the test"))
+        with pytest.raises(OutcomeUnknown):
+            await a.add("pointer", b"state")
+        await second.leads()
+        assert await (await actor(second, "a")).names() == ["pointer"]
 
 
 async def test_a_lost_election_ends_leadership_until_it_is_won_again(tmp_path: Path) -> None:
