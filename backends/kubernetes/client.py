@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -17,10 +19,12 @@ from urllib.parse import urlencode
 
 from kubernetes.client import ApiClient
 from urllib3 import Timeout
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, LocationParseError
 
+from backends.contract import BackendError, Misconfigured
 from backends.kubernetes.address import Address
-from backends.kubernetes.configuration import FAILURES, authorization, configure
+from backends.kubernetes.configuration import configure
+from backends.kubernetes.credentials import Credentials, begun
 from backends.kubernetes.errors import Answer, NoAnswer, NotSent, transport_error
 
 log = logging.getLogger("milepost.kubernetes")
@@ -36,36 +40,46 @@ _PATIENCE: Final = 5.0
 _MARGIN: Final = 0.5
 """Seconds that a thread may take beyond its socket's deadline."""
 _THREADS: Final = 4
+_OPENING_SECONDS: Final = 30.0
+"""A credential plugin that asks somebody far away takes some of them."""
 
 
 class Client:
     """A way to the API of one cluster, with connections of its own.
 
-    ``purpose`` is for the log; ``patience`` (seconds) bounds the wait for each answer.
+    ``purpose`` is for the log; ``patience`` (seconds) bounds the wait for each answer, ``opening`` that of `open`.
     """
 
-    def __init__(self, address: Address, purpose: str, *, patience: float = _PATIENCE) -> None:
+    def __init__(
+        self, address: Address, purpose: str, *, patience: float = _PATIENCE, opening: float = _OPENING_SECONDS
+    ) -> None:
         self.address = address
         self.patience = patience
+        self._opening = opening
         self.namespace = address.namespace or ""
         self.bytes_sent = 0
         self._purpose = purpose
         self._agent = f"milepost-server/{version('milepost-server')} ({purpose})"
         self._api: Any = None
+        self._credentials: Credentials | None = None
         self._threads: ThreadPoolExecutor | None = None
 
     async def open(self) -> None:
         """Find the configuration, and the namespace; connections are made when needed. Idempotent.
 
-        Raises `Misconfigured`.
+        Raises `Misconfigured`; `NotSent` where that takes too long, as with a credential plugin that hangs.
         """
         if self._api is not None:
             return
-        configuration, self.namespace = await asyncio.to_thread(configure, self.address)
-        configuration.connection_pool_maxsize = _THREADS
-        self._api = await asyncio.to_thread(ApiClient, configuration)
+        try:
+            async with asyncio.timeout(self._opening):
+                api, namespace = await asyncio.wrap_future(begun(lambda: _configured(self.address)))
+        except TimeoutError:
+            raise NotSent(f"cannot configure the access to Kubernetes within {self._opening:g} s") from None
+        self._api, self.namespace = api, namespace
+        self._credentials = Credentials(api.configuration)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"kubernetes-{self._purpose}")
-        log.info("%s use %s, namespace %s", self._purpose, configuration.host, self.namespace)
+        log.info("%s use %s, namespace %s", self._purpose, _place(api.configuration.host), self.namespace)
 
     async def close(self) -> None:
         """Let go of the connections. Idempotent. Requests that were sent still get their answers, if there are any."""
@@ -92,15 +106,16 @@ class Client:
         Waits ``timeout`` seconds at most, or `patience`. If the waiting task is cancelled, what was handed to a thread
         goes its way. Raises `NotSent`, `NoAnswer`.
         """
-        api, threads = self._api, self._threads
-        if api is None or threads is None:
+        api, credentials, threads = self._api, self._credentials, self._threads
+        if api is None or credentials is None or threads is None:
             raise NotSent("the connection to Kubernetes is not open")
         seconds = self.patience if timeout is None else timeout
         headers = {"Accept": accept, "User-Agent": self._agent}
         if body is not None:
             headers["Content-Type"] = content_type
         target = path + (f"?{urlencode(query)}" if query else "")
-        job = threads.submit(_exchange, api, method, target, headers, body, seconds)
+        deadline = time.monotonic() + seconds
+        job = threads.submit(_exchange, api, credentials, method, target, headers, body, deadline)
         self.bytes_sent += len(body or b"")
         try:
             async with asyncio.timeout(seconds + _MARGIN):
@@ -113,25 +128,63 @@ class Client:
             raise
 
 
+def _configured(address: Address) -> tuple[Any, str]:
+    """In a thread: the Kubernetes client, and the namespace. Raises `Misconfigured`."""
+    doing = "cannot configure the access to Kubernetes"
+    try:
+        configuration, namespace = configure(address)
+        configuration.connection_pool_maxsize = _THREADS
+        return ApiClient(configuration), namespace
+    except BackendError:
+        raise
+    except OSError as error:  # certificates that cannot be read, above all
+        raise Misconfigured(f"{doing}: {type(error).__name__}: {error}") from error
+    except Exception as error:  # noqa: BLE001 - plugins fail with what they like, and their words may hold secrets
+        raise Misconfigured(f"{doing}: {type(error).__name__}") from None
+
+
 def _exchange(
-    api: Any, method: str, target: str, headers: dict[str, str], body: bytes | None, seconds: float
+    api: Any,
+    credentials: Credentials,
+    method: str,
+    target: str,
+    headers: dict[str, str],
+    body: bytes | None,
+    deadline: float,
 ) -> Answer:
-    """In a thread. Raises `NotSent`, `NoAnswer`, `Misconfigured`."""
+    """In a thread. Sends nothing after ``deadline``. Raises `NotSent`, `NoAnswer`, `Misconfigured`.
+
+    None of them repeats a header, nor has a cause that does.
+    """
     doing = f"{method} {target.partition('?')[0]}"
     try:
-        headers |= authorization(api.configuration)
-    except FAILURES as error:
-        raise NotSent(f"cannot {doing}: no credentials: {type(error).__name__}: {error}") from error
+        headers |= credentials.header(deadline)
+    except NotSent as error:
+        raise NotSent(f"cannot {doing}: {error}") from None
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise NotSent(f"cannot {doing}: its time was over before it was sent")
     try:
         response = api.rest_client.pool_manager.request(
             method,
             api.configuration.host + target,
             headers=headers,
             body=body,
-            timeout=Timeout(total=seconds),
+            timeout=Timeout(total=left),
             retries=False,
             redirect=False,
         )
+    except LocationParseError:  # it repeats the address, which may hold a password
+        raise Misconfigured(f"cannot {doing}: the address of the API server makes no sense") from None
     except HTTPError as error:
         raise transport_error(error, doing) from error
+    except Exception as error:  # noqa: BLE001 - as http.client's ValueErrors, which repeat what they are about
+        raise NoAnswer(f"cannot {doing}: {type(error).__name__}") from None
     return Answer.read(response.status, response.data)
+
+
+def _place(url: str) -> str:
+    """Scheme, host and port, without a user and a password."""
+    scheme, separator, rest = url.partition("://")
+    host: str = re.split("[/?#]", (rest if separator else url).rpartition("@")[2])[0]
+    return f"{scheme}://{host}" if separator else host

@@ -11,13 +11,14 @@ from kubernetes import client, config
 
 from backends.contract import Misconfigured
 from backends.kubernetes.address import Address
+from backends.kubernetes.errors import NotSent
 
 _SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
 _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _FALLBACK_NAMESPACE: Final = "default"
 
 FAILURES: Final = (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError)
-"""What reading a configuration, or refreshing a token by it, fails with."""
+"""What reading a configuration fails with."""
 
 
 def configure(address: Address) -> tuple[Any, str]:
@@ -27,7 +28,6 @@ def configure(address: Address) -> tuple[Any, str]:
     try:
         if _SERVICE_HOST in os.environ and not explicit:
             config.load_incluster_config(client_configuration=configuration)
-            configuration.proxy = None  # one of the environment leads outside, to S3, and seldom back to the API server
             namespace = address.namespace or _POD_NAMESPACE.read_text().strip()
         else:
             of_context = _load(address, configuration)
@@ -38,9 +38,20 @@ def configure(address: Address) -> tuple[Any, str]:
 
 
 def authorization(configuration: Any) -> dict[str, str]:
-    """The header that says who we are; tokens are refreshed by this, so it is asked for each request anew."""
-    settings = configuration.auth_settings()
-    return {setting["key"]: setting["value"].strip() for setting in settings.values() if setting["value"]}
+    """The header that says who we are; tokens are refreshed by this, so it is asked for each request anew.
+
+    Raises `NotSent`, which repeats no token, nor has a cause that does: it is logged.
+    """
+    try:
+        settings = configuration.auth_settings()
+        header = {setting["key"]: setting["value"].strip() for setting in settings.values() if setting["value"]}
+    except (config.ConfigException, OSError) as error:
+        raise NotSent(f"no credentials: {type(error).__name__}: {error}") from None
+    except Exception as error:  # noqa: BLE001 - what refreshes a token is foreign, and fails with what it likes
+        raise NotSent(f"no credentials: {type(error).__name__}") from None
+    if not all(value.isascii() and value.isprintable() for value in header.values()):
+        raise NotSent("no credentials: the token is not one line of printable ASCII")
+    return header
 
 
 def _load(address: Address, configuration: Any) -> str:

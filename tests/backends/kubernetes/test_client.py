@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from backends.contract import Misconfigured
+from backends.contract import BackendError, Misconfigured
 from backends.kubernetes.address import Address
 from backends.kubernetes.client import METADATA, Client
 from backends.kubernetes.errors import NoAnswer, NotSent
@@ -102,13 +104,15 @@ async def serving(behaviour: Behaviour) -> AsyncIterator[Server]:
             await asyncio.sleep(0)
 
 
-def kubeconfig(directory: Path, port: int, user: object = None, namespace: str | None = "team") -> Path:
+def kubeconfig(
+    directory: Path, port: int, user: object = None, namespace: str | None = "team", host: str = "127.0.0.1"
+) -> Path:
     """A file as kubectl reads it; JSON is YAML."""
     context = {"cluster": "there", "user": "us"} | ({"namespace": namespace} if namespace else {})
     content = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "there", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "clusters": [{"name": "there", "cluster": {"server": f"http://{host}:{port}"}}],
         "users": [{"name": "us", "user": user or {"token": "secret"}}],
         "contexts": [
             {"name": "main", "context": context},
@@ -245,6 +249,56 @@ async def test_credentials_that_expire_are_asked_for_anew(tmp_path: Path) -> Non
         lines = [line for head in server.requests for line in head.split("\r\n")]
         tokens = {line.split()[-1] for line in lines if line.lower().startswith("authorization:")}
         assert len(tokens) == 3
+
+
+@pytest.mark.parametrize("token", ["SECRET-ONE\nSECRET-TWO", "SECRET\u2026", "SECRET\tONE"])
+async def test_a_token_that_cannot_be_sent_is_told_without_it(tmp_path: Path, token: str) -> None:
+    async with serving(answers) as server:
+        async with opened(kubeconfig(tmp_path, server.port, {"token": token})) as client:
+            with pytest.raises(NotSent, match="one line of printable ASCII") as told:
+                await client.request("PUT", "/api/x", body=b"{}")
+        assert server.requests == []
+    assert "SECRET" not in "".join(traceback.format_exception(told.value))
+
+
+async def test_what_the_pool_fails_with_is_told_without_what_it_repeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a pool that fails as none is known to: what is known of is refused before."""
+
+    def fails(*_: object, headers: object, **__: object) -> None:
+        raise ValueError(f"I do not like {headers}")
+
+    async with opened(kubeconfig(tmp_path, 1)) as client:
+        monkeypatch.setattr(client._api.rest_client.pool_manager, "request", fails)
+        with pytest.raises(NoAnswer, match="ValueError") as told:
+            await client.request("PUT", "/api/x", body=b"{}")
+    assert "secret" not in "".join(traceback.format_exception(told.value))
+
+
+async def test_what_refreshes_a_token_may_fail_with_anything(tmp_path: Path) -> None:
+    """As the libraries of clouds do, whose exceptions are nobody's here and may repeat what they sent."""
+
+    def fails(_: object) -> None:
+        raise RuntimeError("SECRET")
+
+    async with opened(kubeconfig(tmp_path, 1)) as client:
+        client._api.configuration.refresh_api_key_hook = fails
+        with pytest.raises(NotSent, match="no credentials: RuntimeError") as told:
+            await client.request("PUT", "/api/x", body=b"{}")
+    assert "SECRET" not in "".join(traceback.format_exception(told.value))
+
+
+@pytest.mark.parametrize("host", ["user:PASS/WORD@127.0.0.1", "user:PASSWORD@127.0.0.1", "user:PASSWORD@127.0.0.1:x"])
+async def test_a_password_in_the_servers_address_is_neither_logged_nor_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, host: str
+) -> None:
+    caplog.set_level(logging.DEBUG, "milepost.kubernetes")
+    async with opened(kubeconfig(tmp_path, 1, host=host)) as client:
+        with pytest.raises(BackendError) as told:
+            await client.request("GET", "/api/x")
+    assert "tests use http://" in caplog.text
+    assert "PASS" not in caplog.text + "".join(traceback.format_exception(told.value))
 
 
 async def test_the_namespace_is_the_addresss_or_the_contexts_or_the_default(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""Who we are to the API server, asked in a thread of its own: a credential plugin may hang, and costs only time then.
+
+The Kubernetes client runs plugins and asks for tokens without a limit. Threads that hang in that are left behind; they
+are daemons, so that the process can end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Lock, Thread
+from typing import Any, Final, TypeVar
+
+from backends.kubernetes.configuration import authorization
+from backends.kubernetes.errors import NotSent
+
+T = TypeVar("T")
+
+_HUNG_SECONDS: Final = 30.0
+_NAME: Final = "kubernetes-credentials"
+_LEFT_BEHIND: Final = 32
+"""Threads that hang, in the whole process. Each may have a plugin's process under it."""
+
+
+class Credentials:
+    """The header of each request that says who we are. Asked for by one thread at a time, for all that wait.
+
+    One that has taken ``hung_after`` seconds is given up, so that a plugin that is well again is found so.
+    """
+
+    def __init__(self, configuration: Any, *, hung_after: float = _HUNG_SECONDS) -> None:
+        self._configuration = configuration
+        self._hung_after = hung_after
+        self._lock = Lock()
+        self._asked: Future[dict[str, str]] | None = None
+        self._since = 0.0
+
+    def header(self, deadline: float) -> dict[str, str]:
+        """Wait for it until ``deadline`` (monotonic), in a thread of the caller's. Raises `NotSent`."""
+        try:
+            return self._asking().result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            raise NotSent("no credentials: whoever gives them has not answered") from None
+
+    def _asking(self) -> Future[dict[str, str]]:
+        with self._lock:
+            now = time.monotonic()
+            if self._asked is None or self._asked.done() or now - self._since >= self._hung_after:
+                self._asked, self._since = begun(lambda: authorization(self._configuration)), now
+            return self._asked
+
+
+def begun(call: Callable[[], T]) -> Future[T]:
+    """The call's result, from a new thread that is left behind if it hangs. Raises `NotSent` if too many do."""
+    if sum(thread.name == _NAME for thread in threading.enumerate()) >= _LEFT_BEHIND:
+        raise NotSent("no credentials: whoever gives them hangs each time")
+    running: Future[T] = Future()
+    running.set_running_or_notify_cancel()
+    Thread(target=_run, args=(call, running), name=_NAME, daemon=True).start()
+    return running
+
+
+def _run(call: Callable[[], T], running: Future[T]) -> None:
+    try:
+        result = call()
+    except BaseException as error:  # noqa: BLE001 - whoever waits gets it, as from any executor
+        running.set_exception(error)
+    else:
+        running.set_result(result)
