@@ -28,6 +28,7 @@ def configure(address: Address) -> tuple[Any, str]:
     try:
         if _SERVICE_HOST in os.environ and not explicit:
             config.load_incluster_config(client_configuration=configuration)
+            configuration.proxy = None  # one of the environment leads outside, to S3, and seldom back to the API server
             namespace = address.namespace or _POD_NAMESPACE.read_text().strip()
         else:
             of_context = _load(address, configuration)
