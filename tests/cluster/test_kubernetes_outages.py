@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
@@ -78,10 +79,14 @@ def test_the_api_goes_away_and_comes_back(
     leader = on_kubernetes.leader()
     began = time.monotonic()
     away(on_kubernetes)
-    nobody_leads(on_kubernetes)
-    refused = tried(leader, store, "meanwhile", epoch)
+    with ThreadPoolExecutor(1) as pool:
+        at_once = pool.submit(tried, leader, store, "at-once", epoch)
+        nobody_leads(on_kubernetes)
+        answer = at_once.result(DEADLINE_SECONDS).json()
+    assert answer["type"].removeprefix(PROBLEM_TYPE_PREFIX) in NOT_NOW
+    refused = tried(leader, store, "too-late", epoch)
     assert refused.status_code == 503
-    assert refused.json()["type"].removeprefix(PROBLEM_TYPE_PREFIX) in NOT_NOW
+    assert refused.json()["type"] == PROBLEM_TYPE_PREFIX + Code.NO_LEADER
     assert httpx.get(handle_at(leader, store, "before"), trust_env=False).status_code == 503
     assert {replica.status_of("/livez") for replica in on_kubernetes.replicas} == {200}
     time.sleep(max(0.0, began + AWAY_SECONDS - time.monotonic()))
@@ -92,8 +97,9 @@ def test_the_api_goes_away_and_comes_back(
     on_kubernetes.leader()
     assert store.exists("before") == version
     assert store.current_epoch().epoch == epoch
-    if refused.json()["outcome"] == Outcome.NOT_APPLIED:
-        assert store.exists("meanwhile") is None
+    assert store.exists("too-late") is None
+    if answer["outcome"] == Outcome.NOT_APPLIED:
+        assert store.exists("at-once") is None
     store.replace("before", version, b"after")
     assert store.read("before") == b"after"
     assert [replica.pid for replica in on_kubernetes.replicas] == processes

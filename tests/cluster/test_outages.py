@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -60,10 +61,14 @@ def test_zookeeper_goes_away_and_comes_back(deployment: Deployment, store: State
     processes = [replica.pid for replica in deployment.replicas]
     leader = deployment.leader()
     members_away(deployment, count)
-    without_leases(deployment)
-    refused = tried(leader.url, store, "meanwhile")
+    with ThreadPoolExecutor(1) as pool:
+        at_once = pool.submit(tried, leader.url, store, "at-once")
+        without_leases(deployment)
+        answer = at_once.result(DEADLINE_SECONDS).json()
+    assert answer["type"].removeprefix(PROBLEM_TYPE_PREFIX) in NOT_NOW
+    refused = tried(leader.url, store, "too-late")
     assert refused.status_code == 503
-    assert refused.json()["type"].removeprefix(PROBLEM_TYPE_PREFIX) in NOT_NOW
+    assert refused.json()["type"] == PROBLEM_TYPE_PREFIX + Code.NO_LEADER
     assert Header.RETRY_AFTER in refused.headers
     assert httpx.get(f"{leader.url}{HANDLES}/before", trust_env=False).status_code == 503
     assert {replica.status_of("/livez") for replica in deployment.replicas} == {200}
@@ -71,8 +76,9 @@ def test_zookeeper_goes_away_and_comes_back(deployment: Deployment, store: State
     deployment.zookeepers.serve()
     deployment.leader()
     assert store.exists("before") == version
-    if refused.json()["outcome"] == Outcome.NOT_APPLIED:
-        assert store.exists("meanwhile") is None
+    assert store.exists("too-late") is None
+    if answer["outcome"] == Outcome.NOT_APPLIED:
+        assert store.exists("at-once") is None
     store.replace("before", version, b"after")
     assert store.read("before") == b"after"
     assert [replica.pid for replica in deployment.replicas] == processes
