@@ -78,6 +78,7 @@ NONSENSE: list[tuple[str, Any]] = [
     ("preStopSeconds", 0),
     ("terminationGracePeriodSeconds", 10),
     ("networkPolicy.clients", []),
+    ("networkPolicy.metrics", {"namespaceSelector": {}}),
     ("networkPolicy.egress.hdfsPorts", [0]),
     ("metrics.serviceMonitor.interval", "often"),
     ("metrics.prometheusRule.enabled", 1),
@@ -91,6 +92,8 @@ def test_the_schema_refuses_it(helm: Helm, path: str, value: object) -> None:
         helm.render(SENSIBLE, {path: value})
     assert "values don't meet the specifications of the schema" in str(refused.value)
 
+
+OPEN = {"auth.insecure": True, "blobs.s3.bucket": "states"}
 
 CHOICES: list[tuple[dict[str, Any], str]] = [
     ({"blobs.s3.bucket": "states"}, "How do clients show who they are?"),
@@ -109,6 +112,9 @@ CHOICES: list[tuple[dict[str, Any], str]] = [
     ({"auth.insecure": True, "pointers.kubernetes.leaseDuration": 10}, "leaseDuration must be longer"),
     ({"auth.insecure": True, "pointers.kubernetes.retryPeriod": 12}, "leaseDuration must be longer"),
     ({"auth.insecure": True, "pointers.zookeeper.tls.clientCertificate": True}, "needs"),
+    ({**OPEN, "leaderService.type": "LoadBalancer"}, "leaderService.type=LoadBalancer lets in who comes from outside"),
+    ({**OPEN, "service.type": "NodePort"}, "service.type=NodePort lets in who comes from outside"),
+    ({**OPEN, "metrics.prometheusRule.enabled": True}, "metrics.prometheusRule needs metrics.serviceMonitor.enabled"),
     (
         {"auth.insecure": True, "blobs.s3.bucket": "states", "terminationGracePeriodSeconds": 35},
         "terminationGracePeriodSeconds must exceed",
@@ -123,6 +129,19 @@ def test_a_choice_that_is_missing_or_contradicts_is_asked_for_in_words(
     with pytest.raises(Refused) as refused:
         helm.render(None, settings)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"networkPolicy.enabled": False},
+        {"networkPolicy.clients": [{"namespaceSelector": {}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+        {"pointers.kind": "zookeeper", "pointers.zookeeper.hosts": ["zk"]},
+    ],
+    ids=["no-policy", "addresses", "no-such-service"],
+)
+def test_a_service_for_the_outside_is_taken_where_nothing_shuts_it(helm: Helm, settings: dict[str, Any]) -> None:
+    assert helm.render(SENSIBLE, {"leaderService.type": "LoadBalancer", **settings}).one("Deployment")
 
 
 @pytest.mark.parametrize("release", ["r" * 32, "1st", "dotted.name"])

@@ -201,7 +201,8 @@ def test_clients_are_let_in_at_one_port_and_so_is_the_test(helm: Helm) -> None:
     rendered = helm.render(CI / "full-values.yaml")
     (rule,) = rendered.one("NetworkPolicy")["spec"]["ingress"]
     assert rule["ports"] == [{"port": "http"}]
-    *clients, tried = rule["from"]
+    *clients, prometheus, tried = rule["from"]
+    assert prometheus["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
     assert [set(client) for client in clients] == [{"namespaceSelector", "podSelector"}, {"ipBlock"}]
     assert selects(tried["podSelector"]["matchLabels"], labels(rendered.one("Pod")))
 

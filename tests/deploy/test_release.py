@@ -139,6 +139,27 @@ def test_notes_say_what_to_do_next_in_words_that_fit_the_values(release: Release
 
 
 @pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        ({}, False),
+        ({"networkPolicy.metrics": []}, True),
+        ({"networkPolicy.metrics": [], "metrics.prometheusRule.enabled": False}, True),
+        ({"networkPolicy.metrics": [], "networkPolicy.enabled": False}, False),
+        ({"networkPolicy.metrics": [], "networkPolicy.clients": [{"namespaceSelector": {}}, {"ipBlock": {}}]}, False),
+    ],
+    ids=["named", "nobody", "no-rule", "no-policy", "everybody"],
+)
+def test_notes_warn_of_a_prometheus_that_may_be_shut_out(
+    release: Release, settings: dict[str, object], warned: bool
+) -> None:
+    flags = ("--dry-run=client", *chosen(CHART / "ci" / "full-values.yaml", settings))
+    said = release.helm("install", "milepost", CHART, *flags).partition("NOTES:")[2]
+    assert said
+    assert ("Unless Prometheus is among the" in said) is warned
+    assert ("MilepostNoLeader fires for ever" in said) is (warned and "metrics.prometheusRule.enabled" not in settings)
+
+
+@pytest.mark.parametrize(
     ("settings", "ttl"),
     [
         ({}, 45),

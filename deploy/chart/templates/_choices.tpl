@@ -29,6 +29,24 @@
 {{- if and .Values.blobs.hdfs.configuration .Values.blobs.hdfs.existingConfigMap -}}
 {{- fail "\n\nblobs.hdfs.configuration and blobs.hdfs.existingConfigMap exclude each other.\n" -}}
 {{- end -}}
+{{- if .Values.networkPolicy.enabled -}}
+{{- $addresses := false -}}
+{{- range .Values.networkPolicy.clients -}}
+{{- if hasKey . "ipBlock" -}}{{- $addresses = true -}}{{- end -}}
+{{- end -}}
+{{- $types := dict "service" .Values.service.type -}}
+{{- if include "milepost.labelsLeader" . -}}
+{{- $_ := set $types "leaderService" .Values.leaderService.type -}}
+{{- end -}}
+{{- range $which, $type := $types -}}
+{{- if and (ne $type "ClusterIP") (not $addresses) -}}
+{{- fail (printf "\n\n%s.type=%s lets in who comes from outside of the cluster, and networkPolicy.clients lets in Pods alone: add the addresses that may come,\n  {ipBlock: {cidr: 10.0.0.0/8}}\nor set networkPolicy.enabled=false.\n" $which $type) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.metrics.prometheusRule.enabled (not .Values.metrics.serviceMonitor.enabled) -}}
+{{- fail "\n\nmetrics.prometheusRule needs metrics.serviceMonitor.enabled=true: its alerts ask for what that one has collected, and without it they fire for ever.\n" -}}
+{{- end -}}
 {{- $name := include "milepost.fullname" . -}}
 {{- if or (gt (len $name) 40) (not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) -}}
 {{- fail (printf "\n\n%s is no name for Services and Leases: set fullnameOverride to at most 40 of a-z, 0-9 and -, a letter first.\n" $name) -}}
