@@ -15,7 +15,7 @@ from backends.elections.kubernetes_lease import Claim, Lease, claimed, released
 from backends.elections.kubernetes_sight import Sight
 from backends.kubernetes.address import Address
 from backends.kubernetes.client import Client
-from backends.kubernetes.errors import Answer, Fate, backend_error
+from backends.kubernetes.errors import Answer, backend_error
 from backends.kubernetes.whole import whole
 
 log = logging.getLogger("milepost.election")
@@ -135,9 +135,10 @@ class Candidacy:
             if answer.done:
                 self._held, self._wrote = None, False
                 return
-            if answer.fate is not Fate.NOT_APPLIED:
+            if answer.status not in (404, 409):
                 raise backend_error(answer, "release the Lease")
             lease = await self._look(last=True)
+        raise StorageUnavailable("somebody else changes the Lease all the time")
 
     async def _look(self, *, last: bool = False) -> Lease | None:
         async with self._turn:

@@ -19,6 +19,8 @@ from backends.kubernetes.labels import are_ours, labels_of
 
 ADVERTISE: Final = "milepost/advertise"
 """The annotation that holds the URL other replicas hear of."""
+RELEASED: Final = "milepost/released"
+"""The annotation that holds the identity of whoever released the Lease; nobody else writes it, nor while it is held."""
 
 _CARRIED: Final = ("name", "namespace", "uid", "resourceVersion", "ownerReferences", "finalizers")
 _RELEASED_SECONDS: Final = 1
@@ -58,8 +60,13 @@ class Lease:
 
     @property
     def holder(self) -> str:
-        """The identity of whoever holds it; empty when it was released."""
+        """The identity of whoever holds it; empty when it was released, or another hand took the name out."""
         return self.spec.get("holderIdentity") or ""
+
+    @property
+    def released_by(self) -> str:
+        """The identity that let go of it; empty where it is held, or nobody did."""
+        return "" if self.holder else (self.metadata.get("annotations") or {}).get(RELEASED) or ""
 
     @property
     def seconds(self) -> float:
@@ -94,7 +101,7 @@ def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
         metadata,
         spec,
         labels={**_texts(lease, "labels"), **labels_of(claim.name)},
-        annotations={**_texts(lease, "annotations"), ADVERTISE: claim.advertise},
+        annotations={**_others_annotations(lease), ADVERTISE: claim.advertise},
     )
 
 
@@ -107,7 +114,7 @@ def released(lease: Lease, now: datetime) -> bytes:
         "acquireTime": _micro_time(now),
         "renewTime": _micro_time(now),
     }
-    annotations = {name: text for name, text in _texts(lease, "annotations").items() if name != ADVERTISE}
+    annotations = {**_others_annotations(lease), RELEASED: lease.holder}
     return _document(_carried(lease), spec, labels=_texts(lease, "labels"), annotations=annotations)
 
 
@@ -134,6 +141,10 @@ def _carried(lease: Lease) -> dict[str, Any]:
     if not uid or version in ("", "0"):
         raise StorageUnavailable("the Lease was read without a version to be changed by")
     return {name: lease.metadata[name] for name in _CARRIED if name in lease.metadata}
+
+
+def _others_annotations(lease: Lease | None) -> dict[str, str]:
+    return {name: text for name, text in _texts(lease, "annotations").items() if name not in (ADVERTISE, RELEASED)}
 
 
 def _texts(lease: Lease | None, name: str) -> dict[str, str]:

@@ -137,6 +137,33 @@ async def test_a_holder_that_was_replaced_by_hand_leads_no_more(site: Site, othe
         assert holder(site) == other
 
 
+@pytest.mark.parametrize("way", ["deleted", "cleared", "put back"])
+async def test_another_hand_makes_no_second_leader(site: Site, way: str) -> None:
+    """The leader renews each two seconds, and is certain until then. The other one would win a free Lease in less."""
+    settings = {"lease_duration": "8", "renew_deadline": "6"}
+    quick = site.address(**settings, retry_period="0.5")
+    async with opened(site.address(**settings, retry_period="2"), ONE) as one, opened(quick, OTHER) as other:
+        first = await won(one)
+        waiting = asyncio.create_task(won(other))
+
+        async def seen() -> bool:
+            return other._sight._held is not None
+
+        await until(seen)
+        if way == "deleted":
+            site.api.admin.ask("DELETE", site.lease_path())
+        elif way == "cleared":
+            site.edit_lease({"spec": {"holderIdentity": ""}})
+        else:
+            old = {"milepost/released": f"{OTHER}#0"}
+            site.edit_lease({"metadata": {"annotations": old}, "spec": {"holderIdentity": ""}})
+        while first.remaining(time.monotonic()) > 0:
+            assert not waiting.done()
+            await asyncio.sleep(0.02)
+        await waiting
+        assert holder(site).startswith(f"{OTHER}#")
+
+
 async def test_edits_that_leave_the_holder_cost_no_leadership_and_are_mended(site: Site) -> None:
     async with opened(site.address(**LONG), ONE) as one:
         leadership = await won(one)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from backends.contract import StorageUnavailable
-from backends.elections.kubernetes_lease import ADVERTISE, Claim, Lease, claimed, released
+from backends.elections.kubernetes_lease import ADVERTISE, RELEASED, Claim, Lease, claimed, released
 
 NOW = datetime(2026, 3, 1, 12, 30, 1, 5, timezone(timedelta(hours=2)))
 OURS = Claim("milepost", "here", "http://one:7070#1234", "http://one:7070", 2.5)
@@ -101,11 +101,19 @@ def test_what_others_put_there_stays_and_what_they_took_away_comes_back() -> Non
 def test_a_released_lease_has_no_holder_and_keeps_its_count() -> None:
     lease = stored(claimed(stored(claimed(None, THEIRS, NOW)), OURS, NOW))
     after = stored(released(lease, NOW))
+    assert (lease.released_by, after.released_by) == ("", OURS.identity)
     assert (after.holder, after.seconds, after.advertised) == ("", 1.0, None)
     assert after.spec["leaseTransitions"] == 1
     assert after.belongs_to("milepost")
     again = stored(claimed(after, OURS, NOW))
     assert again.spec["leaseTransitions"] == 2
+    assert again.metadata["annotations"] == {ADVERTISE: OURS.advertise}
+
+
+def test_nobody_released_a_lease_that_lost_its_holder_by_another_hand() -> None:
+    lease = stored(claimed(None, OURS, NOW))
+    assert edited(lease, spec={"holderIdentity": ""}).released_by == ""
+    assert edited(lease, {"annotations": {RELEASED: OURS.identity}}).released_by == ""  # while it is held
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"holderIdentity": None}, {"leaseTransitions": 4}])

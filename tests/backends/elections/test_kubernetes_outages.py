@@ -24,6 +24,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
+CREATES_ONLY = ({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create"]},)
 NO_RULES = ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},)
 
 
@@ -232,6 +233,16 @@ async def test_who_may_not_read_the_lease_is_told_so(services: Services) -> None
     site = kubernetes.site(kubernetes.shared_api(services), NO_RULES)
     with pytest.raises(Misconfigured, match="403"):
         await KubernetesElection(site.address(**SHORT), ONE).open()
+
+
+async def test_a_release_that_is_refused_is_told(services: Services, caplog: pytest.LogCaptureFixture) -> None:
+    """It may read the Lease all the time; only the right to change it is gone."""
+    site = kubernetes.site(kubernetes.shared_api(services), CREATES_ONLY)
+    async with opened(site.address(**LONG), ONE) as one:
+        leadership = await won(one)
+        await leadership.resign()
+        assert holder(site).startswith(f"{ONE}#")
+    assert "cannot release the Lease, which is left to run out" in caplog.text
 
 
 async def test_a_namespace_that_is_not_there_is_named(services: Services) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 import pytest
 
-from backends.elections.kubernetes_lease import ADVERTISE, Lease
+from backends.elections.kubernetes_lease import ADVERTISE, RELEASED, Lease
 from backends.elections.kubernetes_sight import Sight
 
 URL = "http://one:7070"
 LEAST = 3.0
+HOLDER: Final = f"{URL}#1"
 
 
 class Clock:
@@ -22,13 +25,19 @@ class Clock:
 
 
 def lease(
-    version: str, *, holder: str = f"{URL}#1", seconds: int | None = 15, renewed: str = "", uid: str = "u"
+    version: str,
+    *,
+    holder: str = HOLDER,
+    seconds: int | None = 15,
+    renewed: str = "",
+    uid: str = "u",
+    released_by: str | None = None,
 ) -> Lease:
     metadata = {
         "uid": uid,
         "resourceVersion": version,
         "labels": {"app.kubernetes.io/managed-by": "milepost", "app.kubernetes.io/instance": "milepost"},
-        "annotations": {ADVERTISE: URL},
+        "annotations": {ADVERTISE: URL} | ({RELEASED: released_by} if released_by else {}),
     }
     spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed}
     return Lease.read(msgspec.json.encode({"metadata": metadata, "spec": spec}))
@@ -91,18 +100,74 @@ def test_nobody_shortens_a_live_holders_time_by_an_edit(sight: Sight, clock: Clo
     assert sight.wait(lease("1", seconds=seconds)) == LEAST
 
 
-def test_a_released_lease_is_free_at_once(sight: Sight, clock: Clock) -> None:
-    sight.note(lease("1"), clock.now)
-    sight.note(lease("2", holder="", seconds=1), clock.now)
-    assert sight.wait(lease("2", holder="", seconds=1)) == 0
-    assert sight.leader() is None
-
-
-def test_a_lease_that_is_gone_is_free(sight: Sight, clock: Clock) -> None:
-    sight.note(lease("1"), clock.now)
-    sight.note(None, clock.now)
+@pytest.mark.parametrize("released_by", [HOLDER, None])
+def test_a_lease_that_was_never_seen_held_is_free_at_once(sight: Sight, clock: Clock, released_by: str | None) -> None:
     assert sight.wait(None) == 0
+    sight.note(lease("2", holder="", released_by=released_by), clock.now)
+    assert sight.wait(lease("2", holder="", released_by=released_by)) == 0
+
+
+def test_a_released_lease_is_free_at_once(sight: Sight, clock: Clock) -> None:
+    free = lease("2", holder="", seconds=1, released_by=HOLDER)
+    sight.note(lease("1"), clock.now)
+    assert sight.wait(free) == 0
+    sight.note(free, clock.now)
+    assert sight.wait(free) == 0
     assert sight.leader() is None
+    sight.note(None, clock.now)  # deleted after that
+    assert sight.wait(None) == 0
+
+
+MISSING: Final = [
+    None,
+    lease("2", holder="", seconds=1),
+    lease("2", holder="", released_by=f"{URL}#0"),  # of a holder before, as in a copy that was put back
+]
+
+
+@pytest.mark.parametrize("missing", MISSING)
+def test_a_holder_whose_name_or_lease_another_hand_took_away_is_waited_for(
+    sight: Sight, clock: Clock, missing: Lease | None
+) -> None:
+    """It may be certain that it leads: it learns of that by its next renewal alone, or when it cannot renew."""
+    sight.note(lease("1"), clock.now)
+    clock.now += 14
+    assert sight.wait(missing) == 15
+    sight.note(missing, clock.now)
+    assert sight.wait(missing) == 15
+    assert sight.leader() is None
+    clock.now += 14
+    sight.note(missing, clock.now)
+    assert sight.wait(missing) == 1
+    clock.now += 1
+    assert sight.wait(missing) == 0
+
+
+def test_who_is_missing_is_waited_for_from_when_that_was_first_seen(sight: Sight, clock: Clock) -> None:
+    """Whatever else is done to the Lease meanwhile; but one that is taken counts from then."""
+    sight.note(lease("1", seconds=1), clock.now)
+    sight.note(None, clock.now)
+    assert sight.wait(None) == LEAST
+    clock.now += 2
+    sight.note(lease("2", holder="", uid="v"), clock.now)
+    sight.note(lease("3", holder="", uid="v"), clock.now)
+    assert sight.wait(lease("3", holder="", uid="v")) == 1
+    sight.note(lease("4", uid="v"), clock.now)
+    assert sight.wait(lease("4", uid="v")) == 15
+    sight.note(None, clock.now)
+    assert sight.wait(None) == 15
+
+
+def test_nobody_lengthens_a_dead_holders_time_without_a_limit(
+    sight: Sight, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for_ever = lease("1", seconds=2**31 - 1)
+    sight.note(for_ever, clock.now)
+    sight.note(for_ever, clock.now)
+    assert sight.wait(for_ever) == 3600
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    sight.note(None, clock.now)
+    assert sight.wait(None) == 3600
 
 
 def test_what_another_look_saw_meanwhile_frees_nothing(sight: Sight, clock: Clock) -> None:
