@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,9 @@ def test_what_somebody_else_provides_is_not_made(helm: Helm) -> None:
     assert rendered.pod["spec"]["serviceAccountName"] == "given"
 
 
+DNS = [53, 53, 5353, 5353]
+
+
 def ports(rule: dict[str, Any]) -> list[int]:
     return [each["port"] for each in rule["ports"]]
 
@@ -183,10 +187,10 @@ def ports(rule: dict[str, Any]) -> list[int]:
 @pytest.mark.parametrize(
     ("values_file", "expected"),
     [
-        ("kubernetes-s3", [[53, 53], [443, 6443], [443], [80]]),
-        ("kubernetes-hdfs", [[53, 53], [443, 6443, 8020, 9866]]),
-        ("zookeeper-s3", [[53, 53], [2281, 8333]]),
-        ("zookeeper-hdfs", [[53, 53], [2181, 8020, 9866]]),
+        ("kubernetes-s3", [DNS, [443, 6443], [443], [80]]),
+        ("kubernetes-hdfs", [DNS, [443, 6443, 8020, 9866]]),
+        ("zookeeper-s3", [DNS, [2281, 8333]]),
+        ("zookeeper-hdfs", [DNS, [2181, 8020, 9866]]),
     ],
 )
 def test_replicas_are_let_out_to_what_they_stand_on(helm: Helm, values_file: str, expected: list[list[int]]) -> None:
@@ -195,6 +199,22 @@ def test_replicas_are_let_out_to_what_they_stand_on(helm: Helm, values_file: str
     spec = helm.render(path, {"networkPolicy.egress.enabled": True}).one("NetworkPolicy")["spec"]
     assert spec["policyTypes"] == ["Ingress", "Egress"]
     assert [ports(rule) for rule in spec["egress"]] == expected
+
+
+def test_replicas_are_let_out_to_the_port_of_the_name_node(helm: Helm) -> None:
+    settings = {"networkPolicy.egress.enabled": True, "blobs.hdfs.authority": "namenode:9000"}
+    spec = helm.render(CI / "kubernetes-hdfs-values.yaml", settings).one("NetworkPolicy")["spec"]
+    assert ports(spec["egress"][1]) == [443, 6443, 8020, 9866, 9000]
+
+
+@pytest.mark.parametrize("family", ["IPv4", "IPv6"])
+def test_roles_are_had_by_addresses_of_the_family_that_pods_have(helm: Helm, family: str) -> None:
+    settings = {"networkPolicy.egress.enabled": True, "ipFamily": family}
+    *_, rule = helm.render(CI / "kubernetes-s3-values.yaml", settings).one("NetworkPolicy")["spec"]["egress"]
+    addresses = {ipaddress.ip_network(peer["ipBlock"]["cidr"]) for peer in rule["to"]}
+    assert {str(each) for each in addresses if each.version == 4} == {"169.254.169.254/32", "169.254.170.23/32"}
+    later = {str(each) for each in addresses if each.version == 6}
+    assert later == ({"fd00:ec2::254/128", "fd00:ec2::23/128"} if family == "IPv6" else set())
 
 
 def test_clients_are_let_in_at_one_port_and_so_is_the_test(helm: Helm) -> None:

@@ -19,6 +19,9 @@
 {{- range .Values.networkPolicy.egress.hdfsPorts -}}
 {{- $ports = append $ports (int .) -}}
 {{- end -}}
+{{- with regexFind ":[0-9]+$" .Values.blobs.hdfs.authority -}}
+{{- $ports = append $ports (trimPrefix ":" . | int) -}}
+{{- end -}}
 {{- end -}}
 - ports:
     {{- range $ports | uniq }}
@@ -33,6 +36,12 @@
         cidr: 169.254.169.254/32
     - ipBlock:
         cidr: 169.254.170.23/32
+    {{- if eq .Values.ipFamily "IPv6" }}
+    - ipBlock:
+        cidr: fd00:ec2::254/128
+    - ipBlock:
+        cidr: fd00:ec2::23/128
+    {{- end }}
   ports:
     - port: 80
 {{- end }}
