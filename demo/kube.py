@@ -35,6 +35,7 @@ from demo.timeline import (
     take_overs,
 )
 from parts.images.contents import USER
+from parts.node import registry
 from parts.node.furniture import furnish
 from parts.node.node import Node
 
@@ -55,12 +56,19 @@ def main() -> int:
 
 def run(output: Path, progress: Progress) -> list[str]:
     """The whole demo, on a node of its own; what was wrong. Raises `DemoFailed` when it cannot be played to its end."""
-    clear(output, _OUTPUT)
+    make_room(output)
     with border(), Node(output / "node") as node:
         progress.say("a node is starting, with the images and HDFS on it; the first time, they are made")
         node.start()
         furnish(node, TAG)
         return play(node, output, progress)
+
+
+def make_room(output: Path) -> None:
+    """Remove what an earlier demo left, also one that was killed. Raises `DemoFailed` when one still runs there."""
+    with border():
+        registry.vacate(output)  # while its node is mounted there, nothing may be deleted
+    clear(output, _OUTPUT)
 
 
 def play(node: Node, output: Path, progress: Progress) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +15,7 @@ from parts.kubernetes_keys import Keys
 from parts.node import agents, control_plane, registry
 from parts.node.commands import program, run
 from parts.node.network import Network
+from parts.node.remains import mounts
 from parts.node.runtime import Runtime
 from parts.process import DEADLINE_SECONDS, Process, ProcessFailed
 
@@ -60,12 +62,13 @@ class Node:
 
     def end(self) -> None:
         """Kill all of it at once, and take away what it was to the kernel. Its data goes as well. Idempotent."""
-        if self._note is not None:
-            registry.remove(self._note)
-            self._note = None
-        for process in self._processes:
-            process.kill()
-        self._clear()
+        with ExitStack() as whatever_fails:
+            whatever_fails.callback(self._clear)
+            for process in self._processes:
+                whatever_fails.callback(process.kill)
+            if self._note is not None:
+                registry.remove(self._note)
+                self._note = None
 
     def __enter__(self) -> Self:
         return self
@@ -102,9 +105,15 @@ class Node:
         self.kubectl("apply", "--filename=-", given=json.dumps(everything))
 
     def namespace(self, name: str) -> str:
-        """Make a namespace that is not there yet; its name."""
+        """Make a namespace that is not there yet, and wait until it takes Pods; its name."""
         self.kubectl("create", "namespace", name)
+        self._wait_for_account(name, DEADLINE_SECONDS)
         return name
+
+    def _wait_for_account(self, namespace: str, deadline: float) -> None:
+        """Without its account no Pod is taken; the controllers make it, shortly after its namespace."""
+        account = ("serviceaccount/default", f"--namespace={namespace}")
+        self.kubectl("wait", "--for=create", *account, f"--timeout={deadline:g}s", deadline=deadline + 10)
 
     def _run(self, name: str, *arguments: str | Path, given: str | None = None, deadline: float) -> str:
         command = [*self.network.enter, program(name), *arguments]
@@ -131,10 +140,12 @@ class Node:
         self._launch("coredns", agents.dns(self.directory, self.kubeconfig))
         kubelet.wait_until(lambda: self._answers("get", "node", agents.NAME), "does not join", deadline)
         self.kubectl("wait", "--for=condition=Ready", f"node/{agents.NAME}", f"--timeout={deadline:g}s")
+        self._wait_for_account("default", deadline)
 
     def _clear(self) -> None:
         for name in _BULKY:
-            shutil.rmtree(self.directory / name, ignore_errors=True)
+            if not mounts(self.directory / name):  # which could be a volume with files of somebody else
+                shutil.rmtree(self.directory / name, ignore_errors=True)
 
     def _launch(self, name: str, flags: Sequence[str]) -> Process:
         process = Process(
@@ -155,8 +166,13 @@ class Node:
         return True
 
     def _environment(self) -> dict[str, str]:
-        """Without what the user has set for clusters of their own; containerd finds its shim on the path."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HELM_", "KUBE"))}
+        """Without what the user has set for clusters of their own, or to reach the world, to which no way leads from
+        there; containerd finds its shim on the path."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not (name.startswith(("HELM_", "KUBE")) or name.lower().endswith("_proxy"))
+        }
         home = self.directory / "home"
         home.mkdir(parents=True, exist_ok=True)
         path = f"{self._bin}:/usr/sbin:/sbin:{os.environ.get('PATH', '/usr/bin:/bin')}"

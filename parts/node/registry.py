@@ -1,10 +1,14 @@
-"""Notes about the nodes of this machine, so that what a killed owner left behind is removed by the next who comes."""
+"""Notes about the nodes of this machine, so that what a killed owner left behind is removed by the next who comes.
+
+``python -m parts.node.registry DIRECTORY`` removes what is below a directory that is to be deleted, or ends with 1.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,6 +16,7 @@ from parts import lifetimes
 from parts.node import kernel
 from parts.node.network import Network
 from parts.node.remains import remove_remains
+from parts.process import ProcessFailed
 
 _NOTES = Path("/run/milepost-nodes")
 
@@ -62,5 +67,24 @@ def remove_abandoned() -> list[Note]:
     return found
 
 
+def vacate(directory: Path) -> None:
+    """Remove every node below ``directory`` whose owner is gone, before its files are: its mounts are among those.
+
+    Raises `ProcessFailed`, also when a node whose owner lives is there.
+    """
+    for note in _notes():
+        if Path(note.directory).is_relative_to(directory.resolve()):
+            if not note.abandoned:
+                raise ProcessFailed(f"a node of the process {note.owner} runs in {note.directory}")
+            remove(note)
+
+
 def _notes() -> list[Note]:
     return [Note(**json.loads(path.read_text())) for path in _NOTES.glob("[!.]*")]
+
+
+if __name__ == "__main__":
+    try:
+        vacate(Path(sys.argv[1]))
+    except (ProcessFailed, PermissionError) as failure:
+        sys.exit(f"{sys.argv[1]}: {failure}")

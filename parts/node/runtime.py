@@ -9,10 +9,12 @@ from pathlib import Path
 from parts.images.archive import Image, pack
 from parts.node.commands import program, run
 from parts.node.network import BRIDGE, PODS
+from parts.node.remains import CONTAINERS
 from parts.process import ProcessFailed
 
-_NAMESPACE = "k8s.io"
-_PAUSE = Image("local.test/pause:1", layers=(), entrypoint=("/pause",))
+PAUSE = Image("local.test/pause:1", layers=(), entrypoint=("/pause",))
+"""What holds the namespaces of a Pod, and does nothing."""
+
 _PAUSE_SOURCE = """\
 #include <signal.h>
 #include <unistd.h>
@@ -39,6 +41,7 @@ state = "{directory}/state"
     runtime_type = "io.containerd.runc.v2"
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
       BinaryName = "{runc}"
+      Root = "{directory}/runc"
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = ["{plugins}"]
     conf_dir = "{directory}/cni"
@@ -62,7 +65,7 @@ class Runtime:
             _CONFIGURATION.format(
                 directory=self._directory,
                 socket=self.socket,
-                pause=_PAUSE.name,
+                pause=PAUSE.name,
                 runc=_found("runc"),
                 plugins=_plugins(),
             )
@@ -78,20 +81,20 @@ class Runtime:
 
     def control(self, *arguments: str | Path) -> str:
         """``ctr``, among the node's containers; what it printed. Raises `ProcessFailed`."""
-        return run([program("ctr"), "--address", self.socket, "--namespace", _NAMESPACE, *arguments])
+        return run([program("ctr"), "--address", self.socket, "--namespace", CONTAINERS, *arguments])
 
     def load(self, archive: Path) -> None:
         """Let Pods run the images of an archive. Raises `ProcessFailed`."""
         self.control("images", "import", archive)
 
     def load_pause(self) -> None:
-        """Make and load what holds the namespaces of a Pod: it does nothing, until it is ended."""
+        """Make and load `PAUSE`: it runs until it is ended."""
         home = self._directory / "pause"
         (home / "root").mkdir(parents=True)
         (home / "pause.c").write_text(_PAUSE_SOURCE)
         run(["gcc", "-static", "-Os", "-o", home / "root" / "pause", home / "pause.c"])
         run(["tar", "--create", "--file", home / "layer.tar", "--directory", home / "root", "."])
-        self.load(pack([_PAUSE.on(home / "layer.tar")], home / "pause.tar"))
+        self.load(pack([PAUSE.on(home / "layer.tar")], home / "pause.tar"))
 
     def process_of(self, container: str) -> int:
         """The first process of a running container, as the machine numbers it. Raises `ProcessFailed`."""

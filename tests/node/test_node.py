@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,47 +11,120 @@ from pathlib import Path
 import pytest
 
 from parts.node import kernel, registry
+from parts.node.inhabitants import Space, inhabitants, space
 from parts.node.node import Node
-from parts.node.remains import inhabitants, mounts
+from parts.node.pods import Pod
+from parts.node.remains import mounts
+from parts.node.runtime import PAUSE
+from parts.process import ProcessFailed
 from parts.server import ROOT
 from tests.node.conftest import require_node
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 
+_OUTSIDE = (
+    "/run/containerd/s/*",
+    "/run/containerd/runc/*/*",
+    "/run/milepost-nodes/*",
+    "/run/netns/*",
+    "/sys/fs/cgroup/k8s.io/*",
+    "/sys/fs/cgroup/*/k8s.io/*",
+    "/var/lib/cni/results/*",
+    "/var/lib/kubelet/**/*",
+    "/var/log/containers/*",
+    "/var/log/pods/*",
+)
+"""Where a node, or the machine's own containerd and kubelet, would leave something."""
+
 _OWNER = """
-import json, sys, time
+import sys, time
 from pathlib import Path
 from parts.node.node import Node
+from tests.node.test_node import run_pod
 with Node(Path(sys.argv[1])).start() as node:
-    print(json.dumps(str(node.network.path)), flush=True)
+    run_pod(node)
+    print(flush=True)
     time.sleep(600)
 """
 
 
-def test_nothing_is_left_of_a_node(tmp_path: Path) -> None:
+def run_pod(node: Node) -> None:
+    """Let a Pod run."""
+    containers = [{"name": "one", "image": PAUSE.name, "imagePullPolicy": "Never"}]
+    Pod(node, "default", "one").make({"containers": containers, "automountServiceAccountToken": False}).wait_ready()
+
+
+def test_nothing_is_left_of_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_node()
-    before = kernel.settings()
+    for name in ("HTTP_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # which leads nowhere
+    before = _files_outside()
     with Node(tmp_path / "node").start() as node:
-        network = node.network.path
-        space = (network.stat().st_dev, network.stat().st_ino)
-        assert len(inhabitants([space])) >= 8
-    assert inhabitants([space]) == []
-    assert not network.exists()
+        run_pod(node)
+        lived_in = _spaces(node.network.path, tmp_path)
+        assert len(lived_in) >= 2
+        assert len(inhabitants(lived_in)) >= 10
+        assert _files_outside() - before != set()
+    assert inhabitants(lived_in) == []
     assert mounts(tmp_path) == []
-    if not list(Path("/run/milepost-nodes").glob("[!.]*")):
-        assert kernel.settings() == before
+    assert _files_outside() - before == set()
 
 
 def test_what_a_killed_owner_left_is_removed(tmp_path: Path) -> None:
     require_node()
+    before = _files_outside()
     command = [sys.executable, "-c", _OWNER, str(tmp_path / "node")]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as owner:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None
-        network = Path(json.loads(owner.stdout.readline()))
-        status = network.stat()
+        owner.stdout.readline()
+        (note,) = _files_outside("/run/milepost-nodes/*") - before
+        lived_in = _spaces(Path("/run/netns") / note.name, tmp_path)
         os.kill(owner.pid, signal.SIGKILL)
+    assert len(lived_in) >= 2
+    assert inhabitants(lived_in) != []
     removed = registry.remove_abandoned()
     assert str(tmp_path / "node") in [note.directory for note in removed]
-    assert inhabitants([(status.st_dev, status.st_ino)]) == []
-    assert not network.exists()
+    assert inhabitants(lived_in) == []
     assert mounts(tmp_path) == []
+    assert _files_outside() - before == set()
+
+
+def test_programs_end_when_something_else_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing real resists root for a while, so the removal is made to fail."""
+    require_node()
+
+    def fail(_: registry.Note) -> None:
+        raise ProcessFailed("processes outlive SIGKILL")
+
+    with Node(tmp_path / "node").start() as node:
+        lived_in = _spaces(node.network.path, tmp_path)
+        with monkeypatch.context() as failing:
+            failing.setattr(registry, "remove", fail)
+            with pytest.raises(ProcessFailed, match="outlive"):
+                node.end()
+        assert inhabitants(lived_in) == []
+        assert not (tmp_path / "node" / "etcd").exists()
+
+
+def test_the_kernel_is_set_as_before_after_the_last_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the only node of its notes, whoever else runs one, and begins with settings that no kubelet makes."""
+    require_node()
+    monkeypatch.setattr(registry, "_NOTES", tmp_path / "notes")
+    found = kernel.settings()
+    begun_with = {**found, "vm/overcommit_memory": "0", "kernel/panic": "5", "kernel/panic_on_oops": "0"}
+    try:
+        kernel.restore(begun_with)
+        with Node(tmp_path / "node").start():
+            assert kernel.settings() != begun_with
+        assert kernel.settings() == begun_with
+    finally:
+        kernel.restore(found)
+
+
+def _spaces(network: Path, directory: Path) -> set[Space]:
+    """The node's network and those of its Pods."""
+    return {found for file in (network, *mounts(directory, "nsfs")) if (found := space(file)) is not None}
+
+
+def _files_outside(*patterns: str) -> set[Path]:
+    return {path for pattern in patterns or _OUTSIDE for path in Path("/").glob(pattern.lstrip("/"))}
