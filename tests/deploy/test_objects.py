@@ -105,9 +105,13 @@ def test_pods_have_no_right_that_they_do_not_need(helm: Helm, values: Path) -> N
 
 def test_a_pod_has_time_to_step_down(helm: Helm, values: Path) -> None:
     rendered = helm.render(values)
-    before = rendered.container["lifecycle"]["preStop"]["sleep"]["seconds"]
-    after = 2 * Settings().resign_seconds + server._GRACE_SECONDS
-    assert rendered.pod["spec"]["terminationGracePeriodSeconds"] > before + after
+    left = rendered.pod["spec"]["terminationGracePeriodSeconds"]
+    left -= rendered.container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    writes = parts = Settings().resign_seconds
+    assert left > writes + parts + server._GRACE_SECONDS, "what follows where the Lease is let go at once"
+    pointers = rendered.environment(POD_IP="a", POD_NAME="b")["MILEPOST_POINTERS"]
+    if pointers.startswith("kubernetes:"):
+        assert left > writes + Address.parse(pointers).renew_deadline, "the Lease is let go at the latest by then"
 
 
 @pytest.mark.parametrize(
