@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Final
 
 from backends.contract import BackendError, Misconfigured, StorageUnavailable
-from backends.elections.kubernetes_lease import Claim, Lease, claimed, released
+from backends.elections.kubernetes_lease import Claim, Lease, claimed, released, unclaimed
 from backends.elections.kubernetes_sight import Sight
 from backends.kubernetes.address import Address
 from backends.kubernetes.client import Client
-from backends.kubernetes.errors import Answer, backend_error
+from backends.kubernetes.errors import Answer, Fate, NotSent, backend_error
 from backends.kubernetes.whole import whole
 
 log = logging.getLogger("milepost.election")
@@ -71,6 +71,8 @@ class Candidacy:
         self._turn = asyncio.Lock()
         self._held: Lease | None = None
         self._wrote = False
+        self._in_doubt: tuple[Lease | None] | None = None
+        """What the last write was conditional on, if its end is unknown: a Lease, or that there was none."""
 
     async def win(self) -> float:
         """Wait until the Lease is ours; when the request that made it so was sent (monotonic).
@@ -129,9 +131,12 @@ class Candidacy:
             pass
         lease = self._held or (await self._look(last=True) if self._wrote else None)
         for _ in range(_ROUNDS):
-            if lease is None or lease.holder != self._identity:
+            if not (lease is not None and lease.holder == self._identity) and not self._may_land_on(lease):
                 return
-            answer = await self._send("PUT", released(lease, self._wall()), last=True)
+            if lease is None:
+                answer = await self._send("POST", unclaimed(self._claim(), self._wall()), lease, last=True)
+            else:
+                answer = await self._send("PUT", released(lease, self._wall()), lease, last=True)
             if answer.done:
                 self._held, self._wrote = None, False
                 return
@@ -140,6 +145,13 @@ class Candidacy:
             lease = await self._look(last=True)
         raise StorageUnavailable("somebody else changes the Lease all the time")
 
+    def _may_land_on(self, lease: Lease | None) -> bool:
+        """Whether a write of ours whose end is unknown can still change ``lease``: only as long as nobody else has."""
+        if self._in_doubt is None:
+            return False
+        (base,) = self._in_doubt
+        return (base and base.version) == (lease and lease.version)
+
     async def _look(self, *, last: bool = False) -> Lease | None:
         async with self._turn:
             self._check(last)
@@ -147,26 +159,35 @@ class Candidacy:
 
     async def _write(self, lease: Lease | None) -> bool:
         """Make the Lease ours, or renew it; False if it is not as we saw it any more."""
-        claim = Claim(
-            self.address.name, self._client.namespace, self._identity, self._advertise, self.address.lease_duration
-        )
-        answer = await self._send("POST" if lease is None else "PUT", claimed(lease, claim, self._wall()))
+        method = "POST" if lease is None else "PUT"
+        answer = await self._send(method, claimed(lease, self._claim(), self._wall()), lease)
         if answer.done:
             return True
         if answer.status == 409 or (answer.status == 404 and lease is not None):
             return False
         raise backend_error(answer, "write the Lease")
 
-    async def _send(self, method: str, body: bytes, *, last: bool = False) -> Answer:
+    def _claim(self) -> Claim:
+        address = self.address
+        return Claim(address.name, self._client.namespace, self._identity, self._advertise, address.lease_duration)
+
+    async def _send(self, method: str, body: bytes, base: Lease | None, *, last: bool = False) -> Answer:
         async with self._turn:
             self._check(last)
             self._held, self._wrote = None, True
-            return await whole(self._exchange(method, body))
+            return await whole(self._exchange(method, body, base))
 
-    async def _exchange(self, method: str, body: bytes) -> Answer:
+    async def _exchange(self, method: str, body: bytes, base: Lease | None) -> Answer:
         asked = self._clock()
         path = lease_path(self._client.namespace, "" if method == "POST" else self.address.name)
-        answer = await self._client.request(method, path, body=body, timeout=self._timeout)
+        self._in_doubt = (base,)
+        try:
+            answer = await self._client.request(method, path, body=body, timeout=self._timeout)
+        except NotSent:
+            self._in_doubt = None
+            raise
+        if answer.fate is not Fate.UNKNOWN:
+            self._in_doubt = None
         if answer.done:
             self._held = Lease.read(answer.body)
             self._sight.note(self._held, asked)

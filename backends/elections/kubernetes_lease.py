@@ -107,15 +107,29 @@ def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
 
 def released(lease: Lease, now: datetime) -> bytes:
     """What lets another take ``lease`` at once. Raises `StorageUnavailable`, see `_carried`."""
-    spec = {
-        **lease.spec,
+    mark = lease.holder or lease.released_by
+    annotations = _others_annotations(lease) | ({RELEASED: mark} if mark else {})
+    spec = {**lease.spec, **_held_by_nobody(now)}
+    return _document(_carried(lease), spec, labels=_texts(lease, "labels"), annotations=annotations)
+
+
+def unclaimed(claim: Claim, now: datetime) -> bytes:
+    """A new Lease that nobody holds, in the place of the one that ``claim`` would make."""
+    return _document(
+        {"name": claim.name, "namespace": claim.namespace},
+        {"leaseTransitions": 0, **_held_by_nobody(now)},
+        labels=labels_of(claim.name),
+        annotations={RELEASED: claim.identity},
+    )
+
+
+def _held_by_nobody(now: datetime) -> dict[str, Any]:
+    return {
         "holderIdentity": "",
         "leaseDurationSeconds": _RELEASED_SECONDS,
         "acquireTime": _micro_time(now),
         "renewTime": _micro_time(now),
     }
-    annotations = {**_others_annotations(lease), RELEASED: lease.holder}
-    return _document(_carried(lease), spec, labels=_texts(lease, "labels"), annotations=annotations)
 
 
 class _Document(msgspec.Struct):

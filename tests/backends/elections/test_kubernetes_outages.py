@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from backends.contract import Misconfigured, StorageUnavailable
 from backends.elections.kubernetes import KubernetesElection
 from backends.kubernetes.client import Client
-from backends.kubernetes.errors import Answer
+from backends.kubernetes.errors import Answer, NoAnswer
 from tests.backends.elections.leases import DEADLINE, FOR_EVER, ONE, OTHER, holder, leads, opened, until_lost, won
 from tests.contracts.places import Services
 from tests.support import kubernetes
@@ -156,6 +157,36 @@ async def test_a_campaign_that_is_cancelled_while_it_wins_lets_go(
         with pytest.raises(asyncio.CancelledError):
             await campaign
         assert holder(site) == ""
+
+
+@pytest.mark.parametrize("before", ["none", "released", "run out"])
+async def test_a_claim_that_is_late_finds_no_lease_to_take(
+    site: Site, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """It is kept back here, since no link can hold one request and pass the next, and sent after its campaign."""
+    request, kept = Client.request, list[tuple[str, str, Any]]()
+
+    async def keeps_the_first(client: Client, method: str, path: str, **options: Any) -> Answer:
+        if method != "GET" and not kept:
+            kept.append((method, path, json.loads(options["body"])))
+            raise NoAnswer("kept")
+        return await request(client, method, path, **options)
+
+    async with opened(site.address(**SHORT), ONE) as one, opened(site.address(**FOR_EVER), OTHER) as other:
+        if before != "none":
+            first = await won(one)
+            if before == "released":
+                await first.resign()
+            for task in first._tasks:  # as if its process were gone
+                task.cancel()
+        async with opened(site.address(**SHORT), "http://127.0.0.1:7073") as late:
+            monkeypatch.setattr(Client, "request", keeps_the_first)
+            with pytest.raises(StorageUnavailable, match="kept"):
+                await late.campaign()
+        assert holder(site) == ""
+        status, _ = site.api.admin.request(*kept[0])
+        assert status == 409
+        await won(other)
 
 
 async def test_without_an_api_a_resignation_ends_at_its_deadline(far: Site, way: Link) -> None:
