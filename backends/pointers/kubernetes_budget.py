@@ -36,11 +36,15 @@ class ByteBudget:
         self._left -= size
 
     async def spend(self, size: int) -> None:
-        """Count ``size`` bytes as written, and wait until they may be."""
+        """Count ``size`` bytes as written, and wait until they may be; whoever is cancelled meanwhile wrote none."""
         seconds = self.wait_seconds
         self.take(size)
         if seconds > 0:
-            await asyncio.sleep(seconds)
+            try:
+                await asyncio.sleep(seconds)
+            except asyncio.CancelledError:
+                self.take(-size)
+                raise
 
     def _fill(self) -> None:
         now = self._clock()

@@ -64,3 +64,13 @@ async def test_those_who_spend_at_the_same_time_wait_for_each_other() -> None:
     begin = loop.time()
     await asyncio.gather(*(budget.spend(20_000) for _ in range(6)))
     assert loop.time() - begin >= 0.09
+
+
+async def test_who_is_cancelled_while_waiting_leaves_nobody_longer_to_wait() -> None:
+    budget = ByteBudget(1000.0, Clock())
+    budget.take(14_000)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await budget.spend(300_000)
+    assert budget.wait_seconds == pytest.approx(10.0)
