@@ -21,6 +21,7 @@ from backends.contract import (
     Misconfigured,
     Refusal,
     Refused,
+    StorageUnavailable,
     TakeOverLost,
     check_key,
 )
@@ -28,8 +29,9 @@ from backends.kubernetes.address import Address
 from backends.kubernetes.client import Client
 from backends.kubernetes.labels import labels_of
 from backends.pointers.kubernetes_chain import chain_of
+from backends.pointers.kubernetes_checks import stored_head
 from backends.pointers.kubernetes_head import Witness, decode
-from backends.pointers.kubernetes_journal import Journal, stored_head
+from backends.pointers.kubernetes_journal import Journal
 from backends.pointers.kubernetes_maps import Maps
 from backends.pointers.kubernetes_memory import Memory
 from backends.pointers.kubernetes_objects import HEAD, NAME, ConfigMap, Layout
@@ -84,7 +86,7 @@ class KubernetesPointers:
             await self.close()
             raise
         if self._checking is None:
-            self._checking = asyncio.create_task(self._check_always())
+            self._keep_checking()
 
     async def close(self) -> None:
         """See `PointerStore.close`."""
@@ -113,7 +115,7 @@ class KubernetesPointers:
             memory = await take_over(self._maps, layout, attempted, known=journal in self._known)
             attempted.clear()
             self._known.add(journal)
-            self._journals[journal] = Journal(self._maps, memory, self._turn(journal))
+            self._follow(memory)
             return memory.head
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
@@ -141,7 +143,10 @@ class KubernetesPointers:
                 return Refused(Refusal.FAILED, str(error))
             if journal is None:
                 return Refused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} is not {head}")
-            return await journal.commit(changes, revision)
+            try:
+                return await journal.commit(changes, revision)
+            finally:
+                await self._forget_if_void(head.journal, journal)
 
     async def confirm(self, head: Head) -> bool:
         """See `PointerStore.confirm`."""
@@ -154,9 +159,12 @@ class KubernetesPointers:
 
     async def check(self) -> None:
         """Put right, now, what others did to the journals that this process leads. Raises `BackendError`."""
-        for journal in list(self._journals.values()):
+        for name, journal in list(self._journals.items()):
             if journal.stands:
                 await journal.check()
+            if not journal.stands:
+                async with self._turn(name):
+                    await self._forget_if_void(name, journal)
 
     # -- within ----------------------------------------------------------------------------------------------------
 
@@ -178,8 +186,20 @@ class KubernetesPointers:
         if chain is None or chain.head != head:
             return None
         await self._forget(head.journal)
-        self._journals[head.journal] = Journal(self._maps, Memory(layout, chain), self._turn(head.journal))
-        return self._journals[head.journal]
+        return self._follow(Memory(layout, chain))
+
+    def _follow(self, memory: Memory) -> Journal:
+        """Raises `StorageUnavailable`: the store was closed meanwhile."""
+        if self._checking is None:
+            raise StorageUnavailable("the pointers were closed meanwhile")
+        name = memory.layout.journal
+        self._journals[name] = Journal(self._maps, memory, self._turn(name))
+        return self._journals[name]
+
+    async def _forget_if_void(self, name: str, journal: Journal) -> None:
+        """Memory that proves nothing any more, such as that of who is deposed, is not kept; by whoever has the turn."""
+        if not journal.stands and self._journals.get(name) is journal:
+            await self._forget(name)
 
     async def _forget(self, journal: str) -> None:
         forgotten = self._journals.pop(journal, None)
@@ -208,6 +228,17 @@ class KubernetesPointers:
                 await asyncio.sleep(_DENIED_PAUSE)
             else:
                 return
+
+    def _keep_checking(self) -> None:
+        self._checking = asyncio.create_task(self._check_always())
+        self._checking.add_done_callback(self._checking_ended)
+
+    def _checking_ended(self, task: asyncio.Task[None]) -> None:
+        """A fault of our own is told, and does not end the checks."""
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.critical("a check of the pointers' ConfigMaps failed", exc_info=fault)
+            if self._checking is task:
+                self._keep_checking()
 
     async def _check_always(self) -> None:
         while True:

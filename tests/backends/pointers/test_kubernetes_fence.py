@@ -44,12 +44,12 @@ class Pause:
             await self.reached.wait()
 
     def around(self, call: Call) -> Call:
-        async def held(*arguments: Any) -> Any:
+        async def held(*arguments: Any, **named: Any) -> Any:
             self._left -= 1
             if self._left == 0:
                 self.reached.set()
                 await self.over.wait()
-            return await call(*arguments)
+            return await call(*arguments, **named)
 
         return held
 

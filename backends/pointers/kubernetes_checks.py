@@ -1,0 +1,175 @@
+"""The check of a journal that this process leads: what others' hands did to its ConfigMaps is put right.
+
+Groups meet only what was done to the last segment. Nobody else would miss a sealed one, the witness, or the empty one
+that comes next, before a take-over does; and that needs all of them.
+
+What is found is read before the witness is, and written over on the version found, as `kubernetes_repair` says. So
+groups may go on meanwhile: the turn is taken for the writes alone, and for the last segment, whose reads are repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from backends.contract import Commit, Head, Refusal, Refused
+from backends.pointers.kubernetes_chain import Segment
+from backends.pointers.kubernetes_head import EMPTY, State, Witness, decode
+from backends.pointers.kubernetes_maps import Maps, metadata_of
+from backends.pointers.kubernetes_memory import Memory
+from backends.pointers.kubernetes_objects import HEAD, ConfigMap, Metadata
+from backends.pointers.kubernetes_repair import adopt, deposed, exists_already, put_back, repair, rewrite
+
+log = logging.getLogger("milepost.kubernetes")
+
+
+class Checks:
+    """Of one journal. Groups hold ``turn``; ``stands`` tells whether its memory still proves anything."""
+
+    def __init__(self, maps: Maps, memory: Memory, turn: asyncio.Lock, stands: Callable[[], bool]) -> None:
+        self.deposed = False
+        """Whether another leader was found."""
+        self._maps = maps
+        self._memory = memory
+        self._turn = turn
+        self._stands = stands
+        self._witness_uid = ""
+
+    async def run(self) -> None:
+        """Compare what is listed with what was left, and put it right. Raises `BackendError`."""
+        memory, layout = self._memory, self._memory.layout
+        left = {number: segment.metadata.resource_version for number, segment in memory.segments.items()}
+        spare = memory.spare
+        listed = {item.metadata.name: item for item in await self._maps.listed(layout.labels, data=False)}
+        await self._look_at_witness(listed)
+        if not self._leads():
+            return
+        if spare is not None and not _is_at(listed.get(layout.segment(spare.number)), spare.metadata.resource_version):
+            await self._look_at_spare(spare)
+        for number, version in left.items():
+            if not _is_at(listed.get(layout.segment(number)), version):
+                await self._look_at(number, version)
+        oldest = memory.first
+        memory.dropped = [item.metadata for name, item in listed.items() if (layout.number(name) or oldest) < oldest]
+
+    async def _look_at_witness(self, listed: Mapping[str, ConfigMap]) -> None:
+        """Write it again where it does not name this leader, though the journal's head does.
+
+        Nobody has taken over, then, but who does so just now, before its first group: it writes the witness after us.
+        """
+        memory, name, ours = self._memory, self._memory.layout.witness, Witness.of(self._memory.head)
+        found = listed.get(name)
+        if found is not None and _told(found) == ours:
+            self._witness_uid = found.metadata.uid
+            return
+        found, revision = await self._maps.read(name, data=False), memory.head.revision
+        told = None if found is None else _told(found)
+        if told is not None and told != ours and told.term >= ours.term:
+            self._not_put_right(name, Refused(Refusal.HEAD_MOVED, f"term {told.term} leads, says {name}"))
+            return
+        head = await stored_head(self._maps, memory)
+        is_ahead = any((memory.layout.number(other) or 0) > memory.last + 1 for other in listed)
+        if is_ahead or head is None or Witness.of(head) != ours or head.revision < revision:
+            reason = Refusal.HEAD_MOVED if head is not None and head.term > ours.term else Refusal.FAILED
+            self._not_put_right(name, Refused(reason, f"the journal's head is not ours any more: {head}"))
+        elif found is not None and not self._is_ours(found, self._witness_uid):
+            self._not_put_right(name, Refused(Refusal.FAILED, "it is in the way, and somebody else's"))
+        elif self._leads():
+            log.warning("the ConfigMap %s was deleted or changed by somebody; it is written again", name)
+            metadata = Metadata(name=name) if found is None else found.metadata.check()
+            marked = memory.layout.marked(metadata, ours.encoded())
+            answer = await (self._maps.create(marked, {}) if found is None else self._maps.replace(marked, {}))
+            if not exists_already(answer):
+                self._witness_uid = metadata_of(answer, f"record the term in {name}").uid
+
+    async def _look_at_spare(self, spare: Segment) -> None:
+        """Empty the next segment again; if it is gone, have it made anew. Nothing was lost with it."""
+        memory, left = self._memory, spare.metadata.resource_version
+        name = memory.layout.segment(spare.number)
+        found = await self._maps.read(name, data=True)
+        if _is_at(found, left) or await self._is_deposed(name):
+            return
+        async with self._turn:
+            if not self._leads() or memory.spare is not spare or spare.metadata.resource_version != left:
+                return
+            if found is None or not self._is_ours(found, spare.metadata.uid):
+                log.warning("the ConfigMap %s, empty as yet, was deleted by somebody; it is made anew", name)
+                memory.spare = None
+                return
+            if decode(found.metadata.annotations.get(HEAD), spare.number) is not EMPTY or found.data:
+                log.warning("the ConfigMap %s, empty as yet, was changed by somebody; it is put right", name)
+            spare.metadata = found.metadata.check()
+            await rewrite(self._maps, memory, spare)
+
+    async def _look_at(self, number: int, left: str) -> None:
+        """Look closer at a segment that was not at the version ``left``, and write it again."""
+        memory, name = self._memory, self._memory.layout.segment(number)
+        segment = memory.segments.get(number)
+        if segment is None or segment.metadata.resource_version != left:
+            return  # a group landed meanwhile, no more: it would have met what was done
+        found = await self._maps.read(name, data=True)
+        is_last = number == memory.last
+        if _is_at(found, left) or (not is_last and await self._is_deposed(name)):
+            return
+        async with self._turn:
+            is_left = memory.segments.get(number) is segment and segment.metadata.resource_version == left
+            if not is_left or not self._leads():
+                return
+            if is_last:
+                end = await repair(self._maps, memory, segment)
+                if end is not None:
+                    self._not_put_right(name, end)
+                    return
+            elif found is None:
+                await put_back(self._maps, memory, segment)
+            else:
+                adopt(segment, found)
+            await rewrite(self._maps, memory, segment)
+
+    # -- within ----------------------------------------------------------------------------------------------------
+
+    def _leads(self) -> bool:
+        return self._stands() and not self.deposed
+
+    async def _is_deposed(self, name: str) -> bool:
+        """Whether nothing may be put right, now that this was read."""
+        if not self._leads():
+            return True
+        end = await deposed(self._maps, self._memory)
+        if end is not None:
+            self._not_put_right(name, end)
+        return end is not None
+
+    def _not_put_right(self, name: str, end: Commit) -> None:
+        log.warning("the ConfigMap %s is not put right: %s", name, end)
+        self.deposed |= isinstance(end, Refused) and end.reason is Refusal.HEAD_MOVED
+
+    def _is_ours(self, found: ConfigMap, uid: str) -> bool:
+        """Whether it is the object that we wrote, whatever became of its labels, or carries our labels."""
+        labels: Mapping[str, str] = self._memory.layout.labels
+        return found.metadata.uid == uid or found.metadata.labels.items() >= labels.items()
+
+
+async def stored_head(maps: Maps, memory: Memory) -> Head | None:
+    """The head as it is stored, from the segment on that took the last group known of; None: not to be found there."""
+    number, head = memory.last, None
+    if memory.tail.head.state is State.EMPTY and number > memory.first:
+        number -= 1
+    while True:
+        found = await maps.read(memory.layout.segment(number), data=False)
+        told = None if found is None else decode(found.metadata.annotations.get(HEAD), number)
+        if told is None or told.state is State.EMPTY:
+            return head
+        head = told.of(memory.layout.journal)
+        if told.state is not State.SEALED:
+            return head
+        number = told.next
+
+
+def _is_at(found: ConfigMap | None, version: str) -> bool:
+    return found is not None and found.metadata.resource_version == version
+
+
+def _told(found: ConfigMap) -> Witness | None:
+    return Witness.decode(found.metadata.annotations.get(HEAD))
