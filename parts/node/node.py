@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from parts.kubernetes_keys import Keys
 from parts.node import agents, control_plane, registry
+from parts.node.apart import APART, share
 from parts.node.commands import program, run
 from parts.node.network import Network
 from parts.node.remains import mounts
@@ -123,6 +124,7 @@ class Node:
 
     def _start(self, deadline: float) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
+        share(self.directory)
         self.network.make()
         keys = Keys(self.directory / "keys", *control_plane.NAMES)
         keys.admin_kubeconfig(self.kubeconfig, control_plane.API_URL)
@@ -135,7 +137,8 @@ class Node:
         api.wait_until(lambda: self._answers("get", "--raw=/readyz"), "is not ready", deadline)
         self._launch("kube-controller-manager", control_plane.controllers(keys, self.kubeconfig))
         self._launch("kube-scheduler", control_plane.scheduler(self.kubeconfig))
-        kubelet = self._launch("kubelet", agents.kubelet(self.directory, keys, self.kubeconfig, self.runtime.socket))
+        flags = agents.kubelet(self.directory, keys, self.kubeconfig, self.runtime.socket)
+        kubelet = self._launch("kubelet", flags, APART)
         self._launch("kube-proxy", agents.proxy(self.directory, self.kubeconfig))
         self._launch("coredns", agents.dns(self.directory, self.kubeconfig))
         kubelet.wait_until(lambda: self._answers("get", "node", agents.NAME), "does not join", deadline)
@@ -147,10 +150,10 @@ class Node:
             if not mounts(self.directory / name):  # which could be a volume with files of somebody else
                 shutil.rmtree(self.directory / name, ignore_errors=True)
 
-    def _launch(self, name: str, flags: Sequence[str]) -> Process:
+    def _launch(self, name: str, flags: Sequence[str], before: Sequence[str] = ()) -> Process:
         process = Process(
             name,
-            [*self.network.enter, program(name), *flags],
+            [*self.network.enter, *before, program(name), *flags],
             log_path=self.directory / "logs" / f"{name}.log",
             directory=self.directory,
             environment=self._environment(),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -48,10 +50,15 @@ with Node(Path(sys.argv[1])).start() as node:
 """
 
 
+_PLUGINS = Path("/var/lib/kubelet/device-plugins")
+
+
 def run_pod(node: Node) -> None:
-    """Let a Pod run."""
-    containers = [{"name": "one", "image": PAUSE.name, "imagePullPolicy": "Never"}]
-    Pod(node, "default", "one").make({"containers": containers, "automountServiceAccountToken": False}).wait_ready()
+    """Let a Pod run, with its account's token and a directory in memory as volumes, which the kubelet mounts."""
+    mounted = [{"name": "memory", "mountPath": "/memory"}]
+    container = {"name": "one", "image": PAUSE.name, "imagePullPolicy": "Never", "volumeMounts": mounted}
+    volumes = [{"name": "memory", "emptyDir": {"medium": "Memory"}}]
+    Pod(node, "default", "one").make({"containers": [container], "volumes": volumes}).wait_ready()
 
 
 def test_nothing_is_left_of_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,6 +75,29 @@ def test_nothing_is_left_of_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert inhabitants(lived_in) == []
     assert mounts(tmp_path) == []
     assert _files_outside() - before == set()
+
+
+def test_a_kubelet_of_the_machine_is_left_alone(tmp_path: Path) -> None:
+    """In its place stands a socket like a plugin's, for the machine may be no node."""
+    require_node()
+    made = not _PLUGINS.exists()
+    _PLUGINS.mkdir(parents=True, exist_ok=True)
+    socket_file = _PLUGINS / f"milepost-test-{secrets.token_hex(4)}.sock"
+    try:
+        with socket.socket(socket.AF_UNIX) as listening, Node(tmp_path / "node") as node:
+            listening.bind(str(socket_file))
+            before = {path: path.stat().st_ino for path in _PLUGINS.iterdir()}
+            node.start()
+            run_pod(node)
+            assert {path: path.stat().st_ino for path in _PLUGINS.iterdir()} == before
+            inside = Path(f"/proc/{_first_process(node)}/mountinfo").read_text()
+            assert {"/memory", "/var/run/secrets/kubernetes.io/serviceaccount"} <= {
+                line.split()[4] for line in inside.splitlines() if " - tmpfs " in line
+            }
+    finally:
+        socket_file.unlink(missing_ok=True)
+        if made:
+            _PLUGINS.rmdir()
 
 
 def test_what_a_killed_owner_left_is_removed(tmp_path: Path) -> None:
@@ -119,6 +149,11 @@ def test_the_kernel_is_set_as_before_after_the_last_node(tmp_path: Path, monkeyp
         assert kernel.settings() == begun_with
     finally:
         kernel.restore(found)
+
+
+def _first_process(node: Node) -> int:
+    (container,) = node.get("pod", "one")["status"]["containerStatuses"]
+    return node.runtime.process_of(container["containerID"].partition("://")[2])
 
 
 def _spaces(network: Path, directory: Path) -> set[Space]:

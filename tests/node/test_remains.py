@@ -108,10 +108,14 @@ def test_a_killed_demo_leaves_nothing_that_keeps_the_next_from_beginning(tmp_pat
             assert _clean(tmp_path).returncode == 1
         finally:
             owner.kill()
-    make_room(tmp_path)
-    assert mounts(tmp_path) == []
-    assert not node.exists()
-    assert _clean(tmp_path).returncode == 0
+    try:
+        make_room(tmp_path)
+        assert mounts(tmp_path) == []
+        assert not node.exists()
+        assert _clean(tmp_path).returncode == 0
+    finally:
+        for mount in mounts(tmp_path):
+            run(["umount", mount])
 
 
 def _clean(directory: Path) -> subprocess.CompletedProcess[bytes]:
