@@ -24,6 +24,9 @@ from service.leader import Replica
 from service.settings import Settings
 from service.whereabouts import Whereabouts
 
+# A store that waits as long as the whole step may take would never get to try another server of its own.
+_EXCHANGES_IN_A_STEP = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
@@ -46,7 +49,7 @@ def open_replica(deployment: Deployment, settings: Settings, clock: Callable[[],
     return Replica(
         pointers=pointers,
         election=election,
-        blobs=_blobs(deployment.blobs),
+        blobs=_blobs(deployment.blobs, settings),
         settings=settings,
         clock=clock,
         wall=wall_clock,
@@ -93,7 +96,7 @@ def _pointers(url: str, advertise: str) -> tuple[PointerStore, Election]:
     )
 
 
-def _blobs(url: str) -> BlobStore:
+def _blobs(url: str, settings: Settings) -> BlobStore:
     scheme, _, rest = url.partition(":")
     if scheme == "file" and rest:
         return LocalBlobs(Path(rest))
@@ -104,7 +107,7 @@ def _blobs(url: str) -> BlobStore:
     if scheme == "hdfs":
         from backends.blobs.hdfs import HdfsBlobs
 
-        return HdfsBlobs(url)
+        return HdfsBlobs(url, deadline=settings.blob_seconds / _EXCHANGES_IN_A_STEP)
     raise Misconfigured(
         f"blobs of the kind {scheme!r} are not known; known are file:DIR, s3://bucket/prefix and hdfs://host/path"
     )

@@ -32,7 +32,9 @@ class HdfsBlobs:
 
     That is core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR (or HADOOP_HOME/etc/hadoop), HADOOP_USER_NAME, and for a
     secured cluster the Kerberos ticket cache or HADOOP_TOKEN_FILE_LOCATION. ``deadline`` bounds each exchange with a
-    NameNode or a DataNode in seconds, and `list` clears up once in ``clear_every`` seconds. Raises `Misconfigured`.
+    NameNode or a DataNode in seconds, but three times that a step of writing. Whoever waits
+    for a call should give it three as well, in which another server is tried. `list` clears up once in ``clear_every``
+    seconds. Raises `Misconfigured`.
     """
 
     def __init__(self, url: str, *, deadline: float = 30.0, clear_every: float = 3600.0) -> None:
@@ -40,24 +42,21 @@ class HdfsBlobs:
         self._deadline = deadline
         self._clear_every = clear_every
         self._opened: _Opened | None = None
+        self._tried: Connection | None = None
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
         """See `BlobStore.open`. Makes the directory; deletes what writers that died left there more than a day ago."""
         async with self._opening:
             if self._opened is None:
-                connection = Connection(self._address, deadline=self._deadline)
-                try:
-                    clock = await prepare(connection)
-                except BaseException:
-                    connection.close()
-                    raise
-                self._opened = _Opened(connection, clock, time.monotonic())
+                # The same after a failure: it knows what hangs, and does not let that become ever more.
+                self._tried = connection = self._tried or Connection(self._address, deadline=self._deadline)
+                self._opened = _Opened(connection, await prepare(connection), time.monotonic())
 
     async def close(self) -> None:
         """See `BlobStore.close`. A put under way may still end as done; otherwise it ends with `StorageUnavailable`."""
         async with self._opening:
-            opened, self._opened = self._opened, None
+            opened, self._opened, self._tried = self._opened, None, None
             if opened is not None:
                 opened.connection.close()
 

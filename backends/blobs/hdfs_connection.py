@@ -1,4 +1,4 @@
-"""The client of one HDFS, made anew when a NameNode has gone silent.
+"""What is asked of one HDFS, over whichever route to a NameNode is taken.
 
 It is the blocking client, in threads. The other one can stop the whole process when a connection breaks: one of its own
 threads then holds a lock that the event loop waits for, and itself waits for the interpreter, which the loop holds.
@@ -7,7 +7,8 @@ threads then holds a lock that the event loop waits for, and itself waits for th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -15,7 +16,8 @@ from hdfs_native import Client, FileStatus, WriteOptions
 
 from backends.blobs.hdfs_address import HdfsAddress
 from backends.blobs.hdfs_errors import Broken, NotThere, border
-from backends.blobs.hdfs_threads import PatientThreads
+from backends.blobs.hdfs_routes import Route, Routes
+from backends.blobs.hdfs_threads import Unanswered
 from backends.contract import StorageUnavailable
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ _DIRECTORY_PERMISSION: Final = 0o755
 _FILE_PERMISSION: Final = 0o644
 _TRIES: Final = 3
 _BACKOFF_SECONDS: Final = 0.1
+# A step of writing may wait until DataNodes have synced a whole block to their disks.
+_WRITING_DEADLINES: Final = 3
 
 
 class Connection:
@@ -39,11 +43,8 @@ class Connection:
         self.root = address.root
         self.uploading = f"{address.root}/{UPLOADING}"
         self._options = WriteOptions(replication=address.replication, permission=_FILE_PERMISSION, create_parent=False)
-        self._address = address
-        self._threads = PatientThreads(deadline)
-        self._making = asyncio.Lock()
-        self._client: Client | None = None
-        self._gave_up = False
+        self._routes = Routes(address, deadline)
+        self._deadline = deadline
         self._closed = False
 
     def close(self) -> None:
@@ -54,40 +55,26 @@ class Connection:
         """What the NameNode answers; asked again if a connection breaks. It can be cancelled."""
         tries = 0
         while True:
-            client = await self._connected(set_up)
             try:
-                with border(doing, set_up=set_up):
-                    return await self._threads.ask(partial(call, client))
+                return await self._called(doing, call, set_up, lambda route, bound: route.calls.ask(bound))
             except Broken:
                 tries += 1
                 if tries == _TRIES:
                     raise
-            except StorageUnavailable as error:
-                self._give_up(client, error)
-                raise
             await asyncio.sleep(_BACKOFF_SECONDS * 2**tries)
 
     async def act(self, doing: str, call: Callable[[Client], T], *, set_up: bool = False) -> T:
         """The same once only, and to its end."""
-        client = await self._connected(set_up)
-        try:
-            with border(doing, set_up=set_up):
-                return await self._threads.act(partial(call, client))
-        except StorageUnavailable as error:
-            self._give_up(client, error)
-            raise
+        return await self._called(doing, call, set_up, lambda route, bound: route.calls.act(bound))
 
     async def write(self, doing: str, step: Callable[[], T], *, set_up: bool = False) -> T:
         """One step of writing a file, to its end."""
-        self._check_open()
-        with border(doing, set_up=set_up):
-            return await self._threads.act(step)
+        seconds = self._deadline * _WRITING_DEADLINES
+        return await self._stepped(doing, set_up, lambda route: route.steps.act(step, seconds))
 
     async def read(self, doing: str, step: Callable[[], T], *, set_up: bool = False) -> T:
         """One step of reading a file. It can be cancelled."""
-        self._check_open()
-        with border(doing, set_up=set_up):
-            return await self._threads.ask(step)
+        return await self._stepped(doing, set_up, lambda route: route.steps.ask(step))
 
     async def create(self, path: str, *, set_up: bool = False) -> RawFileWriter:
         """Begin a file in the directory of temporary ones. Raises `NotThere` (that directory), `AlreadyThere`.
@@ -138,26 +125,50 @@ class Connection:
             f"make {path}", lambda client: client.mkdirs(path, permission, create_parent=True), set_up=set_up
         )
 
-    async def _connected(self, set_up: bool) -> Client:
-        async with self._making:
-            if self._client is None:
-                with border("set up the HDFS client", set_up=set_up):
-                    self._client = await self._threads.ask(self._made)
-            return self._client
+    async def _called(
+        self,
+        doing: str,
+        call: Callable[[Client], T],
+        set_up: bool,
+        run: Callable[[Route, Callable[[], T]], Awaitable[T]],
+    ) -> T:
+        """One call. If no answer comes, or the only NameNode that is asked does not serve, others are tried next."""
+        route = self._routes.now
+        with border("set up the HDFS client", set_up=set_up):
+            client = await route.client()
+        began = time.monotonic()
+        try:
+            with border(doing, set_up=set_up):
+                answer = await run(route, partial(call, client))
+        except Broken:
+            if self._routes.takes_turns:
+                self._routes.leave(route)
+            raise
+        except StorageUnavailable as error:
+            if isinstance(error.__cause__, Unanswered):
+                self._give_up(route, client)
+            raise
+        except asyncio.CancelledError:
+            if time.monotonic() - began >= self._deadline / 2:  # by somebody who is less patient
+                self._give_up(route, client)
+            raise
+        route.answers(client)
+        return answer
 
-    def _made(self) -> Client:
-        """Reads files, and may look up names and credentials."""
-        service = self._address.name_service
-        # The first of the NameNodes may be the silent one, and the client would ask it first again.
-        shuffled = {f"dfs.client.failover.random.order.{service}": "true"} if self._gave_up and service else None
-        return Client(self._address.file_system, shuffled)
-
-    def _give_up(self, client: Client, error: StorageUnavailable) -> None:
-        """Where no answer came in time: the client would wait for ever on that connection. So the next one is made."""
-        if isinstance(error.__cause__, TimeoutError) and self._client is client:
-            self._client = None
-            self._gave_up = True
-
-    def _check_open(self) -> None:
+    async def _stepped(self, doing: str, set_up: bool, run: Callable[[Route], Awaitable[T]]) -> T:
         if self._closed:
             raise StorageUnavailable("the blob store was closed")
+        route = self._routes.now
+        with border("set up the HDFS client", set_up=set_up):
+            client = await route.client()
+        try:
+            with border(doing, set_up=set_up):
+                return await run(route)
+        except StorageUnavailable:
+            if route.steps.full:  # it is a DataNode that is silent, but nothing could be read any more
+                self._give_up(route, client)
+            raise
+
+    def _give_up(self, route: Route, client: Client) -> None:
+        route.hangs(client)
+        self._routes.leave(route)

@@ -27,6 +27,7 @@ _NOT_ALLOWED = frozenset({"AccessControlException", "AuthorizationException", "S
 _NO_DIRECTORY = "ParentNotDirectoryException"
 _NOT_A_DIRECTORY = " (is not a directory)"
 _NOT_EMPTY = "PathIsNotEmptyDirectoryException"
+_STANDS_BY = "StandbyException"
 # No DataNode was chosen for a block: there is none, or none has room.
 _NO_ROOM = re.compile(r"could only be (?:written|replicated) to 0 .*There are [1-9][0-9]* datanode\(s\) running")
 # What the client itself finds wrong with its configuration or its credentials.
@@ -42,7 +43,7 @@ class AlreadyThere(BackendError):
 
 
 class Broken(StorageUnavailable):
-    """A connection could not be made, or broke: what was asked for may be done, or not."""
+    """A connection could not be made, or broke: what was asked for may be done, or not. Or the NameNode stands by."""
 
 
 class NotEmpty(BackendError):
@@ -90,6 +91,8 @@ def _translated(doing: str, told: str, set_up: bool) -> BackendError:
         return NotThere(text)
     if exception == _NOT_EMPTY:
         return NotEmpty(text)
+    if exception == _STANDS_BY:
+        return Broken(text)
     if exception in _FULL or _NO_ROOM.search(message):
         return StorageFull(text)
     if set_up and exception in _NOT_ALLOWED:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from threading import Lock, Thread
 from typing import Final, TypeVar
 
@@ -14,11 +15,15 @@ T = TypeVar("T")
 
 _AT_ONCE: Final = 32
 # What was left behind ends when its connection does. Until then each is a thread, and not more than this.
-_LEFT_BEHIND: Final = 100
+_LEFT_BEHIND: Final = 32
+
+
+class Unanswered(TimeoutError):
+    """A call has not ended in its time; or was not begun, because so many have not."""
 
 
 class PatientThreads:
-    """Each call has ``seconds``. Raises TimeoutError after those, and at once where too many calls hang already."""
+    """Each call has ``seconds``. Raises `Unanswered`, and TimeoutError where no thread was free in that time."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -26,15 +31,44 @@ class PatientThreads:
         self._left_behind = 0
         self._counting = Lock()
 
+    @property
+    def left_behind(self) -> int:
+        """How many calls go on, though nobody waits for them any more."""
+        return self._left_behind
+
+    @property
+    def full(self) -> bool:
+        """Whether so many are left behind that no other is begun."""
+        return self._left_behind >= _LEFT_BEHIND
+
     async def ask(self, call: Callable[[], T]) -> T:
         """The call's result. A cancellation leaves the call to itself."""
-        async with asyncio.timeout(self._seconds), self._slots:
-            return await self._result(call, lambda running: running)
+        async with self._slot():
+            return await self._result(call, self._answer)
 
-    async def act(self, call: Callable[[], T]) -> T:
-        """The same for what changes something: a cancellation is passed on once the call has ended, or its time."""
-        async with self._slots:
-            return await self._result(call, lambda running: ended(running, self._seconds))
+    async def act(self, call: Callable[[], T], seconds: float | None = None) -> T:
+        """The same for what changes something: a cancellation is passed on once the call has ended, or its time.
+
+        That is ``seconds``, where they are given.
+        """
+        async with self._slot():
+            return await self._result(call, lambda result: _end(result, seconds or self._seconds))
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncGenerator[None, None]:
+        async with asyncio.timeout(self._seconds):
+            await self._slots.acquire()
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    async def _answer(self, result: asyncio.Future[T]) -> T:
+        """Not by a timeout around the future, which would end the future and not the call."""
+        await asyncio.wait((result,), timeout=self._seconds)
+        if not result.done():
+            raise Unanswered
+        return result.result()
 
     async def _result(self, call: Callable[[], T], waited_for: Callable[[asyncio.Future[T]], Awaitable[T]]) -> T:
         running = self._started(call)
@@ -47,10 +81,12 @@ class PatientThreads:
                 with self._counting:
                     self._left_behind += 1
                 running.add_done_callback(self._ended)
+            elif not result.cancelled():
+                result.exception()  # seen, also where a cancellation came first
 
     def _started(self, call: Callable[[], T]) -> Future[T]:
-        if self._left_behind >= _LEFT_BEHIND:
-            raise TimeoutError
+        if self.full:
+            raise Unanswered
         running: Future[T] = Future()
         running.set_running_or_notify_cancel()
         Thread(target=_run, args=(call, running), name="hdfs", daemon=True).start()
@@ -59,6 +95,15 @@ class PatientThreads:
     def _ended(self, _: Future[T]) -> None:
         with self._counting:
             self._left_behind -= 1
+
+
+async def _end(result: asyncio.Future[T], seconds: float) -> T:
+    try:
+        return await ended(result, seconds)
+    except TimeoutError as error:
+        if result.done():  # by the call itself
+            raise
+        raise Unanswered from error
 
 
 def _run(call: Callable[[], T], running: Future[T]) -> None:

@@ -3,7 +3,7 @@
 Once the file is closed, every DataNode that is still in the pipeline has synced the bytes to its disk, for the client
 asks for that with the last packet of each block, and the NameNode has logged that the file is complete.
 
-The client sends a request again after a broken connection, so a refused rename may have landed a moment before. Whether
+A rename whose answer was lost may have landed, and so may a refused one, should the library have sent it twice. Whether
 it has is told by moving the temporary file once more, out of its way: after that it can land no more.
 """
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from backends.blobs.hdfs import HdfsBlobs
 from backends.contract import StorageUnavailable
 from parts.hdfs_pair import HdfsPair, hdfs_pair
+from service.compose import Deployment, open_replica
+from service.settings import Settings
 from tests.contracts.streams import is_missing, keys, read, stream
 from tests.support.hdfs import alone
 from tests.support.waiting import until
@@ -25,8 +28,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
         yield started
 
 
-async def test_the_store_goes_on_with_whichever_name_node_is_active(pair: HdfsPair) -> None:
-    store = HdfsBlobs(f"{pair.url}/milepost/blobs", deadline=3.0)
+@pytest.mark.parametrize("authority", ["pair", ""], ids=["by its name", "by default"])
+async def test_the_store_goes_on_with_whichever_name_node_is_active(
+    pair: HdfsPair, tmp_path: Path, authority: str
+) -> None:
+    url = f"hdfs://{authority}/milepost/blobs"
+    store = HdfsBlobs(url, deadline=3.0)
     await store.open()
     await store.put("a/first", stream(b"first"))
 
@@ -39,8 +46,11 @@ async def test_the_store_goes_on_with_whichever_name_node_is_active(pair: HdfsPa
     await store.put("a/second", stream(b"second"))
 
     pair.restart("nn1")
-    later = HdfsBlobs(f"{pair.url}/milepost/blobs", deadline=3.0)  # which asks the one in standby first
+    later = HdfsBlobs(url, deadline=3.0)  # which asks the one in standby first
     await later.open()
+    deployment = Deployment(f"embedded:{tmp_path}", url, "http://127.0.0.1:1", "reader")
+    reader = open_replica(deployment, Settings(blob_seconds=6.0)).blobs  # as patient as in a replica, in proportion
+    await reader.open()
     await later.put("a/third", stream(b"third"))
 
     pair.namenodes["nn2"].pause()
@@ -48,11 +58,11 @@ async def test_the_store_goes_on_with_whichever_name_node_is_active(pair: HdfsPa
 
     async def found() -> bool:
         try:
-            return await read(store, "a/third") == b"third"
+            return await read(reader, "a/third") == b"third"
         except StorageUnavailable:
             return False
 
     await until(found)
-    assert await keys(store) == ["a/first", "a/second", "a/third"]
-    await later.close()
-    await store.close()
+    assert await keys(reader) == ["a/first", "a/second", "a/third"]
+    for opened in (reader, later, store):
+        await opened.close()

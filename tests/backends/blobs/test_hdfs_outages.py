@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 from backends.blobs.hdfs import HdfsBlobs
 from backends.contract import StorageUnavailable
 from parts.hdfs import Hdfs
+from service.compose import Deployment, open_replica
+from service.settings import Settings
 from tests.contracts.streams import is_missing, is_missing_or, is_unavailable, keys, read, stream
 from tests.support.hdfs import fresh_path, running
 
@@ -193,8 +196,14 @@ async def test_a_name_node_that_hangs(cluster: Hdfs, store: HdfsBlobs) -> None:
     await store.put("again", stream(b"x"))
 
 
-async def test_a_data_node_that_hangs(cluster: Hdfs, store: HdfsBlobs) -> None:
-    """It is asked in vain, perhaps more than once; then another one is."""
+async def test_a_data_node_that_hangs(cluster: Hdfs, tmp_path: Path) -> None:
+    """It is asked in vain, perhaps more than once; then another one is, before anybody in a replica loses patience."""
+    url = cluster.url(fresh_path(), replication=2)
+    replica = open_replica(
+        Deployment(f"embedded:{tmp_path}", url, "http://127.0.0.1:1", "reader"), Settings(blob_seconds=9.0)
+    )
+    store = replica.blobs
+    await store.open()
     await store.put("kept", stream(WHOLE))
     cluster.datanodes[0].pause()
     try:
@@ -202,6 +211,7 @@ async def test_a_data_node_that_hangs(cluster: Hdfs, store: HdfsBlobs) -> None:
             assert await read(store, "kept") == WHOLE
     finally:
         cluster.datanodes[0].resume()
+        await store.close()
 
 
 async def test_a_cancelled_call_does_not_wait_for_a_name_node_that_hangs(cluster: Hdfs) -> None:

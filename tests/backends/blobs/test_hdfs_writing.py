@@ -118,7 +118,7 @@ async def test_a_rename_that_never_came_to_the_name_node_leaves_nothing(
 ) -> None:
     store, relay = hdfs_behind
     await store.put("a/before", stream(b"x"))
-    relay(Loss("rename2", times=2, after=False))  # once more than the client asks by itself
+    relay(Loss("rename2", times=2, after=False))  # also should the client ask again by itself
     assert not await whole_or_nothing(hdfs, store)
 
 
