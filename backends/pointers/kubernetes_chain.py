@@ -83,6 +83,12 @@ def chain_of(layout: Layout, items: Iterable[ConfigMap]) -> Chain | None:
     head = heads[top]
     if head is None:
         raise _unreadable(layout, found[top])
+    if witness is not None and witness[1] is not None and witness[1].term > head.term:
+        raise JournalDamaged(
+            f"term {witness[1].term} has led, says {layout.witness}, and the newest segment, {layout.segment(top)}, is"
+            f" of term {head.term}: an older copy was put in its place. {_REMEDY.capitalize()}; or, to go on from the"
+            f" copy without what came after it, write that term into its annotation {HEAD}, and give --epochs-above"
+        )
     last = head.next if head.state is State.SEALED else top
     segments = {}
     for number in range(head.first, top + 1):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from backends.contract import Head, JournalDamaged
@@ -110,6 +112,13 @@ def test_anything_else_is_damage_and_the_message_names_the_config_map(items: lis
 def test_a_witness_alone_is_damage() -> None:
     with pytest.raises(JournalDamaged, match=LAYOUT.witness):
         chain_of(LAYOUT, [witness(Witness.of(HEAD_OF_TERM).encoded())])
+
+
+def test_a_witness_of_a_later_term_than_the_newest_segment_is_damage() -> None:
+    """A take-over writes its segment first: somebody put an older copy in its place, and groups are missing."""
+    later = Witness.of(dataclasses.replace(HEAD_OF_TERM, term=HEAD_OF_TERM.term + 1))
+    with pytest.raises(JournalDamaged, match="older copy"):
+        chain_of(LAYOUT, [last(1), witness(later.encoded())])
 
 
 def test_a_witness_that_makes_no_sense_is_none() -> None:

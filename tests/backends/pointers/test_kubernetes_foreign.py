@@ -125,6 +125,26 @@ async def test_an_older_copy_that_is_restored_under_a_leader_is_put_right(
         assert (await taken_over(store))[1] == {"a": b"2", "b": b"2", "c": b"3"}
 
 
+async def test_a_copy_of_an_earlier_term_is_believed_by_nobody_until_somebody_says_so(
+    site: Site, outsider: Outsider
+) -> None:
+    async with opened(site.address()) as older, opened(site.address()) as leader:
+        await put(older, await older.take_over(ROOT), writes(a=b"1"))
+        saved = backup(outsider, ACTIVE)
+        head = await put(leader, await leader.take_over(ROOT), writes(a=b"2"))
+        newer = backup(outsider, ACTIVE)
+        outsider.put(ACTIVE, saved)
+        assert refused(await leader.commit(head, writes(b=b"1"), head.revision + 1)) is Refusal.HEAD_MOVED
+        with pytest.raises(JournalDamaged, match="older copy"):
+            await leader.take_over(ROOT)
+        outsider.put(ACTIVE, newer)
+        assert (await taken_over(leader))[1] == {"a": b"2"}
+        outsider.put(ACTIVE, saved)
+        told = {**outsider.head(ACTIVE), "term": outsider.head(LAYOUT.witness)["term"]}
+        outsider.patch(ACTIVE, {"metadata": {"annotations": {HEAD: json.dumps(told)}}})
+        assert (await taken_over(leader))[1] == {"a": b"1"}
+
+
 async def test_a_foreign_config_map_of_the_witness_name_is_left_alone(site: Site, outsider: Outsider) -> None:
     outsider.create(LAYOUT.witness, data={"theirs": "1"})
     before = outsider.get(LAYOUT.witness)
@@ -235,7 +255,7 @@ async def test_who_gives_up_what_a_lost_segment_held_can_go_on_from_the_one_befo
         await two_segments(store)
         head, _ = await taken_over(store)
     outsider.delete(LAYOUT.segment(2))
-    told = {**outsider.head(ACTIVE), "state": "active"}
+    told = {**outsider.head(ACTIVE), "state": "active", "term": outsider.head(LAYOUT.witness)["term"]}
     del told["next"]
     outsider.patch(ACTIVE, {"metadata": {"annotations": {HEAD: json.dumps(told)}}})
     async with opened(site.address()) as store:
