@@ -160,7 +160,7 @@ image: build ## Build the container image milepost:VERSION (another program: mak
 
 .PHONY: clean
 clean: ## Remove what builds and runs left behind
-	@[ -z "$$(ls -A /run/milepost-nodes 2>/dev/null)" ] || $(python) -m parts.node.registry demo-output
+	@[ -z "$$(ls -A /run/milepost-nodes 2>/dev/null)" ] || ! [ -x $(python) ] || $(python) -m parts.node.registry demo-output
 	@rm -rf dist demo-output milepost-data milepost-up .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	@find . -name __pycache__ -type d -not -path './.venv/*' -not -path './.cache/*' -prune -exec rm -rf {} +
 
