@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import sys
 from types import FrameType
@@ -27,9 +26,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._replica = replica
         self.failed = False
-        self.ended_early = False
         self._stepping_down: asyncio.Task[None] | None = None
-        self._starting: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -37,16 +34,11 @@ class Server(uvicorn.Server):
         if self._loop is None:
             super().handle_exit(sig, frame)
             return
-        if self._stepping_down is not None or self.ended_early:
+        if self._stepping_down is not None:
             log.warning("ending at once on %s", signal.Signals(sig).name)
             signal.signal(sig, signal.SIG_DFL)
             signal.raise_signal(sig)
-            os._exit(128 + sig)  # the first process of a container is not ended by a signal
         log.info("stopping on %s", signal.Signals(sig).name)
-        if self._starting is not None:
-            self.ended_early = True  # should the start end by itself just now
-            self._loop.call_soon_threadsafe(self._starting.cancel)  # which also wakes the loop up
-            return
         self._stepping_down = self._loop.create_task(self._step_down())
 
     async def _step_down(self) -> None:
@@ -61,25 +53,11 @@ class Server(uvicorn.Server):
         """Start the replica, serve until a signal, stop the replica. Raises `Misconfigured`."""
         self._loop = asyncio.get_running_loop()
         self._replica.on_fault = self._fail
-        self._starting = asyncio.create_task(self._replica.start())
+        await self._replica.start()
         try:
-            with self.capture_signals():
-                if await self._is_started(self._starting):
-                    await self.serve()
+            await self.serve()
         finally:
             await self._replica.stop()
-
-    async def _is_started(self, starting: asyncio.Task[None]) -> bool:
-        """Wait until the replica has started; False if a signal ended that.
-
-        Opening the backends may take long, and the first process of a container, for which no handler means no effect,
-        would not be ended by a signal meanwhile.
-        """
-        await asyncio.wait((starting,))
-        self._starting = None
-        if not starting.cancelled():
-            starting.result()
-        return not self.ended_early
 
 
 def run(app: ASGIApp, replica: Replica, host: str, port: int) -> None:
@@ -102,8 +80,5 @@ def run(app: ASGIApp, replica: Replica, host: str, port: int) -> None:
     server = Server(config, replica)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve_replica())
-        if server.ended_early:
-            logging.shutdown()
-            os._exit(0)  # threads that still ask a silent server would be waited for; nothing has been begun by them
     if server.failed or not server.started:
         sys.exit(3)
