@@ -1,11 +1,12 @@
-"""Blocking work in threads, in steps that end before anybody goes on."""
+"""Blocking work in threads: in steps that end before anybody goes on, or in threads that may be left behind."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextlib import suppress
+from threading import Thread
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -27,3 +28,20 @@ async def whole_step(executor: Executor, act: Callable[..., T], *arguments: obje
                     await asyncio.wait([ended])
             ended.exception()  # seen; the cancellation goes first
         raise
+
+
+def begun(call: Callable[[], T], name: str) -> Future[T]:
+    """The call's end, from a new thread of this name. If the call hangs, the thread does not keep the process alive."""
+    running: Future[T] = Future()
+    running.set_running_or_notify_cancel()
+    Thread(target=_run, args=(call, running), name=name, daemon=True).start()
+    return running
+
+
+def _run(call: Callable[[], T], running: Future[T]) -> None:
+    try:
+        result = call()
+    except BaseException as error:  # noqa: BLE001 - whoever waits gets it, as from any executor
+        running.set_exception(error)
+    else:
+        running.set_result(result)

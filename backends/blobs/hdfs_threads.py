@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from threading import Lock, Thread
+from threading import Lock
 from typing import Final, TypeVar
 
 from backends.blobs.ending import ended
+from backends.threads import begun
 
 T = TypeVar("T")
 
@@ -87,10 +88,7 @@ class PatientThreads:
     def _started(self, call: Callable[[], T]) -> Future[T]:
         if self.full:
             raise Unanswered
-        running: Future[T] = Future()
-        running.set_running_or_notify_cancel()
-        Thread(target=_run, args=(call, running), name="hdfs", daemon=True).start()
-        return running
+        return begun(call, "hdfs")
 
     def _ended(self, _: Future[T]) -> None:
         with self._counting:
@@ -104,12 +102,3 @@ async def _end(result: asyncio.Future[T], seconds: float) -> T:
         if result.done():  # by the call itself
             raise
         raise Unanswered from error
-
-
-def _run(call: Callable[[], T], running: Future[T]) -> None:
-    try:
-        result = call()
-    except BaseException as error:  # noqa: BLE001 - whoever waits gets it, as from any executor
-        running.set_exception(error)
-    else:
-        running.set_result(result)

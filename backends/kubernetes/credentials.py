@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, Final, TypeVar
 
+from backends import threads
 from backends.kubernetes.configuration import authorization
 from backends.kubernetes.errors import NotSent
 
@@ -56,16 +57,4 @@ def begun(call: Callable[[], T]) -> Future[T]:
     """The call's result, from a new thread that is left behind if it hangs. Raises `NotSent` if too many do."""
     if sum(thread.name == _NAME for thread in threading.enumerate()) >= _LEFT_BEHIND:
         raise NotSent("no credentials: whoever gives them hangs each time")
-    running: Future[T] = Future()
-    running.set_running_or_notify_cancel()
-    Thread(target=_run, args=(call, running), name=_NAME, daemon=True).start()
-    return running
-
-
-def _run(call: Callable[[], T], running: Future[T]) -> None:
-    try:
-        result = call()
-    except BaseException as error:  # noqa: BLE001 - whoever waits gets it, as from any executor
-        running.set_exception(error)
-    else:
-        running.set_result(result)
+    return threads.begun(call, _NAME)

@@ -37,10 +37,7 @@ class Admission:
         To be asked before a request is refused for want of anything: a refusal says "not applied", and what is on its
         way may be. Raises an ``idempotency-mismatch`` problem.
         """
-        if request.key is None:
-            return None
-        ticket = Ticket(request, deadline)
-        return ticket if self._attempts.joined(ticket) else None
+        return None if request.key is None else self._attempts.joined(request, deadline)
 
     def admit(self, request: Request, deadline: float, term: int) -> Ticket:
         """A ticket for a request that was not `joined`. One without a key gets an id that is unique to ``term`` and its

@@ -9,9 +9,10 @@ import asyncio
 from dataclasses import replace
 
 from milepost.wire import Code
-from service.journal.tickets import Served, Ticket
+from service.journal.tickets import Served, Ticket, scope_of
 from service.problems import problem
 from service.rules.decisions import Accepted
+from service.rules.requests import Request
 from service.rules.state import KeyScope
 
 
@@ -26,19 +27,19 @@ class Attempts:
         self._running[ticket.scope] = ticket
         ticket.done.add_done_callback(lambda _: self._running.pop(ticket.scope))
 
-    def joined(self, ticket: Ticket) -> bool:
-        """Whether ``ticket`` was joined to a running attempt.
+    def joined(self, request: Request, deadline: float) -> Ticket | None:
+        """A ticket that ends as the running attempt of the request's key does; None if there is none.
 
         Raises an ``idempotency-mismatch`` problem if the running attempt is another request under the same key.
         """
-        running = self._running.get(ticket.scope)
+        running = self._running.get(scope_of(request))
         if running is None:
-            return False
-        if running.request.fingerprint() != ticket.request.fingerprint():
-            raise problem(Code.IDEMPOTENCY_MISMATCH, f"the key {ticket.request.key!r} is in use for another request")
-        ticket.queued = False
+            return None
+        if running.request.fingerprint() != request.fingerprint():
+            raise problem(Code.IDEMPOTENCY_MISMATCH, f"the key {request.key!r} is in use for another request")
+        ticket = Ticket(request, deadline, queued=False)
         running.done.add_done_callback(lambda done: _follow(done, ticket))
-        return True
+        return ticket
 
 
 def _follow(done: asyncio.Future[Served], ticket: Ticket) -> None:

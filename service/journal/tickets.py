@@ -38,7 +38,7 @@ class Ticket:
     @property
     def scope(self) -> KeyScope:
         """The scope of its idempotency key."""
-        return (self.request.store or "", self.request.session, self.request.key or "")
+        return scope_of(self.request)
 
     def serve(self, decision: Accepted | Refused | Blocked, revision: int, term: int) -> None:
         """End well."""
@@ -57,3 +57,8 @@ class Ticket:
         """Let whoever waits look, be it that the end has come or that the time is up."""
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
+
+
+def scope_of(request: Request) -> KeyScope:
+    """The scope of a request's idempotency key."""
+    return (request.store or "", request.session, request.key or "")

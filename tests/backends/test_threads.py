@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from backends.threads import whole_step
+from backends.threads import begun, whole_step
 
 pytestmark = pytest.mark.anyio
 
@@ -74,3 +74,19 @@ async def test_what_never_began_is_cancelled_at_once(executor: ThreadPoolExecuto
     assert await running == "result"
     assert await whole_step(executor, str, 1) == "1"
     assert not second.begun.is_set()
+
+
+@pytest.mark.parametrize("error", [None, ValueError("by the test"), SystemExit(1)])
+def test_what_was_begun_ends_as_the_call_does(error: BaseException | None) -> None:
+    def call() -> str:
+        assert threading.current_thread().daemon
+        assert threading.current_thread().name == "by-name"
+        if error is not None:
+            raise error
+        return "done"
+
+    running = begun(call, "by-name")
+    assert not running.cancel()
+    assert running.exception(60) is error
+    if error is None:
+        assert running.result() == "done"
