@@ -16,7 +16,7 @@ from service.compose import Deployment, application, open_replica
 from service.http.access import AccessLog
 from service.http.tokens import Tokens, read_tokens
 from service.journal import JournalSettings
-from service.server import run
+from service.server import bound, run
 from service.settings import Settings
 
 log = logging.getLogger("milepost")
@@ -120,12 +120,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             journal=JournalSettings(epoch_floor=given.epochs_above or 0),
         )
         deployment = Deployment(given.pointers, given.blobs, advertise, f"{host}:{port}")
+        sockets = bound(host, port)  # before anything is opened or said: a port that is taken ends the start
         replica = open_replica(deployment, settings)
         log.info("listening on %s, pointers %s, blobs %s", given.listen, given.pointers, given.blobs)
         with ExitStack() as running:
             logged = log.isEnabledFor(logging.INFO)
             access = running.enter_context(AccessLog(sys.stderr)) if logged else None
-            run(application(deployment, replica, tokens, access), replica, host, port)
+            run(application(deployment, replica, tokens, access), replica, sockets)
     except (ValueError, OSError, BackendError) as error:
         flags.exit(2, f"{flags.prog}: {error}\n")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 import sys
+from collections.abc import Sequence
 from types import FrameType
 
 import uvicorn
@@ -49,23 +51,40 @@ class Server(uvicorn.Server):
         self.failed = True
         self.should_exit = True
 
-    async def serve_replica(self) -> None:
-        """Start the replica, serve until a signal, stop the replica. Raises `Misconfigured`."""
+    async def serve_replica(self, sockets: Sequence[socket.socket]) -> None:
+        """Start the replica, serve on ``sockets`` until a signal, stop the replica. Raises `Misconfigured`."""
         self._loop = asyncio.get_running_loop()
         self._replica.on_fault = self._fail
         await self._replica.start()
         try:
-            await self.serve()
+            await self.serve(list(sockets))
         finally:
             await self._replica.stop()
 
 
-def run(app: ASGIApp, replica: Replica, host: str, port: int) -> None:
-    """Serve until SIGTERM or SIGINT. Raises `Misconfigured`."""
+def bound(host: str, port: int) -> list[socket.socket]:
+    """Sockets for each address of ``host``, which nobody can connect to yet. Raises OSError: the port may be taken."""
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            sockets.append(taken := socket.socket(family, kind, protocol))
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            taken.bind(address)
+    except OSError as error:
+        for each in sockets:
+            each.close()
+        raise OSError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+    return sockets
+
+
+def run(app: ASGIApp, replica: Replica, sockets: Sequence[socket.socket]) -> None:
+    """Serve on ``sockets`` until SIGTERM or SIGINT. Raises `Misconfigured`."""
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=AnsweringProtocol,
         loop="auto",
         lifespan="off",
@@ -79,6 +98,6 @@ def run(app: ASGIApp, replica: Replica, host: str, port: int) -> None:
     )
     server = Server(config, replica)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(server.serve_replica())
+        runner.run(server.serve_replica(sockets))
     if server.failed or not server.started:
         sys.exit(3)

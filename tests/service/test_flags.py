@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import socket
+from pathlib import Path
+
 import pytest
 
 from service.__main__ import main
@@ -37,3 +41,15 @@ def test_a_wrong_log_level_in_the_environment(
 ) -> None:
     monkeypatch.setenv("MILEPOST_LOG_LEVEL", "loud")
     assert "'loud'" in one_line(capsys, [])
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_opened(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, caplog.at_level(logging.INFO):
+        port = other.getsockname()[1]
+        places = ["--pointers", f"embedded:{tmp_path}/pointers", "--blobs", f"file:{tmp_path}/blobs"]
+        said = one_line(capsys, ["--listen", f"127.0.0.1:{port}", *places])
+    assert said.endswith(f"cannot listen on 127.0.0.1 port {port}: Address already in use")
+    assert "listening" not in caplog.text
+    assert list(tmp_path.iterdir()) == []
