@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from milepost.core import service
 from milepost.core.acting import Acting
-from milepost.core.calls import Caller
+from milepost.core.calls import Caller, Token
 from milepost.core.direct import DIRECT_ABOVE
 from milepost.core.replicas import Replicas
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.drivers.connections import Connections, Verify
+from milepost.drivers.identity import default_holder
 from milepost.session import OnLost, Session
 from milepost.store import StateHandleStore
 from milepost.types import SessionInfo, Status, StoreSummary
@@ -30,7 +31,7 @@ class Client:
         self,
         addresses: str | Sequence[str],
         *,
-        token: str | Callable[[], str] | None = None,
+        token: Token | None = None,
         timeout: float = 30.0,
         verify: Verify = True,
         direct_above: int | None = DIRECT_ABOVE,
@@ -46,19 +47,28 @@ class Client:
         self._driver = BlockingDriver(Connections(verify))
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
+    @property
+    def timeout(self) -> float:
+        """Seconds that one call may take, unless it is given others."""
+        return self._caller.timeout
+
     def session(
         self,
-        holder: str,
+        holder: str | None = None,
         ttl: float = 15.0,
         session_id: str | None = None,
         on_lost: OnLost | None = None,
+        *,
+        timeout: float | None = None,
     ) -> Session:
         """Begin a session of ``ttl`` seconds (1 to 3600) that keeps itself alive, or take on a living one of this id.
 
-        ``holder`` is what others are told about who holds an epoch. ``on_lost(session, reason)`` is called once, from
-        the keeper's thread, when the session is lost. Raises `SessionExpired` for an id whose session has ended.
+        ``holder`` is what others are told about who holds an epoch, by default ``user@host:pid``.
+        ``on_lost(session, reason)`` is called once, from the keeper's thread, when the session is lost. ``timeout``
+        (seconds) replaces the client's. Raises `SessionExpired` for an id whose session has ended.
         """
-        lease = self._driver.run(service.begin_session(self._caller, holder, ttl, session_id))
+        holder = default_holder() if holder is None else holder
+        lease = self._driver.run(service.begin_session(self._caller, holder, ttl, session_id, timeout))
         session = Session(self._driver, self._caller, lease, holder, on_lost)
         self._sessions.add(session)
         return session

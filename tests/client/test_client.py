@@ -116,3 +116,10 @@ def test_the_package_exports_what_it_says() -> None:
     assert all(hasattr(milepost, name) for name in milepost.__all__)
     answered = {error.__name__ for error in ERROR_OF.values()}
     assert answered - {"UploadUnknown", "Compacted"} <= set(milepost.__all__)
+
+
+def test_the_spark_side_says_what_it_needs() -> None:
+    program = "import sys; sys.modules['pyspark'] = None; import milepost.spark"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 1
+    assert "ModuleNotFoundError: milepost.spark needs pyspark: pip install 'milepost[spark]'" in ran.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 
 import milepost
 import milepost.aio
+from milepost.drivers.identity import default_holder
 from parts.ports import Port
 from tests.client.conftest import Service, eventually, serving
 from tests.client.flavours import connected
@@ -40,6 +42,38 @@ def test_a_session_outlives_its_ttl_while_it_is_kept(service: Service) -> None:
         for client, session in zip(clients, sessions, strict=True):
             assert client.session_info(session.id).holder == "a"
             session.raise_if_lost()
+
+
+def test_who_names_no_holder_is_told_by_user_host_and_process(client: Any) -> None:
+    with client.session(ttl=45) as session:
+        assert re.fullmatch(rf".+@.+:{os.getpid()}", session.holder)
+        assert client.session_info(session.id).holder == session.holder
+
+
+@pytest.mark.parametrize("failing", [KeyError("uid not found"), OSError("No username set in the environment")])
+def test_a_user_without_a_name_is_told_by_its_number(monkeypatch: pytest.MonkeyPatch, failing: Exception) -> None:
+    def nobody() -> str:
+        raise failing
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("platform.node", lambda: "host\n" + 300 * "x")
+    holder = default_holder()
+    assert len(holder) == 200
+    assert holder.isprintable()
+    monkeypatch.setattr("platform.node", lambda: "host")
+    assert default_holder() == f"{os.getuid()}@host:{os.getpid()}"
+
+
+def test_a_session_takes_no_longer_than_it_is_given(flavour: str) -> None:
+    began = time.monotonic()
+    with (
+        Port() as nobody,
+        connected(flavour, f"http://{nobody.address}", timeout=300.0) as client,
+        pytest.raises(milepost.MilepostError),
+        client.session(timeout=1.0),
+    ):
+        pass
+    assert time.monotonic() - began < 100.0
 
 
 def test_closing_ends_it_at_the_service_with_its_locks(client: Any, name: str) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 
 from milepost.aio.session import AsyncSession, OnLost
 from milepost.aio.store import AsyncStateHandleStore
 from milepost.core import service
 from milepost.core.acting import Acting
-from milepost.core.calls import Caller
+from milepost.core.calls import Caller, Token
 from milepost.core.direct import DIRECT_ABOVE
 from milepost.core.replicas import Replicas
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.drivers.connections import Connections, Verify
+from milepost.drivers.identity import default_holder
 from milepost.types import SessionInfo, Status, StoreSummary
 
 
@@ -25,7 +26,7 @@ class AsyncClient:
         self,
         addresses: str | Sequence[str],
         *,
-        token: str | Callable[[], str] | None = None,
+        token: Token | None = None,
         timeout: float = 30.0,
         verify: Verify = True,
         direct_above: int | None = DIRECT_ABOVE,
@@ -34,15 +35,23 @@ class AsyncClient:
         self._caller = Caller(Replicas(addresses), timeout=timeout, token=token, direct_above=direct_above)
         self._driver = AsyncDriver(Connections(verify))
 
+    @property
+    def timeout(self) -> float:
+        """Seconds that one call may take, unless it is given others."""
+        return self._caller.timeout
+
     def session(
         self,
-        holder: str,
+        holder: str | None = None,
         ttl: float = 15.0,
         session_id: str | None = None,
         on_lost: OnLost | None = None,
+        *,
+        timeout: float | None = None,
     ) -> AsyncSession:
         """A session, begun by ``async with``; arguments and errors as of `milepost.Client.session`."""
-        return AsyncSession(self._driver, self._caller, holder, ttl, session_id, on_lost)
+        holder = default_holder() if holder is None else holder
+        return AsyncSession(self._driver, self._caller, holder, ttl, session_id, on_lost, timeout)
 
     def store(self, name: str) -> AsyncStateHandleStore:
         """A store to read from; changing it needs a session. Raises `InvalidName`."""

@@ -37,11 +37,12 @@ class AsyncSession:
         ttl: float,
         session_id: str | None,
         on_lost: OnLost | None,
+        timeout: float | None,
     ) -> None:
         self.holder = holder
         self._driver = driver
         self._caller = caller
-        self._asked = (ttl, session_id)
+        self._asked = (ttl, session_id, timeout)
         self._on_lost = on_lost
         self._lease_: Lease | None = None
         self._keeping: anyio.CancelScope | None = None
@@ -87,8 +88,8 @@ class AsyncSession:
                 log.warning("session %s is left to its TTL: %s", self.id, error)
 
     async def __aenter__(self) -> AsyncSession:
-        ttl, session_id = self._asked
-        self._lease_ = await self._driver.run(begin_session(self._caller, self.holder, ttl, session_id))
+        ttl, session_id, timeout = self._asked
+        self._lease_ = await self._driver.run(begin_session(self._caller, self.holder, ttl, session_id, timeout))
         self._keeping = anyio.CancelScope()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()

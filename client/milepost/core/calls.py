@@ -29,6 +29,9 @@ SLOWEST_BYTES_PER_SECOND = 1024 * 1024  # what an attempt may take for its bytes
 KEY_LIFETIME = 9 * 60.0  # the service remembers a key for ten minutes; a retry after that could be applied twice
 _DIGEST = Header.REPR_DIGEST.lower()
 
+Token = str | Callable[[], str]
+"""A bearer token, or what is called for one at each attempt."""
+
 
 @dataclass
 class Key:
@@ -55,7 +58,7 @@ class Caller:
         replicas: Replicas,
         *,
         timeout: float = 30.0,
-        token: str | Callable[[], str] | None = None,
+        token: Token | None = None,
         direct_above: int | None = None,
         clock: Clock = monotonic,
         random: Random | None = None,
@@ -71,6 +74,11 @@ class Caller:
         self._token = _checked(token) if isinstance(token, str) else token
         self._random = random or Random()
 
+    @property
+    def patience(self) -> float:
+        """Seconds that one attempt may take, beside its bytes and the wait that it asks for."""
+        return min(PATIENCE, max(1.0, self.timeout / 3))
+
     def new_key(self) -> Key:
         """A key for one change, however many calls it takes."""
         return Key(self.new_id(), self.clock())
@@ -80,12 +88,14 @@ class Caller:
         request: Request,
         *,
         timeout: float | None = None,
+        begin_within: float | None = None,
         patience: float | None = None,
         stream: bool = False,
         key: Key | None = None,
         final: Collection[Code] = (),
     ) -> Operation[Reply]:
-        """Have ``request`` answered within ``timeout`` seconds (default: the client's).
+        """Have ``request`` answered within ``timeout`` seconds (default: the client's), the last attempt having begun
+        within ``begin_within`` (default: all of them).
 
         One attempt may take ``patience`` seconds beside the wait that the request asks for and the time for its body;
         then another replica is asked. A change goes under ``key``, or one of its own. An answer with a code in
@@ -95,7 +105,8 @@ class Caller:
         """
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
-        patience = min(PATIENCE, max(1.0, self.timeout / 3)) if patience is None else patience
+        until = deadline if begin_within is None else min(deadline, started + begin_within)
+        patience = self.patience if patience is None else patience
         key = key or (self.new_key() if request.changes else None)
         history = History(request.changes)
         round_ = self.replicas.round()
@@ -106,7 +117,7 @@ class Caller:
                 yield from self._scout(request, deadline, history)
                 round_ = self.replicas.round()
             began = self.clock()
-            if began >= deadline:
+            if began >= until:
                 raise history.exhausted("the deadline passed")
             if key is not None and history.in_doubt and began >= key.since + KEY_LIFETIME:
                 raise history.exhausted("the service may have forgotten the key by now")
@@ -150,7 +161,7 @@ class Caller:
             if verdict.elsewhere and round_.next():
                 continue
             now = self.clock()
-            left = max(0.0, deadline - now)
+            left = max(0.0, until - now)
             if after > left:
                 raise history.exhausted("the service asks for more time than is left")
             round_.again()

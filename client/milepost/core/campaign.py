@@ -18,14 +18,16 @@ def campaign(store: StoreOperations, wait: float | None) -> Operation[Epoch]:
     """Wait up to ``wait`` seconds (None: for ever) for the epoch, and let ``store`` act under it.
 
     The holder is granted the same epoch again, so a poll whose outcome is unknown is repeated. An outage is waited
-    out like a holder. Raises `EpochHeld`, or what the last poll met; `SessionLost` at once.
+    out like a holder, but no attempt begins after the wait (or the first second, if that is longer): only an answer
+    that is due by then is waited for, as long as any. Raises `EpochHeld`, or what the last poll met; `SessionLost` at
+    once.
     """
     clock = store.caller.clock
     deadline = math.inf if wait is None else clock() + wait
     while True:
-        poll = max(0.0, min(POLL_SECONDS, deadline - clock()))
+        left = max(0.0, deadline - clock())
         try:
-            epoch = yield from store.poll_epoch(poll)
+            epoch = yield from store.poll_epoch(min(POLL_SECONDS, left), left)
         except (EpochHeld, *OUTAGES_OR_DOUBT):
             if clock() + BETWEEN_SECONDS >= deadline:
                 raise

@@ -38,7 +38,9 @@ def session_info(caller: Caller, session: str) -> Operation[SessionInfo]:
     return answers.read(reply.answer, answers.session, changed=False)
 
 
-def begin_session(caller: Caller, holder: str, ttl: float, session: str | None) -> Operation[Lease]:
+def begin_session(
+    caller: Caller, holder: str, ttl: float, session: str | None, timeout: float | None = None
+) -> Operation[Lease]:
     """Begin a session, or renew a living one of this id.
 
     The id is made here if it is not given, so that an attempt repeated finds the session of the first.
@@ -50,7 +52,7 @@ def begin_session(caller: Caller, holder: str, ttl: float, session: str | None) 
     id_ = checked_name(session, "session") if session is not None else caller.new_id()
     body = json_body({"ttl": ttl, "holder": holder, "session": id_})
     request = Request("POST", path("sessions"), {"Content-Type": JSON_MEDIA_TYPE}, body)
-    reply = yield from caller.call(request)
+    reply = yield from caller.call(request, timeout=timeout)
     found = answers.read(reply.answer, answers.session, changed=True)
     return Lease(found.session, found.ttl, reply.began, caller.clock)
 

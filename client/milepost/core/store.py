@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Mapping
 
 from milepost.core import answers
@@ -20,6 +21,7 @@ from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, Code, Header
 log = logging.getLogger("milepost")
 
 EXAMINED_BYTES_PER_SECOND = 32 * 1024 * 1024  # what the service may take to look at the bytes of an upload
+LEAST_TO_ASK = 1.0  # seconds in which the leader is looked for, however little is to be waited for it
 _JSON = {"Content-Type": JSON_MEDIA_TYPE}
 
 
@@ -115,14 +117,16 @@ class StoreOperations:
         reply = yield from self.caller.call(Request("GET", self._path("epoch")))
         return answers.read(reply.answer, answers.epoch, changed=False)
 
-    def poll_epoch(self, wait: float) -> Operation[Epoch]:
-        """Campaign once, for ``wait`` seconds. Raises `EpochHeld`."""
+    def poll_epoch(self, wait: float, within: float = math.inf) -> Operation[Epoch]:
+        """Campaign once, for ``wait`` seconds, and begin no other attempt after ``within``. Raises `EpochHeld`."""
+        within = max(within, LEAST_TO_ASK)
         reply = yield from self._act(
             "POST",
             self._path("epoch"),
             _JSON,
             json_body({"wait": wait}),
-            timeout=self.caller.timeout + wait,
+            timeout=min(self.caller.timeout + wait, within + self.caller.patience),
+            begin_within=within,
             wait=wait,
         )
         return answers.read(reply.answer, answers.epoch, changed=True)
@@ -192,13 +196,16 @@ class StoreOperations:
         body: Body | None = None,
         *,
         timeout: float | None = None,
+        begin_within: float | None = None,
         wait: float = 0.0,
         key: Key | None = None,
         final: Collection[Code] = (),
     ) -> Operation[Reply]:
         request = Request(method, target, {**(headers or {}), **self.acting.headers()}, body, wait)
         with self.acting.watched():
-            return (yield from self.caller.call(request, timeout=timeout, key=key, final=final))
+            return (
+                yield from self.caller.call(request, timeout=timeout, begin_within=begin_within, key=key, final=final)
+            )
 
     def _path(self, *segments: str, **query: object) -> str:
         return path("stores", self.store, *segments, **query)

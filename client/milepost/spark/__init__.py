@@ -38,6 +38,15 @@ the user: a query that is not deterministic (``rand()``, a clock in a UDF), inpu
 effects outside of the staged output (`BatchContext`).
 """
 
+try:
+    import pyspark  # noqa: F401  (what else is missing says so by itself)
+except ModuleNotFoundError as missing:
+    if missing.name != "pyspark":
+        raise
+    raise ModuleNotFoundError(
+        "milepost.spark needs pyspark: pip install 'milepost[spark]'", name=missing.name
+    ) from missing
+
 from milepost.spark.context import BatchContext
 from milepost.spark.job import Job
 from milepost.spark.lead import lead

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from pyspark.errors import SparkNoSuchElementException
 
 from milepost.client import Client
+from milepost.core.calls import Token
+from milepost.drivers.connections import Verify
 from milepost.errors import (
     MilepostError,
     UnsafeQuery,
@@ -55,14 +57,15 @@ def lead(
     patience: float = 120.0,
     grace: float = 60.0,
     retain: int = 2,
-    token: str | None = None,
+    token: Token | None = None,
+    verify: Verify = True,
 ) -> Iterator[Job]:
     """Wait until this driver leads the job ``store``, restore its newest safe checkpoint, and hand out the `Job`.
 
     Standbys wait here, ``wait`` seconds at most (None: for ever). Leaving the block stops the query, registers its
     tail and resigns. So does SIGTERM, where this runs in the main thread; before there is a query it ends the program
     with status 143. ``url`` is the service's address, or several; ``holder`` is what others
-    are told.
+    are told. ``token`` and ``verify`` are those of `milepost.Client`.
 
     ``workdir`` holds the checkpoint directories; on a cluster it must be one path for driver and executors. ``ttl``
     is the session's length in seconds: a driver that freezes is succeeded after it, and one that cannot reach the
@@ -84,7 +87,7 @@ def lead(
     with (
         _alone(spark, store),
         on_sigterm(stopper.stop, stopper.running),
-        Client(url, token=token, timeout=timeout) as client,
+        Client(url, token=token, timeout=timeout, verify=verify) as client,
     ):
         session, handles = campaign(client, who, store, ttl, wait, stopper.lost)
         try:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from milepost.client import Client
+from milepost.core.calls import Token
+from milepost.drivers.connections import Verify
 from milepost.errors import RecordUnreadable
 from milepost.spark.hadoop import HadoopFiles
 from milepost.spark.manifest import Page, PublishedBatch, pages
@@ -27,13 +29,15 @@ def published_batches(
     job: str,
     *,
     batches: Collection[int] | None = None,
-    token: str | None = None,
+    token: Token | None = None,
+    verify: Verify = True,
 ) -> list[PublishedBatch]:
     """What `Job.files` published, batch by batch, as of now; with ``batches`` only those (a range is cheapest).
 
-    Raises `NotExist` when there is no such job, `RecordUnreadable` when a manifest is damaged.
+    ``token`` and ``verify`` are those of `milepost.Client`. Raises `NotExist` when there is no such job,
+    `RecordUnreadable` when a manifest is damaged.
     """
-    return _Published(spark, url, job, batches, token).batches
+    return _Published(spark, Client(url, token=token, verify=verify), job, batches).batches
 
 
 def read_published(
@@ -43,17 +47,18 @@ def read_published(
     *,
     batches: Collection[int] | None = None,
     schema: StructType | None = None,
-    token: str | None = None,
+    token: Token | None = None,
+    verify: Verify = True,
 ) -> DataFrame:
     """The rows that `Job.files` published, as of now, with their batch in the column ``batch`` (long).
 
     With ``batches`` only those; a filter on the column prunes as well. The schema is that of the newest batch, unless
     given; columns that older files lack are null. Before anything was published the frame is empty and has the
-    given ``schema``, or no column but ``batch``. Raises as `published_batches` does.
+    given ``schema``, or no column but ``batch``. The other arguments and errors are those of `published_batches`.
     """
     from pyspark.sql.types import LongType, StructField, StructType
 
-    published = _Published(spark, url, job, batches, token)
+    published = _Published(spark, Client(url, token=token, verify=verify), job, batches)
     if schema is None:
         schema = StructType.fromJson(json.loads(published.frame)) if published.frame else StructType([])
     schema = StructType([*schema.fields, StructField(BATCH, LongType())])
@@ -69,16 +74,15 @@ class _Published:
     def __init__(
         self,
         spark: SparkSession,
-        url: str | Sequence[str],
+        client: Client,
         job: str,
         wanted: Collection[int] | None,
-        token: str | None,
     ) -> None:
         self.batches: list[PublishedBatch] = []
         self.frame = ""
         self.output = ""
-        files = HadoopFiles(spark)
-        with Client(url, token=token) as client:
+        with client:
+            files = HadoopFiles(spark)
             for _ in range(_READS):
                 manifest: Any = decode(client.store(job).read(JOB)).manifest
                 try:

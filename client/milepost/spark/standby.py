@@ -27,7 +27,7 @@ def campaign(
     wait ran out, and whatever the first session meets: an address that nobody answers is no outage.
     """
     until = None if wait is None else time.monotonic() + wait
-    session = client.session(holder, ttl, on_lost=on_lost)
+    session = client.session(holder, ttl, on_lost=on_lost, timeout=_within(client, until))
     while True:
         handles = session.store(store)
         try:
@@ -60,11 +60,16 @@ def _win(handles: StateHandleStore, until: float | None) -> None:
 def _another_session(client: Client, holder: str, ttl: float, until: float | None, on_lost: OnLost) -> Session:
     while True:
         try:
-            return client.session(holder, ttl, on_lost=on_lost)
+            return client.session(holder, ttl, on_lost=on_lost, timeout=_within(client, until))
         except OUTAGES_OR_DOUBT:
             if _over(until):
                 raise
             time.sleep(_PAUSE)
+
+
+def _within(client: Client, until: float | None) -> float:
+    """Seconds that a new session may take: the client's, but no more than are left, and one to ask at all."""
+    return client.timeout if until is None else min(client.timeout, max(1.0, until - time.monotonic()))
 
 
 def _over(until: float | None) -> bool:

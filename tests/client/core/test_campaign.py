@@ -6,12 +6,12 @@ import pytest
 
 from milepost.core.acting import Acting
 from milepost.core.campaign import POLL_SECONDS, campaign
-from milepost.core.effects import Answer, Send
+from milepost.core.effects import Answer, Lost, Send
 from milepost.core.lease import Lease
 from milepost.core.store import StoreOperations
-from milepost.errors import EpochHeld, OutcomeUnknown, SessionExpired
+from milepost.errors import ConnectionFailed, EpochHeld, OutcomeUnknown, SessionExpired, Unavailable
 from milepost.wire import Code
-from tests.client.core.world import CUT, NO_LEADER, World, answer, problem
+from tests.client.core.world import CUT, NO_LEADER, REFUSED, SILENT, World, answer, problem, to_leader
 
 GRANTED = answer({"epoch": 7, "session": "s1", "holder": "me", "since": "2026-03-01T10:00:00Z"})
 HELD = problem(Code.HELD, holder="other", epoch=6)
@@ -82,3 +82,24 @@ def test_a_lost_session_ends_it() -> None:
     with pytest.raises(SessionExpired, match="not renewed"):
         world.run(campaign(candidate(world, ttl=30.0), None))
     assert len(world.sent) == 2
+
+
+@pytest.mark.parametrize(("absence", "error"), [(REFUSED, ConnectionFailed), (NO_LEADER, Unavailable)])
+@pytest.mark.parametrize("wait", [0.0, 3.0, 45.0])
+def test_the_wait_bounds_an_outage_too(absence: Answer | Lost, error: type[Exception], wait: float) -> None:
+    world = World(*[absence] * 1000)
+    with pytest.raises(error):
+        world.run(campaign(candidate(world), wait))
+    assert max(wait, 1.0) - 1.0 <= world.now - 1000.0 <= max(wait, 1.0) + 0.01
+
+
+def test_one_who_says_nothing_holds_a_campaign_for_an_answers_time_more() -> None:
+    world = World(*[(60.0, SILENT)] * 100)
+    with pytest.raises(OutcomeUnknown):
+        world.run(campaign(candidate(world), 3.0))
+    assert world.now <= 1006.0
+
+
+def test_who_waits_for_nothing_finds_the_leader_all_the_same() -> None:
+    world = World(NO_LEADER, to_leader("http://c:7070"), GRANTED)
+    assert world.run(campaign(candidate(world), 0.0)).epoch == 7
