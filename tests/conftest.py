@@ -1,5 +1,5 @@
 """For every test: coroutines run on asyncio (``pytestmark = pytest.mark.anyio`` in a module of them); and what needs a
-Kubernetes API or HDFS is marked, by its name, to be run by itself (``make test-kubernetes``).
+Kubernetes API or HDFS is marked, by its name, to be run by itself (``make test-kubernetes``). Each has a time limit.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ _LONG = (
     "tests/contracts/state_handle_store/test_re",
     "tests/spark/",
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Here and not on the command line, so that it holds for every way to run them."""
+    config.pluginmanager.import_plugin("tests.support.time_limits")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

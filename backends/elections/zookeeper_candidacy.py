@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 import uuid
-from typing import Any
+from typing import Any, Final
 
 from kazoo.exceptions import ConnectionLoss
 
@@ -18,6 +18,9 @@ from backends.zookeeper.bridge import Bridge
 from backends.zookeeper.connection import Connection
 
 log = logging.getLogger("milepost.election")
+
+_ATTEMPTS: Final = 20
+"""To enter the queue, each of which ends with a lost connection and no entry."""
 
 
 class Candidacy:
@@ -45,13 +48,18 @@ class Candidacy:
         await self.connection.open()
         self.over = self.connection.lost
         await self.connection.ask(f"make {self._place}", lambda client: client.ensure_path_async(self._place))
-        while self._entry is None:
+        for _ in range(_ATTEMPTS):
             try:
-                await self.connection.ask("enter the election", self._create, ConnectionLoss)
+                made = [await self.connection.ask("enter the election", self._create, ConnectionLoss)]
             except ConnectionLoss:
                 log.debug("whether the entry was made is seen from the queue")
-            self._entry = next((entry for entry in await self._queue() if entry.candidacy == self._name), None)
+                made = []
+            entries = in_order(path.rpartition("/")[2] for path in made) or await self._queue()
+            self._entry = next((entry for entry in entries if entry.candidacy == self._name), None)
             self._check()
+            if self._entry is not None:
+                return
+        raise StorageUnavailable(f"the connection was lost {_ATTEMPTS} times while the election was entered")
 
     async def first(self) -> None:
         """Wait until our entry is the first. Raises `StorageUnavailable` once it is lost."""

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 from backends.contract import Change, Done, PointerStore, Refused, StorageUnavailable, TakeOverLost
 from tests.contracts.journals import taken_over
+
+_AGAIN_SECONDS: Final = 0.01
+_IN_A_ROW: Final = 8
+"""Commits, before it lets the others have a chance: who commits without a pause may hold off a take-over for long."""
 
 
 class Contender:
@@ -24,6 +31,8 @@ class Contender:
             try:
                 head, found = await taken_over(self._store)
             except (StorageUnavailable, TakeOverLost):
+                # Not every error comes from a wait, and who goes round without one lets nobody else on.
+                await asyncio.sleep(_AGAIN_SECONDS)
                 continue
             if doubtful in found:
                 self.added += 1
@@ -38,6 +47,8 @@ class Contender:
                     self.refused()
                     break
                 head, total, self.added = end.head, total + 1, self.added + 1
+                if self.added % _IN_A_ROW == 0:
+                    await asyncio.sleep(_AGAIN_SECONDS)
 
     def refused(self) -> None:
         """Another one took over."""

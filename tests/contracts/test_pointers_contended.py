@@ -103,19 +103,29 @@ class Counting(Contender):
         self._refusals[self._own] += 1
 
 
+async def test_a_contender_whose_store_is_closed_lets_others_on(pointers: Pointers) -> None:
+    """Each of its take-overs fails before anything was waited for."""
+    contender = Contender(pointers.build(), "one")
+    async with asyncio.TaskGroup() as running:
+        running.create_task(contender.run())
+        await asyncio.sleep(0.1)
+        contender.stopping = True
+
+
 async def test_two_stores_that_take_over_from_each_other_lose_nothing(pointers: Pointers) -> None:
     refusals: dict[str, int] = {}
     async with pointers.opened() as one, pointers.opened() as other:
         contenders = [Counting(one, "one", refusals), Counting(other, "other", refusals)]
-        running = [asyncio.create_task(contender.run()) for contender in contenders]
 
         async def enough() -> bool:
             return min(refusals.values()) >= REFUSALS
 
-        await until(enough, 120)
-        for contender in contenders:
-            contender.stopping = True
-        await asyncio.gather(*running)
+        async with asyncio.TaskGroup() as running:  # which ends them before the stores are closed, whatever happens
+            for contender in contenders:
+                running.create_task(contender.run())
+            await until(enough, 120)
+            for contender in contenders:
+                contender.stopping = True
         added = sum(contender.added for contender in contenders)
         assert int((await taken_over(one))[1]["total"]) == added > 0
 

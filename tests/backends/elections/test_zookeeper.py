@@ -184,6 +184,25 @@ async def test_an_entry_that_is_gone_ends_a_candidacy(zookeeper_address: Address
         assert entries(visitor, zookeeper_address) == []
 
 
+async def test_an_entry_that_is_gone_before_it_was_looked_for_ends_a_candidacy_too(
+    zookeeper_address: Address, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was made, so that it is not there is no reason to make another one."""
+    look = Candidacy._queue
+
+    async def delete_and_look(candidacy: Candidacy) -> list[Entry]:
+        for entry in entries(visitor, zookeeper_address):
+            visitor.delete(f"{zookeeper_address.root}/election/{entry.name}")
+        return await look(candidacy)
+
+    async with opened(zookeeper_address, ONE) as one:
+        monkeypatch.setattr(Candidacy, "_queue", delete_and_look)
+        with pytest.raises(StorageUnavailable, match="gone"):
+            async with asyncio.timeout(DEADLINE):
+                await one.campaign()
+        assert entries(visitor, zookeeper_address) == []
+
+
 async def test_a_candidate_watches_the_one_before_it_alone(zookeeper_address: Address, visitor: KazooClient) -> None:
     elections = [ZooKeeperElection(zookeeper_address, f"http://127.0.0.1:{port}") for port in range(7071, 7075)]
     for election in elections:
