@@ -22,6 +22,7 @@ from service.settings import Settings
 log = logging.getLogger("milepost")
 
 _LOG_LEVELS = ("debug", "info", "warning")
+_LOSS_LENGTH = 8
 _OURS = ("milepost", "service", "backends")
 
 
@@ -85,6 +86,12 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help="after a restore from a backup: grant epochs above this number",
     )
     flags.add_argument(
+        "--accept-loss",
+        default=default("accept-loss", None),
+        metavar="LOSS",
+        help="go on without what is lost: the name of a damage, as the log tells it; several with commas between",
+    )
+    flags.add_argument(
         "--log-level",
         default=default("log-level", "info"),
         choices=_LOG_LEVELS,
@@ -113,13 +120,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         advertise = given.advertise or f"http://{_bracketed(host)}:{port}"
         if not advertise.startswith(("http://", "https://")):
             raise ValueError(f"--advertise takes an http or https URL, not {advertise!r}")
+        losses = _losses(given.accept_loss or "")
         settings = Settings(
             linger_seconds=given.linger,
             collect_after_seconds=given.collect_after,
             max_state_bytes=given.max_state_bytes,
-            journal=JournalSettings(epoch_floor=given.epochs_above or 0),
+            journal=JournalSettings(epoch_floor=given.epochs_above or 0, accepted_losses=losses),
         )
-        deployment = Deployment(given.pointers, given.blobs, advertise, f"{host}:{port}")
+        deployment = Deployment(given.pointers, given.blobs, advertise, f"{host}:{port}", losses)
         sockets = bound(host, port)  # before anything is opened or said: a port that is taken ends the start
         replica = open_replica(deployment, settings)
         log.info("listening on %s, pointers %s, blobs %s", given.listen, given.pointers, given.blobs)
@@ -169,6 +177,14 @@ def _names_a_user(url: str) -> bool:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def _losses(given: str) -> frozenset[str]:
+    losses = frozenset(filter(None, (loss.strip() for loss in given.split(","))))
+    for loss in losses:
+        if len(loss) != _LOSS_LENGTH or set(loss) - set("0123456789abcdef"):
+            raise ValueError(f"--accept-loss takes names of damages as the log tells them, not {loss!r}")
+    return losses
 
 
 def _seconds(value: str) -> float:

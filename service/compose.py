@@ -36,6 +36,7 @@ class Deployment:
     blobs: str
     advertise: str
     name: str
+    accepted_losses: frozenset[str] = frozenset()
 
 
 def wall_clock() -> str:

@@ -10,7 +10,15 @@ import random
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from backends.contract import BackendError, BlobStore, Election, Leadership, PointerStore, StorageUnavailable
+from backends.contract import (
+    BackendError,
+    BlobStore,
+    Election,
+    JournalDamaged,
+    Leadership,
+    PointerStore,
+    StorageUnavailable,
+)
 from milepost.errors import Problem
 from service.blobs.collector import collect
 from service.blobs.patience import PatientBlobs
@@ -62,6 +70,8 @@ class Replica:
         self.trash = Trash(self.blobs, clock)
         self.removals = Removals(self.journal, self.trash)
         self.leadership: Leadership | None = None
+        self.damage: str | None = None
+        """Why this replica, when it was elected last, could not prove what is stored, and so does not lead."""
         self._parts: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[None] | None = None
         self.on_fault: Callable[[], None] = lambda: None
@@ -165,8 +175,10 @@ class Replica:
                 state = self.journal.read().view.state
                 self.leases.start(state.sessions.values())
                 self.uploads.start(state.pending_uploads())
+                self.damage = None
                 break
             except (BackendError, TimeoutError) as error:
+                self.damage = str(error) if isinstance(error, JournalDamaged) else None
                 log.warning("cannot take the journal over yet: %s", repr(error))
                 if self.clock() >= give_up:
                     raise NotTakenOver(f"cannot take the journal over: {error!r}") from error

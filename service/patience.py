@@ -22,15 +22,14 @@ async def within(seconds: float, act: Awaitable[T]) -> T:
     try:
         await asyncio.wait((task,), timeout=seconds)
     finally:
-        if not task.done():
-            task.cancel()
-            task.add_done_callback(_seen)
+        task.cancel()
+        task.add_done_callback(seen)  # also where it ended just when the waiting was cancelled
     if not task.done():
         raise TimeoutError(f"no answer within {seconds:g} s")
     return task.result()
 
 
-def _seen(task: asyncio.Future[T]) -> None:
+def seen(task: asyncio.Future[T]) -> None:
     """Nobody waits any more, which is no error."""
     if not task.cancelled():
         task.exception()

@@ -11,6 +11,7 @@ from service.patience import within
 from service.whereabouts import Whereabouts
 
 _PROBE_SECONDS = 2.0
+_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +24,25 @@ class Line:
 
 
 async def probe(replica: Replica, whereabouts: Whereabouts, exclude: Collection[str] = ()) -> list[Line]:
-    """A line per part, leadership, pointers, blobs, but for those to ``exclude``: these are not asked."""
+    """A line per part, leadership, records, pointers, blobs, but for those to ``exclude``: these are not asked."""
     parts: dict[str, Callable[[], Awaitable[Line]]] = {
         "leadership": lambda: _leadership(replica, whereabouts),
+        "records": lambda: _records(replica),
         "pointers": lambda: _pointers(replica),
         "blobs": lambda: _blobs(replica),
     }
     return [await ask() for part, ask in parts.items() if part not in exclude]
+
+
+async def _records(replica: Replica) -> Line:
+    """Damaged records spoil nothing but themselves, so a replica that has some is ready all the same."""
+    if not replica.leads and replica.damage is not None:
+        return Line("records", False, replica.damage)
+    damaged = replica.journal.damaged if replica.leads else []
+    if damaged:
+        shown = ", ".join(damaged[:_SHOWN])
+        return Line("records", True, f"{len(damaged)} are damaged and not served (see docs/damage.md): {shown}")
+    return Line("records", True, f"{replica.journal.records} in memory" if replica.leads else "with the leader")
 
 
 async def _leadership(replica: Replica, whereabouts: Whereabouts) -> Line:

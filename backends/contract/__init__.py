@@ -18,9 +18,11 @@ from backends.contract.errors import (
     StorageUnavailable,
     TakeOverLost,
     UnsafeKey,
+    loss_of,
 )
 from backends.contract.keys import check_key, check_prefix
 from backends.contract.pointers import (
+    NO_RECORDS,
     Change,
     Commit,
     Done,
@@ -33,6 +35,7 @@ from backends.contract.pointers import (
 )
 
 __all__ = [
+    "NO_RECORDS",
     "BackendError",
     "BlobExists",
     "BlobInfo",
@@ -59,4 +62,5 @@ __all__ = [
     "UnsafeKey",
     "check_key",
     "check_prefix",
+    "loss_of",
 ]

@@ -7,7 +7,7 @@
     ├── StorageUnavailable     the store does not answer; a *read* or an idempotent act may be retried
     ├── StorageFull            no room for the bytes
     ├── TakeOverLost           another process took the journal over; this one does not lead
-    ├── JournalDamaged         the head itself cannot be read
+    ├── JournalDamaged         what is stored does not prove itself, so nothing is served from it
     ├── UnsafeKey              not a path of safe segments; a bug of the caller, or a damaged record
     ├── BlobExists             there is a blob under this key already, and it stays as it is
     ├── BlobMissing            no blob under this key
@@ -16,6 +16,10 @@
 A commit does not raise: it returns `Done`, `Refused` or `Unknown`. Foreign exceptions never cross; each backend
 translates its own in one place, with ``raise … from``.
 """
+
+from __future__ import annotations
+
+import hashlib
 
 
 class BackendError(Exception):
@@ -39,7 +43,22 @@ class TakeOverLost(BackendError):
 
 
 class JournalDamaged(BackendError):
-    """The head of a journal cannot be read, so nothing under it can be trusted."""
+    """What is stored of a journal does not prove itself: something is missing, altered, or an older copy.
+
+    ``what`` names it and says what to do. ``evidence`` is what tells this damage from any other, and stays the same
+    each time it is found; None where no loss can be accepted. Its hash, ``loss``, is what an owner gives to
+    ``--accept-loss`` to go on without what is lost: this damage is accepted then, and no later one.
+    """
+
+    def __init__(self, what: str, evidence: str | None = None) -> None:
+        self.loss = None if evidence is None else loss_of(evidence)
+        accept = f". To go on without what is lost, see docs/damage.md: --accept-loss {self.loss}" if self.loss else ""
+        super().__init__(what + accept)
+
+
+def loss_of(evidence: str) -> str:
+    """The name of a damage that its owner may accept."""
+    return hashlib.blake2b(evidence.encode(), digest_size=4).hexdigest()
 
 
 class UnsafeKey(BackendError):

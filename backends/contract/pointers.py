@@ -9,10 +9,14 @@ Keys are paths of safe segments (``stores/flights/handles/pointer``); a backend 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+NO_RECORDS: Final = "0-" + "0" * 32
+"""The digest of a journal without records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +25,21 @@ class Head:
 
     ``term`` counts leaderships over this journal; ``revision`` counts committed groups' changes and only rises;
     ``lineage`` is drawn at random at each take-over, so that a version made of lineage and revision is never reused,
-    not even after the store was restored from a backup.
+    not even after the store was restored from a backup. ``digest`` is the number of all records and the
+    sum of their hashes, opaque to the store: it tells whoever loads them that all are there, and none is an older one.
     """
 
     journal: str
     term: int
     revision: int
     lineage: str
+    digest: str = NO_RECORDS
+
+    @property
+    def check(self) -> str:
+        """The checksum that is stored along with a head, 32 hexadecimal digits. A head without its own is no head."""
+        fields = f"{self.journal}\n{self.term}\n{self.revision}\n{self.lineage}\n{self.digest}"
+        return hashlib.blake2b(fields.encode(), digest_size=16).hexdigest()
 
 
 class Change(NamedTuple):
@@ -119,8 +131,15 @@ class PointerStore(Protocol):
     async def journals(self) -> Sequence[str]:
         """The names of the journals that were ever taken over. Raises `StorageUnavailable`."""
 
-    async def take_over(self, journal: str) -> Head:
+    async def take_over(self, journal: str, ours: Head | None = None) -> Head:
         """Compare-and-set the head's term to term + 1 (and its revision to revision + 1), creating an absent journal.
+
+        The new head keeps the digest of the stored one. A journal that was once founded is never made anew: what is
+        left of it, or the witness that each store keeps elsewhere of the last revision, raises `JournalDamaged`.
+
+        ``ours`` is the head that this process committed last, under a lease that still holds. Then a stored head that
+        is gone, unreadable or older is the work of a foreign hand: where the witness shows no later term, it is
+        replaced by the successor of ``ours``.
 
         After it returned, no commit under an earlier head can land any more. A take-over whose own end is unknown
         raises `StorageUnavailable` and may be repeated: each repetition burns one more term.
@@ -135,8 +154,10 @@ class PointerStore(Protocol):
         the head is no longer this one, `StorageUnavailable` if the store does not answer, `JournalDamaged`.
         """
 
-    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         """Write all ``changes`` and move the head from ``head`` to ``revision`` in one atomic act, or write nothing.
+
+        ``digest`` is that of all records after these changes; None: as it was before.
 
         Each key is changed at most once in a group; to delete what is absent changes nothing and is no error.
         ``revision`` is greater than ``head.revision``. Groups in flight are pipelined: the next group names the head

@@ -51,9 +51,9 @@ class EmbeddedPointers:
         """See `PointerStore.journals`."""
         return await self._run(self._journals.journals)
 
-    async def take_over(self, journal: str) -> Head:
+    async def take_over(self, journal: str, ours: Head | None = None) -> Head:
         """See `PointerStore.take_over`. Needs no retry: the transaction reads and writes under one lock."""
-        return await self._run(self._journals.take_over, journal)
+        return await self._run(self._journals.take_over, journal, ours)
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
         """See `PointerStore.load`. A commit in between ends it with `TakeOverLost`: what it gave was one snapshot."""
@@ -63,12 +63,12 @@ class EmbeddedPointers:
             for record in records:
                 yield record
 
-    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         """See `PointerStore.commit`. If the waiting task is cancelled, a transaction that began runs to its end."""
         if self._worker is None:
             return Refused(Refusal.FAILED, "the pointer store is not open")
         self.bytes_sent += sum(len(key) + len(value or b"") for key, value in changes)
-        return await self._run(self._journals.commit, head, changes, revision)
+        return await self._run(self._journals.commit, head, changes, revision, digest)
 
     async def confirm(self, head: Head) -> bool:
         """See `PointerStore.confirm`."""

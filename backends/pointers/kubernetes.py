@@ -106,13 +106,14 @@ class KubernetesPointers:
         self._known |= names
         return sorted(names)
 
-    async def take_over(self, journal: str) -> Head:
+    async def take_over(self, journal: str, ours: Head | None = None) -> Head:
         """See `PointerStore.take_over`. A journal that was there and is gone is not made anew: `StorageUnavailable`."""
         layout = self._layout(check_key(journal))
         async with self._turn(journal):
             await self._forget(journal)
             attempted = self._attempted.setdefault(journal, set())
-            memory = await take_over(self._maps, layout, attempted, known=journal in self._known)
+            known = ours is not None or journal in self._known
+            memory = await take_over(self._maps, layout, attempted, known=known)
             attempted.clear()
             self._known.add(journal)
             self._follow(memory)
@@ -128,7 +129,7 @@ class KubernetesPointers:
         for change in journal.memory.records():
             yield change
 
-    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         """See `PointerStore.commit`. If the waiting task is cancelled, a write that was sent goes its way."""
         if revision <= head.revision:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
@@ -136,6 +137,7 @@ class KubernetesPointers:
             check_key(key)
         if excess := self.limits.excess(changes):
             return Refused(Refusal.TOO_LARGE, excess)
+        after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
         async with self._turn(head.journal):  # in the order they come
             try:
                 journal = await self._followed(head)
@@ -144,7 +146,7 @@ class KubernetesPointers:
             if journal is None:
                 return Refused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} is not {head}")
             try:
-                return await journal.commit(changes, revision)
+                return await journal.commit(changes, after)
             finally:
                 await self._forget_if_void(head.journal, journal)
 
@@ -155,7 +157,7 @@ class KubernetesPointers:
         if stored is None:
             chain = chain_of(layout := self._layout(head.journal), await self._maps.listed(layout.labels, data=False))
             stored = None if chain is None else chain.head
-        return stored is not None and replace(stored, revision=head.revision) == head
+        return stored is not None and (stored.term, stored.lineage) == (head.term, head.lineage)
 
     async def check(self) -> None:
         """Put right, now, what others did to the journals that this process leads. Raises `BackendError`."""

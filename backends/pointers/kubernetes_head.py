@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from backends.contract import Head
+from backends.contract import NO_RECORDS, Head
 
 _SCHEMA: Final = 1
 
@@ -34,12 +34,13 @@ class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
     term: int = 0
     revision: int = 0
     lineage: str = ""
+    digest: str = NO_RECORDS
     first: int = 0
     next: int = 0
 
     def of(self, journal: str) -> Head:
         """The journal's head, as this segment has it."""
-        return Head(journal, self.term, self.revision, self.lineage)
+        return Head(journal, self.term, self.revision, self.lineage, self.digest)
 
     def encoded(self) -> str:
         """As it is stored."""
@@ -53,12 +54,12 @@ FIRST: Final = SegmentHead(_SCHEMA, State.ACTIVE, first=1)
 
 def active(head: Head, first: int) -> SegmentHead:
     """Of the segment that took the group which led to ``head``."""
-    return SegmentHead(_SCHEMA, State.ACTIVE, head.term, head.revision, head.lineage, first)
+    return SegmentHead(_SCHEMA, State.ACTIVE, head.term, head.revision, head.lineage, head.digest, first)
 
 
 def sealed(head: Head, first: int, following: int) -> SegmentHead:
     """The same, and no group follows in this one."""
-    return SegmentHead(_SCHEMA, State.SEALED, head.term, head.revision, head.lineage, first, following)
+    return SegmentHead(_SCHEMA, State.SEALED, head.term, head.revision, head.lineage, head.digest, first, following)
 
 
 def decode(text: str | None, number: int) -> SegmentHead | None:

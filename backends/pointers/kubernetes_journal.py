@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from backends.contract import BackendError, Change, Commit, Refusal, Refused, Unknown
+from backends.contract import BackendError, Change, Commit, Head, Refusal, Refused, Unknown
 from backends.pointers.kubernetes_checks import Checks
 from backends.pointers.kubernetes_maps import Maps
 from backends.pointers.kubernetes_memory import Memory
@@ -39,10 +39,10 @@ class Journal:
         self._sweep: asyncio.Task[None] | None = None
         self._keep_up()
 
-    async def commit(self, changes: Sequence[Change], revision: int) -> Commit:
+    async def commit(self, changes: Sequence[Change], after: Head) -> Commit:
         """See `PointerStore.commit`; under the head in `memory`, and by whoever has the turn."""
         try:
-            end = await commit(self._maps, self.memory, changes, revision, self._spare_made)
+            end = await commit(self._maps, self.memory, changes, after, self._spare_made)
         except BaseException:
             self.stands = False  # also when this task is cancelled: what was sent goes its way
             raise

@@ -101,7 +101,7 @@ async def _fence(maps: Maps, layout: Layout, chain: Chain, memory: Memory, attem
 def _successor(chain: Chain, last: Head) -> Head:
     witness = chain.witness[1] if chain.witness else None
     term = max(last.term, witness.term if witness else 0) + 1
-    return Head(last.journal, term, last.revision + 1, secrets.token_hex(6))
+    return Head(last.journal, term, last.revision + 1, secrets.token_hex(6), last.digest)
 
 
 async def _stamp(maps: Maps, memory: Memory, chain: Chain) -> None:

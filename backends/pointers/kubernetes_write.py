@@ -8,7 +8,6 @@ comes next is made beforehand.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from backends.contract import (
@@ -16,6 +15,7 @@ from backends.contract import (
     Change,
     Commit,
     Done,
+    Head,
     Refusal,
     Refused,
     StorageFull,
@@ -42,9 +42,9 @@ _ATTEMPTS: Final = 5
 
 
 async def commit(
-    maps: Maps, memory: Memory, changes: Sequence[Change], revision: int, spare_made: Callable[[], Awaitable[None]]
+    maps: Maps, memory: Memory, changes: Sequence[Change], after: Head, spare_made: Callable[[], Awaitable[None]]
 ) -> Commit:
-    """Write a group under the head in ``memory``, which then is as after it; see `PointerStore.commit`.
+    """Write a group that moves the head in ``memory`` to ``after``, and ``memory`` with it; see `PointerStore.commit`.
 
     A group that does not fit into the last segment takes two writes, of which the first only seals that. So one that
     nearly fills it seals it by the way, which is worth waiting for the next segment (``spare_made``).
@@ -61,9 +61,8 @@ async def commit(
             return end
         data = memory.patched(entries)
     first, size = compact(memory, data, _size(data), written)
-    head = replace(memory.head, revision=revision)
     spare = memory.spare if size >= _sealed_from(memory) else None
-    moved = active(head, first) if spare is None else sealed(head, first, spare.number)
+    moved = active(after, first) if spare is None else sealed(after, first, spare.number)
     if (end := await _written(maps, memory, Draft(moved, data, size))) is not None:
         return end
     if spare is not None:

@@ -14,11 +14,12 @@ from backends.local_filesystem import make_durable_directory, require_local, syn
 from backends.pointers.sqlite_errors import backend_error, is_busy
 
 APPLICATION_ID = 0x4D4C5053  # "MLPS", so that file(1) and a wrong path can be told
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE head (
-    journal TEXT PRIMARY KEY, term INTEGER NOT NULL, revision INTEGER NOT NULL, lineage TEXT NOT NULL
+    journal TEXT PRIMARY KEY, term INTEGER NOT NULL, revision INTEGER NOT NULL, lineage TEXT NOT NULL,
+    digest TEXT NOT NULL, "check" TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE record (
     id INTEGER PRIMARY KEY, journal TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, UNIQUE (journal, key)
@@ -111,6 +112,8 @@ def _has_schema(connection: sqlite3.Connection, path: Path) -> bool:
         return False
     if application != APPLICATION_ID:
         raise Misconfigured(f"{path} is an SQLite database, but not one of Milepost's")
+    if version < SCHEMA_VERSION:
+        raise Misconfigured(f"{path} holds schema {version}, of before the first release: begin in an empty directory")
     if version > SCHEMA_VERSION:
         raise Misconfigured(
             f"{path} holds schema {version}, this release knows schemas up to {SCHEMA_VERSION}: use a newer release"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -27,17 +28,20 @@ from backends.local_filesystem import FileIdentity
 from backends.pointers.sqlite_errors import backend_error, commit_end
 from backends.pointers.sqlite_file import connect, prepare_directory
 
+log = logging.getLogger("milepost.embedded")
+
 _BATCH_ROWS = 1000
 _BATCH_BYTES = 1024 * 1024
 _UPSERT = (
     "INSERT INTO record (journal, key, value) VALUES (?, ?, ?)"
     " ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value"
 )
+_HEAD = 'SELECT term, revision, lineage, digest, "check" FROM head WHERE journal = ?'
 _DELETE = "DELETE FROM record WHERE journal = ? AND key = ?"
 _MOVE_HEAD = (
-    "INSERT INTO head (journal, term, revision, lineage) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (journal) DO UPDATE"
-    " SET term = excluded.term, revision = excluded.revision, lineage = excluded.lineage"
+    'INSERT INTO head (journal, term, revision, lineage, digest, "check") VALUES (?, ?, ?, ?, ?, ?)'
+    " ON CONFLICT (journal) DO UPDATE SET term = excluded.term, revision = excluded.revision,"
+    ' lineage = excluded.lineage, digest = excluded.digest, "check" = excluded."check"'
 )
 # In the order of the rows, not of the keys (hence the +, which keeps the index out): one pass over the file. The casts
 # let a damaged row, of whatever type or encoding, through to those who can tell what it should have been.
@@ -76,12 +80,12 @@ class SqliteJournals:
         with self._transaction("BEGIN", "cannot list the journals") as connection:
             return [str(name) for (name,) in connection.execute("SELECT journal FROM head ORDER BY journal")]
 
-    def take_over(self, journal: str) -> Head:
+    def take_over(self, journal: str, ours: Head | None = None) -> Head:
         lineage = secrets.token_hex(6)
         with self._transaction("BEGIN IMMEDIATE", f"cannot take over {journal!r}") as connection:
-            last = _stored_head(connection, journal) or Head(journal, 0, 0, lineage)
-            head = Head(journal, last.term + 1, last.revision + 1, lineage)
-            connection.execute(_MOVE_HEAD, (head.journal, head.term, head.revision, head.lineage))
+            last = _last_head(connection, journal, ours) or Head(journal, 0, 0, lineage)
+            head = Head(journal, last.term + 1, last.revision + 1, lineage, last.digest)
+            _move_head(connection, head)
             connection.execute("COMMIT")
         return head
 
@@ -105,11 +109,12 @@ class SqliteJournals:
                     return Batch(records, row)
         return Batch(records, None)
 
-    def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+    def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         if revision <= head.revision:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
         if excess := self._limits.excess(changes):
             return Refused(Refusal.TOO_LARGE, excess)
+        moved = replace(head, revision=revision, digest=head.digest if digest is None else digest)
         committing = False
         try:
             connection = self._ready()
@@ -121,16 +126,18 @@ class SqliteJournals:
             deleted = [(head.journal, key) for key, value in changes if value is None]
             connection.executemany(_UPSERT, written)
             connection.executemany(_DELETE, deleted)
-            connection.execute(_MOVE_HEAD, (head.journal, head.term, revision, head.lineage))
+            _move_head(connection, moved)
             committing = True
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             return commit_end(error, committing=committing)
+        except JournalDamaged as error:
+            return Refused(Refusal.HEAD_MOVED, str(error))  # by a foreign hand; a take-over puts it right
         except BackendError as error:
             return Refused(Refusal.FAILED, str(error))
         finally:
             self._end_transaction()
-        return Done(replace(head, revision=revision))
+        return Done(moved)
 
     @contextmanager
     def _transaction(self, begin: str, doing: str) -> Iterator[sqlite3.Connection]:
@@ -172,14 +179,37 @@ def _identity_at(path: Path) -> FileIdentity | None:
 
 def _stored_head(connection: sqlite3.Connection, journal: str) -> Head | None:
     """The stored head, or None for an absent journal. Raises `JournalDamaged` for one that makes no sense."""
-    row = connection.execute("SELECT term, revision, lineage FROM head WHERE journal = ?", (journal,)).fetchone()
+    row = connection.execute(_HEAD, (journal,)).fetchone()
     if row is None:
         return None
     match row:
-        case (int(term), int(revision), str(lineage)) if term > 0 and revision > 0 and lineage:
-            return Head(journal, term, revision, lineage)
+        case (int(term), int(revision), str(lineage), str(digest), str(check)):
+            head = Head(journal, term, revision, lineage, digest)
+            if head.check == check:
+                return head
         case _:
-            raise JournalDamaged(f"the head of {journal!r} is not a head: {row!r}")
+            pass
+    raise JournalDamaged(f"the head of {journal!r} is not a head: {row!r}")
+
+
+def _last_head(connection: sqlite3.Connection, journal: str, ours: Head | None) -> Head | None:
+    """The stored head, or ``ours`` where that is gone, unreadable or older: who holds the file's lock leads."""
+    try:
+        stored = _stored_head(connection, journal)
+    except JournalDamaged as error:
+        if ours is None:
+            raise
+        log.error("%s: it is written anew from memory", error)
+        return ours
+    if ours is None or (stored is not None and (stored.term, stored.revision) >= (ours.term, ours.revision)):
+        return stored
+    log.error("%s: it is written anew from memory", _moved(ours, stored))
+    return ours
+
+
+def _move_head(connection: sqlite3.Connection, head: Head) -> None:
+    row = (head.journal, head.term, head.revision, head.lineage, head.digest, head.check)
+    connection.execute(_MOVE_HEAD, row)
 
 
 def _moved(expected: Head, stored: Head | None) -> str:

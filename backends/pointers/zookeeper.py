@@ -109,11 +109,11 @@ class ZooKeeperPointers:
         await self._heads.sync(place)
         return sorted(await self._list())
 
-    async def take_over(self, journal: str) -> Head:
+    async def take_over(self, journal: str, ours: Head | None = None) -> Head:
         """See `PointerStore.take_over`. A journal that was there and is gone is not made anew: `StorageUnavailable`."""
         layout = Layout(self._root, check_key(journal))
         self._leads.pop(journal, None)
-        head = await self._heads.take_over(layout, known=journal in self._known)
+        head = await self._heads.take_over(layout, known=ours is not None or journal in self._known)
         self._known.add(journal)
         self._leads[journal] = _Lead(head, 0)
         return head
@@ -135,7 +135,7 @@ class ZooKeeperPointers:
             raise StorageUnavailable(f"the session with ZooKeeper was lost while {head.journal!r} was loaded")
         self._leads[head.journal] = _Lead(head, version, Znodes(walk.present, complete=True, strange=walk.strange))
 
-    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         """See `PointerStore.commit`. If the waiting task is cancelled, a group that was sent goes its way."""
         if revision <= head.revision:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
@@ -143,9 +143,10 @@ class ZooKeeperPointers:
             check_key(key)
         if excess := self.limits.excess(changes):
             return Refused(Refusal.TOO_LARGE, excess)
+        after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
         async with self._turns.setdefault(head.journal, asyncio.Lock()):  # groups are sent in the order they come
             try:
-                flight = await self._send(head, changes, replace(head, revision=revision))
+                flight = await self._send(head, changes, after)
             except BackendError as error:
                 return Refused(Refusal.FAILED, str(error))
         if not isinstance(flight, _Flight):

@@ -101,7 +101,7 @@ class Heads:
 
     async def _succeed(self, layout: Layout, last: Head, version: int, *, founded: bool) -> Head | None:
         """Put a new head in the place of the last one; None if a group under the last one landed just now."""
-        head = Head(layout.journal, last.term + 1, last.revision + 1, secrets.token_hex(6))
+        head = Head(layout.journal, last.term + 1, last.revision + 1, secrets.token_hex(6), last.digest)
 
         def replace(request: Any) -> None:
             request.delete(layout.head(last), version)

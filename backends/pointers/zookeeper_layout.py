@@ -2,7 +2,7 @@
 
 ::
 
-    <root>/journals/<journal>/head-<term>-<lineage>           {"schema": 1, "term": …, "revision": …, "lineage": …}
+    <root>/journals/<journal>/head-<term>-<lineage>           {"schema": 1, "term": …, …}
     <root>/journals/<journal>/records/<directory>/~c1/<name>  the value of the record <directory>/<name>
     <root>/founded/<journal>                                  made along with the journal, and never deleted
 
@@ -90,7 +90,7 @@ def head_name(head: Head) -> str:
 def encode_head(head: Head) -> bytes:
     """As it is stored."""
     stored = {"schema": _SCHEMA, "term": head.term, "revision": head.revision, "lineage": head.lineage}
-    return json.dumps(stored).encode()
+    return json.dumps({**stored, "digest": head.digest, "check": head.check}).encode()
 
 
 def decode_head(layout: Layout, name: str, data: bytes) -> Head:
@@ -101,10 +101,15 @@ def decode_head(layout: Layout, name: str, data: bytes) -> Head:
     except ValueError as error:
         raise JournalDamaged(f"{path} holds no head: {data[:200]!r}") from error
     match stored:
-        case {"schema": 1, "term": int(term), "revision": int(revision), "lineage": str(lineage)} if (
-            term > 0 and revision > 0 and lineage
-        ):
-            head = Head(layout.journal, term, revision, lineage)
+        case {
+            "schema": 1,
+            "term": int(term),
+            "revision": int(revision),
+            "lineage": str(lineage),
+            "digest": str(digest),
+            "check": str(check),
+        } if (head := Head(layout.journal, term, revision, lineage, digest)).check == check:
+            pass
         case _:
             raise JournalDamaged(f"{path} holds no head: {data[:200]!r}")
     if head_name(head) != name:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import TypeVar
 
 from backends.contract import BlobInfo, BlobStore, SignedRequest, StorageUnavailable
-from service.patience import within
+from service.patience import seen, within
 
 T = TypeVar("T")
 
@@ -55,9 +55,8 @@ class PatientBlobs:
                     raise StorageUnavailable(f"the blob store has not taken a part within {self._seconds:g} s")
                 await asyncio.wait((putting,), timeout=due - now)
         finally:
-            if not putting.done():
-                putting.cancel()
-                putting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            putting.cancel()
+            putting.add_done_callback(seen)  # also where it ended just when the waiting was cancelled
         return putting.result()
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:

@@ -29,6 +29,10 @@ class Metrics:
         self._gauge("milepost_revision", "Last committed revision", lambda: float(journal.head.revision))
         self._gauge("milepost_records", "Records in memory", lambda: float(journal.records))
         self._gauge("milepost_groups_committed", "Groups committed", lambda: float(journal.groups_committed))
+        damaged = "Records that do not prove themselves, and so are not served"
+        self._gauge("milepost_damaged_records", damaged, lambda: float(len(journal.damaged)))
+        unproven = "1 if this replica could not prove what is stored when it was elected last, and so does not lead"
+        self._gauge("milepost_journal_damaged", unproven, lambda: float(replica.damage is not None))
         sent = "Bytes sent to the pointer store to be written, with what is written again along with a change"
         self._gauge("milepost_pointer_bytes_sent", sent, lambda: float(replica.pointers.bytes_sent))
         self._gauge("milepost_terms_burnt", "Terms burnt by a doubt", lambda: float(journal.terms_burnt))

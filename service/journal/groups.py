@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from backends.contract import Change, Commit, GroupLimits, Head
 from milepost.wire import Code
+from service.journal.proof import Replaced
 from service.journal.tickets import Ticket
 from service.rules.decisions import Accepted, Decision, Moment, Refused
 from service.rules.records import encode
@@ -38,7 +39,10 @@ class Unchanging:
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """One atomic write on its way: from ``head`` to ``revision``."""
+    """One atomic write on its way: from ``head`` to ``revision`` and ``digest``.
+
+    ``replaced``: the hashes that its records had before.
+    """
 
     number: int
     head: Head
@@ -46,6 +50,8 @@ class Group:
     members: list[Member] = field(default_factory=list)
     values: dict[str, bytes | None] = field(default_factory=dict)
     size: int = 0
+    digest: str = ""
+    replaced: Replaced = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
     outcome: Commit | None = None
 
@@ -85,7 +91,7 @@ def build(
         if not isinstance(decision, Accepted) or not decision.changes:
             unchanging.append(Unchanging(ticket, decision, view.depends))
             continue
-        encoded = {key: None if record is None else encode(record) for key, record in decision.changes.items()}
+        encoded = {key: None if record is None else encode(key, record) for key, record in decision.changes.items()}
         if too_large := _oversized(encoded, limits):
             unchanging.append(Unchanging(ticket, too_large, view.depends))
             continue

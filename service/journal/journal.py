@@ -8,14 +8,17 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import Final, TypeVar
 
 from backends.contract import (
     BackendError,
     Change,
     Done,
     Head,
+    JournalDamaged,
     Leadership,
     PointerStore,
+    Refusal,
     Refused,
     StorageUnavailable,
     TakeOverLost,
@@ -28,17 +31,23 @@ from service.journal.claims import Claims
 from service.journal.gathering import Gathering
 from service.journal.groups import Decide, Group, Unchanging, build
 from service.journal.horizon import Horizon
+from service.journal.proof import Proof
+from service.journal.restoring import restore
 from service.journal.tickets import Served, Ticket
 from service.problems import problem
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, Moment
-from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, encode
+from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, Corrupt, encode
 from service.rules.requests import FoundDeployment, Request
 from service.rules.state import State, View
 
 log = logging.getLogger("milepost.journal")
 
 Landed = Callable[[Request, Accepted], None]
+T = TypeVar("T")
+
+_REFUSALS: Final = 3
+"""So many certain refusals of the store one after another, and it is taken over again: a fresh head may cure it."""
 
 
 class LeadershipLost(Exception):
@@ -53,7 +62,7 @@ class NotTakenOver(LeadershipLost):
 class JournalSettings:
     """Times in seconds. ``most_waiting``: requests that may wait to be submitted. ``epoch_floor``: granted epochs
     are above it. ``most_uploads``: how many a store may have pending. ``give_up_seconds``: how long who holds the lease
-    may fail to take the journal over.
+    may fail to take the journal over. ``accepted_losses``: names of damages that the owner goes on from.
     """
 
     commit_seconds: float = 10.0
@@ -62,6 +71,7 @@ class JournalSettings:
     most_waiting: int = 10_000
     epoch_floor: int = 0
     most_uploads: int = 1000
+    accepted_losses: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +113,9 @@ class Journal:
         self._leadership: Leadership | None = None
         self._head = Head(name, 0, 0, "")
         self._view = View(State())
+        self._proof = Proof()
+        self._damaged: frozenset[str] = frozenset()
+        self._refusals = 0
         self._horizon = Horizon(ENDED_SESSION_SECONDS)
         self._admission = Admission(clock, self._settings.most_waiting)
         self._flight: list[Group] = []
@@ -145,16 +158,24 @@ class Journal:
         """How many records are committed."""
         return len(self._view.state.records)
 
+    @property
+    def damaged(self) -> list[str]:
+        """The keys of records that do not prove themselves, so that they are not served."""
+        return sorted(key for key in self._damaged if isinstance(self._view.state.get(key), Corrupt))
+
     async def lead(self, leadership: Leadership) -> None:
         """Take the journal over and load it.
 
         Raises `LeadershipLost`, and what `PointerStore.take_over` and `load` raise.
         """
-        self._head, state = await self._taken_over(leadership)
+        self._head, loaded = await self._taken_over(leadership)
+        settling.verify(loaded, self._head, loaded.state.damaged(), self._settings.accepted_losses)
+        self._proof = loaded.proof
         self._horizon = Horizon(ENDED_SESSION_SECONDS)
         self._horizon.note(self._clock(), self._head.revision)
-        self.deployment = await self._founded(state)
-        self._view = View(state)
+        self.deployment = await self._founded(loaded.state)
+        self._view = View(loaded.state)
+        self._note_damage()
         self.generation += 1
         self.first_term = self._head.term
         self._closing, self._fault = False, None
@@ -174,13 +195,16 @@ class Journal:
         decision = self._decide(View(state), request, self.moment(self._head.revision + 1))
         assert isinstance(decision, Accepted)
         if decision.changes:
-            changes = [Change(key, encode(record)) for key, record in decision.changes.items() if record is not None]
+            made = decision.changes.items()
+            changes = [Change(key, encode(key, record)) for key, record in made if record is not None]
+            self._proof.apply(changes)
+            revision, digest = self._head.revision + 1, self._proof.digest
             async with asyncio.timeout(self._settings.commit_seconds):
-                outcome = await self._store.commit(self._head, changes, self._head.revision + 1)
+                outcome = await self._store.commit(self._head, changes, revision, digest)
             if not isinstance(outcome, Done):
                 raise StorageUnavailable(f"the deployment has no id yet: {outcome.detail}")
             self._head = outcome.head
-            state.apply(decision.changes.items())
+            state.apply(made)
         return str(decision.answer.body["deployment"])
 
     async def run(self) -> None:
@@ -191,7 +215,7 @@ class Journal:
                     raise self._fault
                 if self._flight and isinstance(self._flight[0].outcome, Refused | Unknown):
                     self._acknowledge_landed()
-                    await self._settle()
+                    await self._resolve()
                 elif self._may_launch():
                     self._launch()
                     await asyncio.sleep(0)  # the commit is on its way before those of the last are answered
@@ -290,7 +314,7 @@ class Journal:
 
     def _launch(self) -> None:
         last = self._flight[-1] if self._flight else None
-        head = replace(last.head, revision=last.revision) if last else self._head
+        head = replace(last.head, revision=last.revision, digest=last.digest) if last else self._head
         group = Group(self._groups + 1, head, head.revision)
         for entry in build(self._admission.queue, self._view, group, self._store.limits, self._decide, self._moments()):
             if entry.depends:
@@ -299,6 +323,8 @@ class Journal:
                 self._answer(entry)
         if group.members:
             self._groups = group.number
+            group.replaced = self._proof.apply(group.values.items())
+            group.digest = self._proof.digest
             self._gathering.launched()
             self._flight.append(group)
             group.task = asyncio.create_task(self._commit(group))
@@ -308,7 +334,7 @@ class Journal:
     async def _commit(self, group: Group) -> None:
         try:
             async with asyncio.timeout(self._settings.commit_seconds):
-                group.outcome = await self._store.commit(group.head, group.changes, group.revision)
+                group.outcome = await self._store.commit(group.head, group.changes, group.revision, group.digest)
         except TimeoutError:
             group.outcome = Unknown(f"no answer within {self._settings.commit_seconds} s")
 
@@ -321,7 +347,8 @@ class Journal:
 
     def _land(self, group: Group) -> None:
         self._view.land(group.number)
-        self._head = replace(self._head, revision=group.revision)
+        self._head = replace(self._head, revision=group.revision, digest=group.digest)
+        self._refusals = 0
         self._horizon.note(self._clock(), group.revision)
         self._admission.trouble = None
         self._gathering.landed(len(group.members))
@@ -359,40 +386,99 @@ class Journal:
 
     # -- settling --------------------------------------------------------------------------------------------------
 
+    async def _resolve(self) -> None:
+        """The first group in flight did not land, or may not have. Go on from memory if that is certain of all."""
+        first = self._flight[0].outcome
+        if isinstance(first, Refused) and first.reason is not Refusal.HEAD_MOVED:
+            await asyncio.wait([group.task for group in self._flight if group.task is not None])
+            self._refusals += first.reason is Refusal.FAILED
+            if self._refusals < _REFUSALS and all(isinstance(group.outcome, Refused) for group in self._flight):
+                await self._go_on(first)
+                return
+        await self._settle()
+
+    async def _go_on(self, refused: Refused) -> None:
+        """Nothing was written, so memory and head are as they were, and no term has to be burnt for it."""
+        log.warning("journal %s: nothing was written, and it goes on: %s", self.name, refused.detail)
+        verdict = self._judged(0)
+        self._conclude(verdict)
+        if refused.reason not in (Refusal.FULL, Refusal.TOO_LARGE):
+            await self._until_confirmed()
+
+    async def _until_confirmed(self) -> None:
+        """Wait until the store answers again, and tells that the head is still of this term."""
+
+        async def confirm() -> bool:
+            try:
+                async with asyncio.timeout(self._settings.take_over_seconds):
+                    return await self._store.confirm(self._head)
+            except JournalDamaged as error:
+                log.error("somebody changed what is stored of journal %s: %s", self.name, error)
+                return False
+
+        if not await self._persistently(confirm, "confirm the head of"):
+            await self._settle()
+
     async def _settle(self) -> None:
         self.terms_burnt += 1
-        doubt = self._flight[0]
-        log.warning("term %d is burnt: %s", self._head.term, doubt.outcome)
+        self._refusals = 0
+        log.warning(
+            "term %d is burnt: %s", self._head.term, self._flight[0].outcome if self._flight else "the head moved"
+        )
         for group in self._flight:
             if group.task is not None:
                 group.task.cancel()
+        ours, verdict = self._head, None
+
+        async def take_over() -> settling.Verdict:
+            nonlocal ours, verdict
+            leadership = self._leadership
+            if leadership is None:
+                raise LeadershipLost("leadership was given up while a write was in doubt")
+            ours, loaded = await self._taken_over(leadership, ours)
+            if verdict is None:
+                self._warn_of_the_past(ours)
+                verdict = self._judged(settling.landed(self._flight, ours, loaded.state))
+            async with asyncio.timeout(self._settings.take_over_seconds):
+                ours = await restore(self._store, ours, loaded, self._view.state, self._proof)
+            self._still_leads(leadership)
+            return verdict
+
+        verdict = await self._persistently(take_over, "take over")
+        self._head = ours
+        self._horizon.note(self._clock(), ours.revision)
+        self._note_damage()
+        self._conclude(verdict)
+
+    async def _persistently(self, act: Callable[[], Awaitable[T]], doing: str) -> T:
+        """Its result, tried again and again while the lease holds and the store does not answer.
+
+        Raises `LeadershipLost`.
+        """
         delay, give_up = 0.05, self._clock() + self._settings.give_up_seconds
         while True:
-            leadership = self._leadership
-            if leadership is None or not self.lease_holds():
+            if not self.lease_holds():
                 raise LeadershipLost("the lease ran out while a write was in doubt")
             try:
-                head, state = await self._taken_over(leadership)
-                break
+                return await act()
             except TakeOverLost as error:
                 raise LeadershipLost("another process took the journal over") from error
             except (BackendError, TimeoutError) as error:
                 self._admission.trouble = error if isinstance(error, BackendError) else None
-                log.warning("cannot take journal %s over again yet: %s", self.name, error)
+                log.warning("cannot %s journal %s yet: %s", doing, self.name, error)
                 self._give_up_certain()
                 if self._clock() >= give_up:
-                    raise NotTakenOver(f"cannot take the journal over again: {error!r}") from error
+                    raise NotTakenOver(f"cannot {doing} journal {self.name}: {error!r}") from error
                 await asyncio.sleep(delay * (0.5 + self._jitter.random()))
                 delay = min(2.0, delay * 2)
-        self._resume(head, state)
 
-    async def _taken_over(self, leadership: Leadership) -> tuple[Head, State]:
+    async def _taken_over(self, leadership: Leadership, ours: Head | None = None) -> tuple[Head, settling.Loaded]:
         """The head of the next term, and what stands under it; nothing is judged, answered or launched before."""
         async with asyncio.timeout(self._settings.take_over_seconds):
-            head = await self._store.take_over(self.name)
-            state = await settling.load(self._store, head)
+            head = await self._store.take_over(self.name, ours)
+            loaded = await settling.load(self._store, head)
         self._still_leads(leadership)
-        return head, state
+        return head, loaded
 
     def _still_leads(self, leadership: Leadership) -> None:
         """Whoever paused on the way here may have taken the journal from a successor, which still answers from memory.
@@ -405,25 +491,36 @@ class Journal:
 
     def _give_up_certain(self) -> None:
         """While the store cannot be taken over: a refusal of the store's own is an answer already."""
-        error = settling.certain_refusal(self._flight[0])
+        error = settling.certain_refusal(self._flight[0]) if self._flight else None
         if error is not None:
             for member in (member for group in self._flight for member in group.members):
                 member.ticket.fail(error)
 
-    def _resume(self, head: Head, state: State) -> None:
-        """Every doubt is settled now: answer, give up or go on."""
+    def _warn_of_the_past(self, head: Head) -> None:
         if head.revision <= self._head.revision:
             log.error(
-                "journal %s went back from revision %d to %d: somebody restored an older copy, and writes that were"
-                " acknowledged are gone; see --epochs-above",
+                "journal %s went back from revision %d to %d: somebody put an older copy in its place; what was"
+                " acknowledged since is written back from memory",
                 self.name,
                 self._head.revision,
                 head.revision - 1,
             )
-        verdict = settling.judge(self._flight, state, self._clock())
+
+    def _judged(self, count: int) -> settling.Verdict:
+        """Memory as of the first ``count`` groups in flight, which landed, and what becomes of the requests."""
+        verdict = settling.judge(self._flight, count, self._clock())
+        for group in reversed(self._flight[count:]):
+            self._proof.put_back(group.replaced)
+        for group in verdict.landed:
+            self._view.land(group.number)
+        self._view.withdraw()
+        self._flight = []
+        return verdict
+
+    def _conclude(self, verdict: settling.Verdict) -> None:
+        """Every doubt is settled now: answer, give up or go on."""
         again = [*verdict.again, *(entry.ticket for entry in self._waiting)]
-        self._flight, self._waiting = [], []
-        self._head, self._view, self._admission.trouble = head, View(state), None
+        self._waiting, self._admission.trouble = [], None
         self._gathering.give_up()
         for group in verdict.landed:
             self._note(group)
@@ -434,4 +531,13 @@ class Journal:
             ticket.fail(error)
         self._admission.again(again)
         self._progress.set()
-        log.info("settled at term %d: %d groups had landed, %d go on", head.term, len(verdict.landed), len(again))
+        log.info(
+            "settled at term %d: %d groups had landed, %d requests go on", self.term, len(verdict.landed), len(again)
+        )
+
+    def _note_damage(self) -> None:
+        self._damaged = frozenset(self._view.state.damaged())
+        for key in self.damaged:
+            record = self._view.state.get(key)
+            if isinstance(record, Corrupt):
+                log.error("the record %s of journal %s is damaged and not served: %s", key, self.name, record.reason)

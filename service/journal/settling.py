@@ -1,39 +1,82 @@
-"""Settling: one path for a refusal, a time-out and a fail-over.
+"""Settling: what became of groups whose outcome is in doubt, and what stands in the store beside them.
 
-The term is burnt first, so that nothing of the old one can land any more. Only then is the journal loaded and each
-group in doubt judged by the ids that its requests left in the records they changed.
+The term is burnt first, so that nothing of the old one can land any more. Only then is the journal loaded. How many of
+the groups in doubt landed is told by the digest of the head that was taken over; where a foreign hand changed that, by
+the ids that the requests left in the records they changed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from backends.contract import Head, PointerStore, Refusal, Refused
+from backends.contract import Head, JournalDamaged, PointerStore, Refusal, Refused
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.journal.groups import Group
+from service.journal.proof import Proof
 from service.journal.tickets import Ticket
 from service.problems import problem
+from service.rules.checksums import count_in
 from service.rules.records import decode
 from service.rules.requests import INTERNAL
 from service.rules.state import State, View
 
+log = logging.getLogger("milepost.journal")
+
 _LOAD_CHUNK = 500
 
 
-async def load(store: PointerStore, head: Head) -> State:
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A journal as it was found under a head: its records, and their hashes."""
+
+    state: State
+    proof: Proof
+
+
+async def load(store: PointerStore, head: Head) -> Loaded:
     """The journal as it stands under ``head``."""
-    state = State()
+    loaded = Loaded(State(), Proof())
     count = 0
     async for key, value in store.load(head):
         if value is not None:
-            state.apply([(key, decode(key, value))])
+            loaded.state.apply([(key, decode(key, value))])
+            loaded.proof.apply([(key, value)])
         count += 1
         if count % _LOAD_CHUNK == 0:
             await asyncio.sleep(0)
-    return state
+    return loaded
+
+
+def verify(loaded: Loaded, head: Head, damaged: Collection[str], accepted: Collection[str]) -> None:
+    """Compare what was found with the digest of ``head``.
+
+    ``damaged`` are the keys of records that do not prove themselves. One whose checksum is gone as well explains a
+    digest that differs, if no record is missing. ``accepted`` are the losses that the owner accepts.
+
+    Raises `JournalDamaged`.
+    """
+    found = loaded.proof.digest
+    if found == head.digest:
+        return
+    what = (
+        f"the records of journal {head.journal!r} are not those of its last commit: their digest is {found}, and not"
+        f" {head.digest}"
+    )
+    if damaged and count_in(found) == count_in(head.digest):
+        log.error("%s: that is taken for the work of the records that cannot be read (%d)", what, len(damaged))
+        return
+    error = JournalDamaged(
+        f"{what}: at least one is missing, an older copy, or was put there by somebody else. Put back what is stored as"
+        " it was, from a backup if need be",
+        f"{head.journal} {head.digest} {found}",
+    )
+    if error.loss not in accepted:
+        raise error
+    log.error("%s: accepted as the loss %s; see --epochs-above for epochs that were granted since", what, error.loss)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +88,8 @@ class Verdict:
     again: list[Ticket]
 
 
-def judge(flight: Sequence[Group], state: State, now: float) -> Verdict:
-    """Judge the groups in flight by ``state``, which was loaded after their term was burnt."""
-    count = _landed(flight, state)
+def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
+    """Judge the groups in flight, of which the first ``count`` landed and the others never will."""
     verdict = Verdict(list(flight[:count]), [], [])
     for position, group in enumerate(flight[count:]):
         error = certain_refusal(group) if position == 0 else None
@@ -62,12 +104,19 @@ def judge(flight: Sequence[Group], state: State, now: float) -> Verdict:
     return verdict
 
 
-def _landed(flight: Sequence[Group], state: State) -> int:
+def landed(flight: Sequence[Group], head: Head, state: State) -> int:
     """How many of the groups in flight, from the first on, have landed.
 
-    Each group is conditional on the one before it, so the last that left a trace proves all before it. Later groups
-    may have pushed an id out of its record, which is why the search runs from the end.
+    ``head`` keeps the digest of the last group that landed. If it is none of theirs, a foreign hand was at it; then
+    ``state``, what was loaded under it, tells. Each group is conditional on the one before it, so the last that left a
+    trace proves all before it. Later groups may have pushed an id out of its record, which is why the search runs from
+    the end.
     """
+    digests = [group.digest for group in flight]
+    if head.digest in digests:
+        return len(digests) - digests[::-1].index(head.digest)
+    if flight and head.digest == flight[0].head.digest:
+        return 0
     view = View(state)
     return next((count for count in range(len(flight), 0, -1) if _left_trace(view, flight[count - 1])), 0)
 

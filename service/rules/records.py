@@ -1,4 +1,4 @@
-"""What is stored: immutable records, their keys, and their JSON form with a schema number.
+"""What is stored: immutable records, their keys, and their JSON form with a checksum and a schema number.
 
 Keys are paths: ``deployment``, ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>`` and
 ``stores/<store>/uploads/<id>``. A record that cannot be read becomes a `Corrupt` in memory: it is reported, and never
@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+
+from service.rules.checksums import seal, unseal
 
 SCHEMA: Final = 1
 KEPT_KEYS: Final = 64
@@ -210,9 +212,9 @@ def size_of(answers: tuple[Answered, ...]) -> int:
     return len(_ENCODER.encode(answers))
 
 
-def encode(record: Stored) -> bytes:
-    """The stored form of a record."""
-    return _ENCODER.encode(record)
+def encode(key: str, record: Stored) -> bytes:
+    """The stored form of a record under ``key``, with its checksum."""
+    return seal(key, _ENCODER.encode(record))
 
 
 def decode(key: str, value: bytes) -> Record:
@@ -223,8 +225,8 @@ def decode(key: str, value: bytes) -> Record:
     if kind is None:
         return Corrupt(name, f"no kind of record has the key {key!r}")
     try:
-        record = _DECODERS[kind].decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        record = _DECODERS[kind].decode(unseal(key, value))
+    except (msgspec.DecodeError, ValueError) as error:
         return Corrupt(name, f"not a readable record: {error}")
     if record.schema != SCHEMA:
         return Corrupt(name, f"schema {record.schema} is not known here (this is schema {SCHEMA})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeGuard
 
 from sortedcontainers import SortedDict
@@ -40,11 +40,16 @@ class State:
         self._stores: SortedDict[str, None] = SortedDict()
         self._uploads: dict[str, dict[str, None]] = {}
         self._answers: dict[KeyScope, str] = {}
+        self._damaged: dict[str, None] = {}
 
     def apply(self, changes: Iterable[tuple[str, Record | None]]) -> None:
         """Take committed changes in."""
         for key, record in changes:
             old = self.records.pop(key, None)
+            if isinstance(record, Corrupt):
+                self._damaged[key] = None
+            elif isinstance(old, Corrupt):
+                del self._damaged[key]
             for scope in _scopes(key, old):
                 if self._answers.get(scope) == key:
                     del self._answers[scope]
@@ -89,6 +94,10 @@ class State:
     def get(self, key: str) -> Record | None:
         """The committed record under ``key``."""
         return self.records.get(key)
+
+    def damaged(self) -> Collection[str]:
+        """The keys of the records that cannot be read."""
+        return self._damaged.keys()
 
     def names(self, store: str, after: str = "") -> Iterator[str]:
         """The names under which a store has records, sorted, from the one behind ``after`` on."""
@@ -151,6 +160,10 @@ class View:
         """Commit what was staged up to ``group``; later groups stay on top."""
         while self._layers and self._layers[0].group <= group:
             self.state.apply(self._layers.pop(0).records.items())
+
+    def withdraw(self) -> None:
+        """Forget all groups in flight: none of them landed."""
+        self._layers.clear()
 
     def get(self, key: str) -> Record | None:
         """The record that will be there."""

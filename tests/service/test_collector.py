@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import closing
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from backends.blobs.local import LocalBlobs
 from backends.contract import BlobInfo, BlobStore, Refusal, StorageUnavailable
 from backends.elections.embedded import EmbeddedElection
-from backends.pointers.embedded import FILE_NAME, EmbeddedPointers
+from backends.pointers.embedded import EmbeddedPointers
 from service.blobs.collector import collect
 from service.blobs.keys import blob_key
 from service.rules.records import DEPLOYMENT_KEY, Deployment, handle_key
 from tests.service.acting import STORE, actor
 from tests.support.faults import Faults, refuse
 from tests.support.replicas import PROMPT, Backends, Build, Rig, embedded, rig
+from tests.support.rewriting import rewrite
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -213,14 +210,6 @@ async def test_a_blob_that_cannot_be_discarded_is_tried_again(tmp_path: Path) ->
         assert await keys(running) == set()
 
 
-def rewritten(directory: Path, key: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Change what is stored under ``key``; nobody must be leading."""
-    with closing(sqlite3.connect(directory / "pointers" / FILE_NAME)) as connection, connection:
-        (value,) = connection.execute("SELECT value FROM record WHERE key = ?", (key,)).fetchone()
-        changed = json.dumps(change(json.loads(value))).encode()
-        connection.execute("UPDATE record SET value = ? WHERE key = ?", (changed, key))
-
-
 async def test_a_store_with_a_record_that_cannot_be_read_keeps_all_of_its_blobs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,15 +221,15 @@ async def test_a_store_with_a_record_that_cannot_be_read_keeps_all_of_its_blobs(
         orphans = {await orphan(running)}
         of_another_store = await put_in(running, "another-store", 1)
         await running.stop()
-        rewritten(tmp_path, key, lambda record: {**record, "schema": record["schema"] + 1})
+        rewrite(tmp_path, key, lambda record: {**record, "schema": record["schema"] + 1})
         await running.restart()
         assert await collected(running) == 1
         assert running.blobs.discarded == [of_another_store]
-        assert [record.message for record in caplog.records if STORE in record.message] == [
+        assert [record.message for record in caplog.records if record.name == "milepost.collector"] == [
             f"nothing of store {STORE} is collected, for it has a record that cannot be read"
         ]
         await running.stop()
-        rewritten(tmp_path, key, lambda record: {**record, "schema": record["schema"] - 1})
+        rewrite(tmp_path, key, lambda record: {**record, "schema": record["schema"] - 1})
         await running.restart()
         assert await a.read("pointer") == b"state"
         assert await collected(running) == 1
@@ -277,13 +266,13 @@ async def test_nothing_is_collected_while_it_cannot_be_read_whose_blobs_are_whos
     async with rig(embedded(tmp_path)) as running:
         await orphan(running)
         await running.stop()
-        rewritten(tmp_path, DEPLOYMENT_KEY, lambda record: {**record, "schema": 99})
+        rewrite(tmp_path, DEPLOYMENT_KEY, lambda record: {**record, "schema": 99})
         await running.restart()
         a = await actor(running, "a")
         await a.add("pointer", b"state")
         assert await collected(running) == 0
         await running.stop()
-        rewritten(tmp_path, DEPLOYMENT_KEY, lambda record: {**record, "schema": 1})
+        rewrite(tmp_path, DEPLOYMENT_KEY, lambda record: {**record, "schema": 1})
         await running.restart()
         assert await collected(running) == 1
         assert await a.read("pointer") == b"state"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from backends.pointers.embedded import FILE_NAME
 from milepost.errors import Unavailable
 from parts.server import ServerProcess
 from tests.service.acting import actor
-from tests.support.replicas import Rig, embedded, rig
+from tests.support.faults import lose_answer
+from tests.support.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until
 
 EXIT_MISCONFIGURED = 2
@@ -71,16 +74,65 @@ async def test_a_damaged_head_keeps_it_from_leading_until_it_is_repaired(
 
 
 @pytest.mark.anyio
-async def test_a_journal_that_goes_back_under_a_leader_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("deed", ["the head", "a record", "all records", "a bit of the head"])
+async def test_what_a_foreign_hand_does_under_a_leader_is_put_right_from_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, deed: str
 ) -> None:
+    """Its lease holds and no newer term wrote, so what it has in memory is the truth."""
     async with rig(embedded(tmp_path)) as running:
+        file = tmp_path / "pointers" / FILE_NAME
         a = await actor(running, "a")
         await a.add("pointer", b"state")
-        revision = running.replica.journal.head.revision
-        _sql(tmp_path / "pointers" / FILE_NAME, "UPDATE head SET revision = 1")
+        older = _sql(file, "SELECT * FROM head")
+        a = a.under(epoch=await a.campaign())
+        await a.replace("pointer", (await a.listing())[0].version, b"newer")
+        if deed == "the head":
+            _sql(file, "DELETE FROM head")
+            _sql(file, "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?)", *older[0])
+        elif deed == "a bit of the head":
+            _sql(file, "UPDATE head SET term = term | 64")
+        else:
+            _sql(file, f"DELETE FROM record WHERE key LIKE 'stores/%{'' if deed == 'all records' else '/pointer'}'")
+            running.pointers.disturb(lose_answer())
         await a.add("another", b"state")
-        assert f"journal root went back from revision {revision} to 1: " in caplog.text
+        assert await a.read("pointer") == b"newer"
+        assert ("written anew from memory" in caplog.text) == ("head" in deed)
+        assert ("they are written back from memory: stores/" in caplog.text) == ("record" in deed)
+        await running.stop()
+        await running.restart()
+        assert running.replica.journal.damaged == []
+        assert (await a.names(), await a.read("pointer")) == (["another", "pointer"], b"newer")
+
+
+@pytest.mark.anyio
+async def test_records_that_do_not_add_up_are_not_served_until_their_owner_accepts_the_loss(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An older copy of one record proves itself; together they do not prove themselves."""
+    file = await add_one(tmp_path)
+    kept = _sql(file, "SELECT key, value FROM record WHERE key LIKE '%/pointer'")
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        await a.replace("pointer", (await a.listing())[0].version, b"newer")
+    ((key, value),) = kept
+    _sql(file, "UPDATE record SET value = ? WHERE key = ?", value, key)
+    async with rig(embedded(tmp_path), leading=False) as running:
+
+        async def told() -> bool:
+            return "at least one is missing, an older copy, or was put there by somebody else" in caplog.text
+
+        await until(told)
+        assert not running.replica.leads
+        assert running.replica.damage is not None
+        (loss,) = set(re.findall("--accept-loss ([0-9a-f]{8})", caplog.text))
+        await running.stop()
+    accepting = replace(PROMPT, journal=replace(PROMPT.journal, accepted_losses=frozenset({loss})))
+    async with rig(embedded(tmp_path), accepting) as running:
+        assert f"accepted as the loss {loss}" in caplog.text
+        assert (await (await actor(running, "b")).names()) == ["pointer"]
+        await (await actor(running, "c")).add("another", b"state")
+    async with rig(embedded(tmp_path)) as running:
+        assert (await (await actor(running, "d")).names()) == ["another", "pointer"]
 
 
 @pytest.mark.anyio

@@ -26,11 +26,11 @@ async def lines(running: Rig, *exclude: str) -> dict[str, bool]:
 
 async def test_a_part_that_does_not_answer_is_told_apart(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
-        assert await lines(running) == {"leadership": True, "pointers": True, "blobs": True}
+        assert await lines(running) == {"leadership": True, "records": True, "pointers": True, "blobs": True}
         running.blobs.lists.from_now_on(StorageUnavailable("gone"))
-        assert await lines(running) == {"leadership": True, "pointers": True, "blobs": False}
+        assert await lines(running) == {"leadership": True, "records": True, "pointers": True, "blobs": False}
         running.blobs.lists.heal()
-        assert await lines(running) == {"leadership": True, "pointers": True, "blobs": True}
+        assert await lines(running) == {"leadership": True, "records": True, "pointers": True, "blobs": True}
 
 
 async def test_the_first_blob_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,12 +64,12 @@ async def test_a_part_that_lets_nobody_go_is_not_waited_for(tmp_path: Path, monk
     async with rig(embedded(tmp_path)) as running:
         monkeypatch.setattr(running.blobs, "list", listing)
         monkeypatch.setattr(probes, "_PROBE_SECONDS", 0.05)
-        assert await lines(running) == {"leadership": True, "pointers": True, "blobs": False}
+        assert await lines(running) == {"leadership": True, "records": True, "pointers": True, "blobs": False}
         free.set()
 
 
 async def test_a_part_that_is_left_out_is_not_asked(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         running.blobs.lists.from_now_on(StorageUnavailable("gone"))
-        assert await lines(running, "blobs") == {"leadership": True, "pointers": True}
-        assert await lines(running, "leadership", "pointers") == {"blobs": False}
+        assert await lines(running, "blobs") == {"leadership": True, "records": True, "pointers": True}
+        assert await lines(running, "leadership", "pointers") == {"records": True, "blobs": False}

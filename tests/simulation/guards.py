@@ -72,14 +72,15 @@ def take_over_writes_head(patch: Patch) -> None:
 
 
 def load_after_take_over(patch: Patch) -> None:
-    """The records are those from before the take-over."""
+    """The records are those from before the take-over, and nobody compares them with the head."""
+    patch.setattr(settling, "verify", lambda *_: None)
     real = SimPointers.take_over
     loaded: dict[SimPointers, list[Change]] = {}
 
-    async def take_over(self: SimPointers, name: str) -> Head:
+    async def take_over(self: SimPointers, name: str, ours: Head | None = None) -> Head:
         head = await self._ask(lambda: self._store.head(name))
         loaded[self] = await self._ask(lambda: self._store.snapshot(head)) if head.term else []
-        return await real(self, name)
+        return await real(self, name, ours)
 
     async def load(self: SimPointers, _: Head) -> AsyncIterator[Change]:
         for change in loaded[self]:
@@ -141,10 +142,10 @@ def fence_before_judgement(patch: Patch) -> None:
         finally:
             looking.discard(self._store)
 
-    async def take_over(self: SimPointers, name: str) -> Head:
+    async def take_over(self: SimPointers, name: str, ours: Head | None = None) -> Head:
         if self in looking:
             return await self._ask(lambda: self._store.head(name))
-        return await real_take_over(self, name)
+        return await real_take_over(self, name, ours)
 
     patch.setattr(Journal, "_settle", settle)
     patch.setattr(SimPointers, "take_over", take_over)
@@ -155,9 +156,15 @@ def lease_after_take_over(patch: Patch) -> None:
     patch.setattr(Journal, "_still_leads", lambda _self, _leadership: None)
 
 
-def judgement_by_traces(patch: Patch) -> None:
-    """A group in doubt counts as not landed, and its requests are decided again."""
-    patch.setattr(settling, "_left_trace", lambda _view, _group: False)
+def judgement_of_groups(patch: Patch) -> None:
+    """A group in doubt counts as not landed, its requests are decided again, and what it left is not taken back."""
+
+    async def restore(_store: PointerStore, head: Head, *_: object) -> Head:
+        return head
+
+    patch.setattr(settling, "landed", lambda *_: 0)
+    patch.setattr(journal, "restore", restore)
+    patch.setattr(settling, "verify", lambda *_: None)
 
 
 def newest_attempt_stands(patch: Patch) -> None:
@@ -359,7 +366,7 @@ GUARDS: tuple[TakeOut, ...] = (
     refusals_wait,
     fence_before_judgement,
     lease_after_take_over,
-    judgement_by_traces,
+    judgement_of_groups,
     newest_attempt_stands,
     blobs_of_this_leadership,
     epoch_when_built,

@@ -58,7 +58,7 @@ class CoordinationStore:
         if self.head(seen.journal) != seen:
             return None
         self._lineages += 1
-        head = Head(seen.journal, seen.term + 1, seen.revision + 1, f"{self._lineages:x}")
+        head = Head(seen.journal, seen.term + 1, seen.revision + 1, f"{self._lineages:x}", seen.digest)
         self._heads[seen.journal] = head
         self._records.setdefault(seen.journal, {})
         self._witness.taken_over(by, head)
@@ -74,7 +74,9 @@ class CoordinationStore:
         """The condition of every commit."""
         return self._heads.get(head.journal) == head
 
-    def commit(self, by: str, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+    def commit(
+        self, by: str, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None
+    ) -> Commit:
         """Write a group, if ``head`` is the current one."""
         if not self.is_current(head):
             return Refused(Refusal.HEAD_MOVED, f"the head is {self.head(head.journal)}, not {head}")
@@ -84,7 +86,9 @@ class CoordinationStore:
                 records.pop(key, None)
             else:
                 records[key] = value
-        self._heads[head.journal] = moved = replace(self._heads[head.journal], revision=revision)
+        self._heads[head.journal] = moved = replace(
+            self._heads[head.journal], revision=revision, digest=head.digest if digest is None else digest
+        )
         self._witness.committed(by, head, changes, revision)
         return Done(moved)
 
@@ -110,8 +114,9 @@ class SimPointers:
         """See `PointerStore.journals`."""
         return await self._ask(self._store.names)
 
-    async def take_over(self, journal: str) -> Head:
+    async def take_over(self, journal: str, ours: Head | None = None) -> Head:
         """See `PointerStore.take_over`: read the head, then compare-and-set it; own late commits may move it on."""
+        assert ours is None or ours.journal == journal, "no foreign hand is at work here"
         seen = await self._ask(lambda: self._store.head(journal))
         while True:
             taken = await self._ask(lambda seen=seen: self._store.take_over(self._by, seen))  # type: ignore[misc]
@@ -127,12 +132,12 @@ class SimPointers:
         for change in await self._ask(lambda: self._store.snapshot(head)):
             yield change
 
-    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         """See `PointerStore.commit`."""
         if self._line.fails():
             refused = Refused(self._random.choice(_OWN_REASONS), "the store refuses for a reason of its own")
             return await self._sent(lambda: refused)
-        return await self._sent(lambda: self._store.commit(self._by, head, changes, revision))
+        return await self._sent(lambda: self._store.commit(self._by, head, changes, revision, digest))
 
     async def confirm(self, head: Head) -> bool:
         """See `PointerStore.confirm`."""

@@ -157,9 +157,9 @@ class FaultyPointers:
     async def journals(self) -> Sequence[str]:
         return await self.real.journals()
 
-    async def take_over(self, journal: str) -> Head:
+    async def take_over(self, journal: str, ours: Head | None = None) -> Head:
         self.take_overs.check()
-        head = await self.real.take_over(journal)
+        head = await self.real.take_over(journal, ours)
         self.after_take_over()
         return head
 
@@ -168,11 +168,11 @@ class FaultyPointers:
         async for change in self.real.load(head):
             yield change
 
-    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         self.committed += 1
 
         def real() -> Awaitable[Commit]:
-            return self.real.commit(head, changes, revision)
+            return self.real.commit(head, changes, revision, digest)
 
         return await (self._disturbances.popleft()(real) if self._disturbances else real())
 

@@ -30,7 +30,7 @@ async def livez(_: Request) -> Response:
         "It can.",
         "It can neither serve nor redirect, or a part does not answer.",
         verbose="Given, with or without a value: a line per part.",
-        exclude="A part that is not asked, `leadership`, `pointers` or `blobs`; may be given several times.",
+        exclude="A part that is not asked, `leadership`, `records`, `pointers` or `blobs`; may be given several times.",
     ),
 )
 async def readyz(request: Request) -> Response:

@@ -49,7 +49,7 @@ async def test_a_damaged_head_is_told(store: EmbeddedPointers, file: Path, damag
         await records(store, head)
     with pytest.raises(JournalDamaged, match="root"):
         await store.confirm(head)
-    assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.FAILED
+    assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.HEAD_MOVED
     assert (await store.take_over("other")).term == 1
 
 

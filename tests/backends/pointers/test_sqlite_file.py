@@ -60,10 +60,10 @@ def test_a_path_with_odd_characters_is_taken_as_it_is(tmp_path: Path) -> None:
 
 def test_opening_again_changes_nothing(path: Path) -> None:
     with closing(opened(path)) as connection:
-        connection.execute("INSERT INTO head VALUES ('root', 1, 1, 'a')")
+        connection.execute("INSERT INTO head VALUES ('root', 1, 1, 'a', 'd', 'c')")
     with closing(opened(path)) as first, closing(opened(path, create=False)) as second:
         for connection in (first, second):
-            assert connection.execute("SELECT * FROM head").fetchall() == [("root", 1, 1, "a")]
+            assert connection.execute("SELECT * FROM head").fetchall() == [("root", 1, 1, "a", "d", "c")]
 
 
 def test_an_empty_file_is_made_a_database(path: Path) -> None:

@@ -153,17 +153,17 @@ class SlowPointers:
     async def journals(self) -> Sequence[str]:
         return []
 
-    async def take_over(self, journal: str) -> Head:
-        return Head(journal, 1, 1, "l")
+    async def take_over(self, journal: str, ours: Head | None = None) -> Head:
+        return Head(journal, 1, 1, "l") if ours is None else replace(ours, term=ours.term + 1)
 
     async def load(self, _: Head) -> AsyncIterator[Change]:
         for change in list[Change]():
             yield change
 
-    async def commit(self, head: Head, changes: Sequence[Change], revision: int) -> Commit:
+    async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         self.sizes.append(len(changes))
         await asyncio.sleep(COMMIT)
-        return Done(replace(head, revision=revision))
+        return Done(replace(head, revision=revision, digest=digest or head.digest))
 
     async def confirm(self, _: Head) -> bool:
         return True

@@ -123,7 +123,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
             self.revision += 1
             self.view.stage(decision.changes, self.group)
             for key, record in decision.changes.items():
-                assert record is None or decode_record(key, encode(record)) == record
+                assert record is None or decode_record(key, encode(key, record)) == record
         return decision
 
     def key(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from service.rules.records import (
@@ -62,13 +63,15 @@ RECORDS: list[tuple[str, Stored]] = [
 
 @pytest.mark.parametrize(("key", "record"), RECORDS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_record_is_json_with_a_schema_number_and_comes_back_as_it_was(key: str, record: Stored) -> None:
-    value = encode(record)
+    value = encode(key, record)
     assert decode(key, value) == record
     assert json.loads(value)["schema"] == SCHEMA
 
 
 def test_what_is_as_usual_is_left_out_but_for_the_schema() -> None:
-    assert json.loads(encode(Session("s", 15.0, 1))) == {"id": "s", "ttl": 15.0, "born": 1, "schema": SCHEMA}
+    stored = json.loads(encode(session_key("s"), Session("s", 15.0, 1)))
+    assert len(stored.pop("check")) == 32
+    assert stored == {"id": "s", "ttl": 15.0, "born": 1, "schema": SCHEMA}
 
 
 @pytest.mark.parametrize(("key", "record"), RECORDS, ids=lambda value: value if isinstance(value, str) else "")
@@ -79,20 +82,44 @@ def test_what_is_as_usual_is_left_out_but_for_the_schema() -> None:
         (lambda value: value[:-3], "not a readable record"),
         (lambda _: b"\xff\xfe", "not a readable record"),
         (lambda _: b"[]", "not a readable record"),
-        (lambda value: value.replace(b'"schema":1', b'"schema":99'), "schema 99 is not known"),
+        (lambda value: value.replace(b'"schema":1', b'"schema":3'), "its checksum is wrong"),
+        (lambda value: value.replace(b'"check":"', b'"check":"0'), "does not begin with a checksum"),
     ],
-    ids=["empty", "cut", "no text", "another kind", "newer"],
+    ids=["empty", "cut", "no text", "another kind", "altered", "another checksum"],
 )
 def test_what_cannot_be_read_is_corrupt_and_says_why(key: str, record: Stored, damage: Damage, reason: str) -> None:
-    found = decode(key, damage(encode(record)))
+    found = decode(key, damage(encode(key, record)))
     assert isinstance(found, Corrupt)
     assert found.name == key.split("/")[-1]
     assert reason in found.reason
 
 
+def test_a_record_of_a_newer_release_is_corrupt_and_says_so() -> None:
+    key = handle_key("flights", "h")
+    found = decode(key, encode(key, msgspec.structs.replace(HANDLE, schema=99)))
+    assert isinstance(found, Corrupt)
+    assert "schema 99 is not known" in found.reason
+
+
+def test_each_flipped_bit_is_found() -> None:
+    key = handle_key("flights", "h")
+    whole = encode(key, HANDLE)
+    for position in range(8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[position // 8] ^= 1 << position % 8
+        assert isinstance(decode(key, bytes(flipped)), Corrupt), position
+
+
 def test_a_record_under_another_name_is_corrupt() -> None:
-    found = decode(handle_key("flights", "other"), encode(HANDLE))
+    key = handle_key("flights", "other")
+    found = decode(key, encode(key, HANDLE))
     assert found == Corrupt("other", "the record is about 'h'")
+
+
+def test_a_record_that_was_copied_to_another_key_is_corrupt() -> None:
+    found = decode(handle_key("other", "h"), encode(handle_key("flights", "h"), HANDLE))
+    assert isinstance(found, Corrupt)
+    assert "belongs to another key" in found.reason
 
 
 def test_a_key_that_no_record_has_is_corrupt() -> None:

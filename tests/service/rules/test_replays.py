@@ -8,7 +8,7 @@ import pytest
 
 from milepost.wire import MAX_LABEL_VALUE, MAX_LABELS, Code, Outcome
 from service.rules import replays
-from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, encode
+from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, encode, handle_key
 from service.rules.requests import (
     Add,
     Campaign,
@@ -209,7 +209,7 @@ def test_large_answers_make_room_sooner_and_the_newest_is_kept_whatever_its_size
     kept = bench.handle("labelled")
     assert 1 <= len(kept.answered) < KEPT_KEYS
     assert kept.pushed > 0
-    assert len(encode(kept)) < 4 * KEPT_KEYS_BYTES
+    assert len(encode(handle_key(STORE, "labelled"), kept)) < 4 * KEPT_KEYS_BYTES
     assert bench.refused(LockHandle("b", "pushed?", 2, STORE, "labelled")).code is Code.OUTCOME_UNKNOWN
 
 
@@ -220,7 +220,7 @@ def test_hundreds_of_sessions_can_lock_a_handle(bench: Bench) -> None:
         bench.done(LockHandle(session, "k", 1, STORE, HANDLE))
     held = bench.handle(HANDLE)
     assert len(held.locks) == len(sessions) + 2
-    assert len(encode(held)) < 4 * KEPT_KEYS_BYTES
+    assert len(encode(handle_key(STORE, HANDLE), held)) < 4 * KEPT_KEYS_BYTES
     again = bench.accepted(LockHandle(sessions[-1], "k", 2, STORE, HANDLE))
     assert again.answer.replayed
     assert again.answer.body["locks"] == sorted(["a", "b", *sessions])

@@ -1,0 +1,32 @@
+"""What another release, or a foreign hand that knows the format well, makes of a stored record: it proves itself."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from backends.contract import Head
+from backends.pointers.embedded import FILE_NAME
+from service.journal.proof import Proof
+from service.rules.checksums import seal
+
+
+def rewrite(directory: Path, key: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Change the record under ``key`` in the journal below ``directory``, as a commit would; nobody must be leading."""
+    with closing(sqlite3.connect(directory / "pointers" / FILE_NAME)) as connection, connection:
+        proof = Proof()
+        proof.apply(connection.execute("SELECT key, value FROM record").fetchall())
+        (value,) = connection.execute("SELECT value FROM record WHERE key = ?", (key,)).fetchone()
+        record = json.loads(value)
+        del record["check"]
+        changed = seal(key, json.dumps(change(record)).encode())
+        connection.execute("UPDATE record SET value = ? WHERE key = ?", (changed, key))
+        proof.apply([(key, changed)])
+        row = connection.execute("SELECT journal, term, revision, lineage FROM head").fetchone()
+        head = replace(Head(*row), digest=proof.digest)
+        connection.execute('UPDATE head SET digest = ?, "check" = ?', (head.digest, head.check))
