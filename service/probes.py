@@ -27,17 +27,24 @@ async def probe(replica: Replica, whereabouts: Whereabouts, exclude: Collection[
     """A line per part, leadership, records, pointers, blobs, but for those to ``exclude``: these are not asked."""
     parts: dict[str, Callable[[], Awaitable[Line]]] = {
         "leadership": lambda: _leadership(replica, whereabouts),
-        "records": lambda: _records(replica),
+        "records": lambda: _records(replica, whereabouts),
         "pointers": lambda: _pointers(replica),
         "blobs": lambda: _blobs(replica),
     }
     return [await ask() for part, ask in parts.items() if part not in exclude]
 
 
-async def _records(replica: Replica) -> Line:
-    """Damaged records spoil nothing but themselves, so a replica that has some is ready all the same."""
+async def _records(replica: Replica, whereabouts: Whereabouts) -> Line:
+    """Damaged records spoil nothing but themselves, so a replica that has some is ready all the same.
+
+    So is one that could not prove what is stored, if another could and leads.
+    """
     if not replica.leads and replica.damage is not None:
-        return Line("records", False, replica.damage)
+        try:
+            leader = await within(_PROBE_SECONDS, whereabouts.elsewhere())
+        except TimeoutError:
+            leader = None
+        return Line("records", leader is not None, replica.damage)
     damaged = replica.journal.damaged if replica.leads else []
     if damaged:
         shown = ", ".join(damaged[:_SHOWN])

@@ -34,7 +34,9 @@ class Gate:
             return None
         leader = await context.whereabouts.elsewhere()
         if leader is None:
-            raise problem(Code.NO_LEADER, "there is no leader at the moment")
+            damage = context.replica.damage
+            detail = f": what is stored does not prove itself: {damage}" if damage else ""
+            raise problem(Code.NO_LEADER, f"there is no leader at the moment{detail}")
         query = request.scope["query_string"].decode("ascii")
         target = request.scope["raw_path"].decode("ascii") + (f"?{query}" if query else "")
         return Response(status_code=307, headers={Header.LOCATION: leader.rstrip("/") + target})

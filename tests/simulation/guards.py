@@ -72,8 +72,8 @@ def take_over_writes_head(patch: Patch) -> None:
 
 
 def load_after_take_over(patch: Patch) -> None:
-    """The records are those from before the take-over, and nobody compares them with the head."""
-    patch.setattr(settling, "verify", lambda *_: None)
+    """The records are those from before the take-over, and are believed: no digest and no memory tells otherwise."""
+    _believe_what_is_loaded(patch)
     real = SimPointers.take_over
     loaded: dict[SimPointers, list[Change]] = {}
 
@@ -88,6 +88,28 @@ def load_after_take_over(patch: Patch) -> None:
 
     patch.setattr(SimPointers, "take_over", take_over)
     patch.setattr(SimPointers, "load", load)
+
+
+def _believe_what_is_loaded(patch: Patch) -> None:
+    real_load, real_judged = settling.load, Journal._judged
+    last: dict[PointerStore, settling.Loaded] = {}
+
+    async def load(store: PointerStore, head: Head) -> settling.Loaded:
+        last[store] = await real_load(store, head)
+        return last[store]
+
+    def judged(self: Journal, count: int) -> settling.Verdict:
+        verdict = real_judged(self, count)
+        self._view, self._proof = View(last[self._store].state), last[self._store].proof
+        return verdict
+
+    async def restore(_store: PointerStore, head: Head, *_: object) -> Head:
+        return head
+
+    patch.setattr(settling, "load", load)
+    patch.setattr(settling, "verify", lambda *_: None)
+    patch.setattr(Journal, "_judged", judged)
+    patch.setattr(journal, "restore", restore)
 
 
 # -- the journal ---------------------------------------------------------------------------------------------------
@@ -157,14 +179,9 @@ def lease_after_take_over(patch: Patch) -> None:
 
 
 def judgement_of_groups(patch: Patch) -> None:
-    """A group in doubt counts as not landed, its requests are decided again, and what it left is not taken back."""
-
-    async def restore(_store: PointerStore, head: Head, *_: object) -> Head:
-        return head
-
+    """A group in doubt counts as not landed, its requests are decided again, and what it left is believed."""
+    _believe_what_is_loaded(patch)
     patch.setattr(settling, "landed", lambda *_: 0)
-    patch.setattr(journal, "restore", restore)
-    patch.setattr(settling, "verify", lambda *_: None)
 
 
 def newest_attempt_stands(patch: Patch) -> None:

@@ -26,7 +26,7 @@ TAKEN_OUT: list[tuple[guards.TakeOut, Scene, set[Invariant]]] = [
     (guards.refusals_wait, scenes.slow_store, {DIRTY, YES, THERE}),
     (guards.fence_before_judgement, scenes.held_groups, {DIRTY, DROPPED, FIRST, YES, NO}),
     (guards.lease_after_take_over, scenes.slow_take_overs, {Invariant.DEPOSED}),
-    (guards.judgement_of_groups, scenes.lost_answers, {DROPPED}),
+    (guards.judgement_of_groups, scenes.lost_answers, {THERE}),
     (guards.newest_attempt_stands, scenes.impatient, {NO}),
     (guards.blobs_of_this_leadership, scenes.lonely_leader, {THERE}),
     (guards.epoch_when_built, scenes.slow_store, {Invariant.STALE_EPOCH, DIRTY, NO}),
