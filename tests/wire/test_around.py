@@ -21,12 +21,13 @@ def test_livez_readyz_and_leader(http: httpx.Client) -> None:
 def test_readyz_verbose_tells_a_line_per_part(http: httpx.Client) -> None:
     for query in ("verbose", "verbose=", "verbose=1"):
         lines = http.get(f"/readyz?{query}").text.splitlines()
-        assert [line.split(":")[0] for line in lines] == ["[+] leadership", "[+] pointers", "[+] blobs"]
+        parts = ["[+] leadership", "[+] records", "[+] pointers", "[+] blobs"]
+        assert [line.split(":")[0] for line in lines] == parts
 
 
 def test_readyz_asks_no_part_that_is_left_out(http: httpx.Client) -> None:
     lines = http.get("/readyz?verbose&exclude=pointers&exclude=blobs&exclude=unknown").text.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["[+] leadership"]
+    assert [line.split(":")[0] for line in lines] == ["[+] leadership", "[+] records"]
 
 
 def test_status(http: httpx.Client, server: ServerProcess) -> None:
