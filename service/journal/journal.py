@@ -121,6 +121,7 @@ class Journal:
         self._flight: list[Group] = []
         self._waiting: list[Unchanging] = []
         self._landed: list[Group] = []
+        self._verdict: settling.Verdict | None = None
         self._gathering = Gathering(lambda: self._wake.set())
         self._wake = asyncio.Event()
         self._progress = asyncio.Event()
@@ -232,7 +233,7 @@ class Journal:
         self._closing = True
         self._gathering.give_up()
         self._wake.set()
-        while self._admission.queue or self._flight or self._landed:
+        while self._admission.queue or self._flight or self._landed or self._verdict is not None:
             self._progress.clear()
             await self._progress.wait()
 
@@ -243,6 +244,7 @@ class Journal:
         self._leadership = None
         self._gathering.give_up()
         self._acknowledge_landed()
+        self._drop_verdict()
         error = settling.without_settling(self._flight)
         for group in self._flight:
             if group.task is not None:
@@ -428,23 +430,24 @@ class Journal:
         for group in self._flight:
             if group.task is not None:
                 group.task.cancel()
-        ours, verdict = self._head, None
+        ours = self._head
 
-        async def take_over() -> settling.Verdict:
-            nonlocal ours, verdict
+        async def take_over() -> None:
+            nonlocal ours
             leadership = self._leadership
             if leadership is None:
                 raise LeadershipLost("leadership was given up while a write was in doubt")
             ours, loaded = await self._taken_over(leadership, ours)
-            if verdict is None:
+            if self._verdict is None:
                 self._warn_of_the_past(ours)
-                verdict = self._judged(settling.landed(self._flight, ours, loaded.state))
+                self._verdict = self._judged(settling.landed(self._flight, ours, loaded.state))
             async with asyncio.timeout(self._settings.take_over_seconds):
                 ours = await restore(self._store, ours, loaded, self._view.state, self._proof)
             self._still_leads(leadership)
-            return verdict
 
-        verdict = await self._persistently(take_over, "take over")
+        await self._persistently(take_over, "take over")
+        verdict, self._verdict = self._verdict, None
+        assert verdict is not None
         self._head = ours
         self._horizon.note(self._clock(), ours.revision)
         self._note_damage()
@@ -516,6 +519,18 @@ class Journal:
         self._view.withdraw()
         self._flight = []
         return verdict
+
+    def _drop_verdict(self) -> None:
+        """Leadership was lost after the groups were judged, and before what stands in the store was put right."""
+        verdict, self._verdict = self._verdict, None
+        if verdict is None:
+            return
+        unknown = problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the write was settled")
+        for ticket in (member.ticket for group in verdict.landed for member in group.members):
+            ticket.fail(unknown)
+        for ticket, error in verdict.given_up:
+            ticket.fail(error)
+        self._admission.again(verdict.again)
 
     def _conclude(self, verdict: settling.Verdict) -> None:
         """Every doubt is settled now: answer, give up or go on."""

@@ -123,6 +123,28 @@ async def test_a_group_cut_off_by_a_lost_lease_is_of_unknown_outcome(tmp_path: P
         assert await a.listing() == [replace(again, replayed=False)]
 
 
+async def test_a_group_that_was_judged_when_the_lease_was_lost_is_of_unknown_outcome(tmp_path: Path) -> None:
+    """A foreign hand deleted a record, and it is not written back in time: the next leader serves nothing."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        await a.add("pointer", b"1")
+        begun = running.pointers.committed
+        with closing(sqlite3.connect(tmp_path / "pointers" / FILE_NAME)) as connection, connection:
+            connection.execute("DELETE FROM record WHERE key = ?", (handle_key(STORE, "pointer"),))
+        running.pointers.disturb(lose_answer(), *(lose_request() for _ in range(50)))
+        adding = asyncio.create_task(a.add("another", b"2"))
+        await running.commits(begun + 3)
+        running.election.lose()
+        async with asyncio.timeout(running.replica.settings.request_seconds / 2):
+            assert await end_of(adding) == (Code.OUTCOME_UNKNOWN, Outcome.UNKNOWN)
+
+        async def told() -> bool:
+            return running.replica.damage is not None
+
+        await until(told)
+        assert not running.replica.leads
+
+
 async def test_a_journal_that_another_took_over_is_not_taken_back(tmp_path: Path) -> None:
     """Who finds in settling that the head has moved on does not lead any more, and cannot tell what landed."""
     async with rig(embedded(tmp_path)) as running:
