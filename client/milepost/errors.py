@@ -41,6 +41,10 @@
     │   ├── WrongCheckpoint           the query does not run in the directory that was restored for it
     │   ├── NoSafeCheckpoint          no stored checkpoint is intact and new enough to go on from
     │   ├── InputMissing              input files of the batch to replay were deleted
+    │   ├── JobUnknown                the service knows no such job, or another than the output belongs to
+    │   ├── NoProgress                drivers entered one batch as often as they may, and never finished it
+    │   ├── JvmLost                   Spark's JVM ended, or stood still for too long; the epoch was given up
+    │   ├── BatchTimeout              a batch took too long; it was stopped and the epoch given up
     │   └── RecordUnreadable          a job record or output manifest is damaged or of a newer schema
     └── Closed                        the client, session or store was closed before the call
 
@@ -101,6 +105,22 @@ class NoSafeCheckpoint(SparkDriverError):
 
 class InputMissing(SparkDriverError):
     """Input files of the batch that has to be replayed were deleted; its replay would differ from the first run."""
+
+
+class JobUnknown(SparkDriverError):
+    """The service knows no such job, or another one than the output belongs to: a stranger's, or one that is empty."""
+
+
+class NoProgress(SparkDriverError):
+    """Drivers have entered one batch as often as they may, and none of them has finished it."""
+
+
+class JvmLost(SparkDriverError):
+    """Spark's JVM has ended, or stood still for too long. The epoch was given up, so that a standby goes on."""
+
+
+class BatchTimeout(SparkDriverError):
+    """A batch took longer than it may. It was stopped, and the epoch given up, so that a standby goes on."""
 
 
 class RecordUnreadable(SparkDriverError):

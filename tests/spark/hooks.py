@@ -88,7 +88,7 @@ def install(passing: Passing) -> None:
         batch = number
         return "snapshot"
 
-    around(JobPointer, "take", lambda *_: "record")
+    around(JobPointer, "take", lambda *_, **__: "record")
     around(milepost.spark.restore, "_unpacked", lambda *_: "unpacking")
     around(milepost.spark.restore, "materialise", lambda *_: "restoring")
     around(importlib.import_module("milepost.spark.lead"), "recover", lambda *_, **__: "recovery")

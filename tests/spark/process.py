@@ -42,6 +42,11 @@ class Driver:
                 start_new_session=True,
             )
 
+    @property
+    def running(self) -> bool:
+        """Whether its Python has not ended yet."""
+        return self._process.poll() is None
+
     def events(self) -> list[dict[str, Any]]:
         """What it has told so far."""
         path = Path(self.setup.events)
@@ -92,6 +97,21 @@ class Driver:
         if state is None or state.si_code != os.CLD_STOPPED or self._is_done():
             raise self.failed("had ended before it was frozen")
 
+    def send(self, number: signal.Signals, whom: str) -> bool:
+        """Send a signal to its ``python``, its ``jvm`` or ``both``; whether it was there to get it."""
+        if not self.running:
+            return False
+        jvm = self._jvm() if whom == "jvm" else None
+        if whom == "jvm" and jvm is None:
+            return False
+        with suppress(ProcessLookupError):
+            if whom == "both":
+                os.killpg(self._process.pid, number)
+            else:
+                os.kill(self._process.pid if jvm is None else jvm, number)
+            return True
+        return False
+
     def let_go(self) -> None:
         """Let it go on from the point where it stands still of itself."""
         Path(self.setup.go).touch()
@@ -122,6 +142,14 @@ class Driver:
         """Make sure that it was the signal that ended it, in the midst of its work."""
         if self.wait() != -signal.SIGKILL or self._is_done():
             raise self.failed("had ended before it was killed")
+
+    def _jvm(self) -> int | None:
+        """The process of its JVM, a child of its Python."""
+        tasks = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        for child in tasks.read_text().split():
+            if Path(f"/proc/{child}/comm").read_text().strip() == "java":
+                return int(child)
+        return None
 
     def _is_done(self) -> bool:
         return any(told["event"] in ("finished", "ended", "left") for told in self.events())

@@ -7,7 +7,10 @@ import logging
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
 
 import milepost.spark
 from milepost.errors import MilepostError
@@ -83,10 +86,18 @@ def main(setup: Setup) -> int:
     if setup.blind:
         hooks.blind()
     kind = KINDS[setup.kind]
-    spark = spark_session(setup.java_options, PROVIDERS[setup.provider])
+    spark = spark_session(setup.java_options, PROVIDERS[setup.provider] | setup.spark)
     tell("standing by")
     try:
-        with milepost.spark.lead(spark, setup.url, setup.store, workdir=setup.workdir, ttl=setup.ttl) as job:
+        with milepost.spark.lead(
+            spark,
+            setup.url,
+            setup.store,
+            workdir=setup.workdir,
+            ttl=setup.ttl,
+            jvm_timeout=setup.jvm_timeout,
+            batch_timeout=setup.batch_timeout,
+        ) as job:
             recovery = job.recovery
             resumes_at = recovery.checkpoint.resumes_at if recovery.checkpoint else 0
             tell("leading", epoch=job.epoch, resumes_at=resumes_at, published=job.published, entries=recovery.entries)
@@ -101,7 +112,8 @@ def main(setup: Setup) -> int:
         return 0
     finally:
         tell("left")
-        spark.stop()
+        with suppress(Py4JError, ConnectionError):  # there may be no JVM any more
+            spark.stop()
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,8 @@ class Setup:
     is there. ``throttle`` is slept in each batch. Once it has published ``most`` batches (0: no limit) it stands still
     until the file ``on`` is there, so that those after it find input. ``blind`` takes away its view of the clock, so
     that nothing but the service's refusal tells it that its session is over. ``inline_bytes`` and ``max_layers``
-    replace the SDK's limits: small ones bring layers and merges about with little state. Times in seconds.
+    replace the SDK's limits: small ones bring layers and merges about with little state. ``spark`` are settings of
+    Spark's. ``jvm_timeout`` and ``batch_timeout`` are as of `milepost.spark.lead`. Times in seconds.
     """
 
     url: str
@@ -36,6 +37,9 @@ class Setup:
     inline_bytes: int = 8192
     max_layers: int = 64
     ttl: float = 5.0
+    jvm_timeout: float = 60.0
+    batch_timeout: float | None = None
+    spark: dict[str, str] = field(default_factory=dict)
     available_now: bool = True
 
     def encode(self) -> str:

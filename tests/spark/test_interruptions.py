@@ -8,21 +8,17 @@ interruptions there are in all; without it, it is the usual few. Each is told in
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-import milepost
-from milepost.spark.manifest import PublishedBatch, pages
-from milepost.spark.record import JOB, decode
-from milepost.spark.sink import published_page
 from parts.server import ServerProcess
 from tests.spark.hooks import TAIL
+from tests.spark.output import published_rows
 from tests.spark.process import Driver
-from tests.spark.queries import KINDS, contents, write_input
+from tests.spark.queries import KINDS, write_input
 from tests.spark.rounds import Chain, Round, chains, wanted
 from tests.spark.settings import Setup
 
@@ -82,13 +78,7 @@ class Relay:
 
     def published(self) -> dict[int, list[tuple[int, int]]]:
         """The rows of each published batch, as a reader without Spark finds them."""
-        with milepost.Client(self._service.url) as client:
-            record = decode(client.store(self.store).read(JOB))
-        output = self.directory / "out"
-        link = published_page(record.manifest)
-        named = [batch for page in pages(link, lambda file: (output / file).read_bytes()) for batch in page.batches]
-        assert len({batch.batch for batch in named}) == len(named), "a batch is named twice"
-        return {batch.batch: contents(_paths(output, batch)) for batch in named}
+        return published_rows(self._service.url, self.store, self.directory / "out")
 
     def _driver(self, this: Round | None) -> Driver:
         """A driver that will be interrupted by ``this`` round, or by none."""
@@ -159,13 +149,6 @@ def _went_on(leader: Driver) -> str:
         return "took the epoch"
     assert told["resumes_at"] in (told["published"], told["published"] + 1)
     return f"epoch {told['epoch']} went on at {told['resumes_at']}"
-
-
-def _paths(output: Path, batch: PublishedBatch) -> Iterator[Path]:
-    for name, size in batch.files:
-        path = output / batch.directory / name
-        assert path.stat().st_size == size
-        yield path
 
 
 @pytest.mark.parametrize("chain", chains(wanted()), ids=str)

@@ -40,6 +40,27 @@ def test_without_a_query_the_program_ends() -> None:
     assert ended.value.code == 128 + signal.SIGTERM
 
 
+def test_all_that_are_nested_are_stopped() -> None:
+    outer, inner = threading.Event(), threading.Event()
+    with on_sigterm(outer.set, lambda: True), on_sigterm(inner.set, lambda: True):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert inner.wait(_DEADLINE_SECONDS)
+        assert outer.wait(_DEADLINE_SECONDS)
+
+
+def test_one_that_stands_by_inside_another_ends_and_the_other_is_stopped() -> None:
+    outer = threading.Event()
+
+    def receive() -> None:
+        with on_sigterm(outer.set, lambda: True), on_sigterm(lambda: None, lambda: False):
+            os.kill(os.getpid(), signal.SIGTERM)
+            threading.Event().wait(_DEADLINE_SECONDS)
+
+    with pytest.raises(SystemExit):
+        receive()
+    assert outer.wait(_DEADLINE_SECONDS)
+
+
 def test_the_handler_from_before_comes_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with on_sigterm(lambda: None, lambda: True):

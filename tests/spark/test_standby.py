@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+
 import pytest
 
 import milepost
-from milepost.errors import ConnectionFailed, MilepostError, OutcomeUnknown, Unavailable
-from milepost.spark import standby
+from milepost.errors import ConnectionFailed, MilepostError, OutcomeUnknown, SessionLost, Unavailable
+from milepost.spark.standby import Standby
 from milepost.store import StateHandleStore
 from milepost.types import Epoch
 from milepost.wire import Code
@@ -31,14 +34,59 @@ def test_an_outage_is_waited_out(
     client: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch, outage: MilepostError, wait: float | None
 ) -> None:
     away(monkeypatch, outage)
-    session, handles = standby.campaign(client, "standby", name, 15.0, wait, lambda *_: None)
-    assert handles.epoch == 1
-    session.close()
+    standby = Standby(client, "standby", name, 15.0, wait, lambda *_: None)
+    assert standby.lead().epoch == 1
+    standby.leave()
 
 
 def test_an_outage_that_outlasts_the_wait_is_told(
     client: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away(monkeypatch, Unavailable(Code.NO_LEADER))
+    standby = Standby(client, "standby", name, 15.0, 0.0, lambda *_: None)
     with pytest.raises(Unavailable):
-        standby.campaign(client, "standby", name, 15.0, 0.0, lambda *_: None)
+        standby.lead()
+    standby.leave()
+
+
+def test_an_epoch_that_was_granted_to_a_session_given_up_is_not_led_by(
+    client: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The service grants it to a poll that waited through an outage, and by then the session counts as lost here."""
+    poll = StateHandleStore.campaign
+    standby = Standby(client, "standby", name, 15.0, 60.0, lambda *_: None)
+
+    def late(store: StateHandleStore, wait: float | None = 30.0) -> Epoch:
+        monkeypatch.setattr(StateHandleStore, "campaign", poll)
+        granted = poll(store, wait)
+        standby.led_by._lease.end("not renewed within 15 s")
+        return granted
+
+    monkeypatch.setattr(StateHandleStore, "campaign", late)
+    handles = standby.lead()
+    assert handles.epoch == 2
+    assert not standby.led_by.lost
+    assert "standing by with another" in caplog.text
+    standby.leave()
+
+
+def test_who_stands_by_says_so_where_a_program_without_logging_shows_it(
+    client: milepost.Client, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = client.session("the leader").store(name)
+    leader.campaign()
+    threading.Timer(0.5, leader.resign).start()
+    standby = Standby(client, "standby", name, 15.0, 60.0, lambda *_: None)
+    assert standby.lead().epoch == 2
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert told[0] == f"standing by: the leader leads {name}"
+    assert told[1].startswith(f"leading {name} now, epoch 2")
+    standby.leave()
+
+
+def test_who_cannot_lead_any_more_stands_by_no_more(client: milepost.Client, name: str) -> None:
+    client.session("the leader").store(name).campaign()
+    standby = Standby(client, "standby", name, 15.0, None, lambda *_: None)
+    threading.Timer(0.5, standby.withdraw).start()
+    with pytest.raises(SessionLost):
+        standby.lead()

@@ -12,13 +12,14 @@ import pytest
 
 import milepost
 import milepost.spark
-from milepost.errors import Fenced, SessionLost
+from milepost.errors import Fenced, SessionExpired, SessionLost
 from milepost.spark import BatchContext, published_batches, restore
 from milepost.spark.ledger import Ledger
 from milepost.spark.record import Checkpoint
 from milepost.spark.store import HandleStore
 from milepost.spark.workdir import remove_older
 from milepost.store import StateHandleStore
+from milepost.wire import Code
 from parts.server import ServerProcess
 from tests.spark.jobs import Place, finish, wait_until
 from tests.spark.process import Driver
@@ -91,23 +92,29 @@ def test_a_driver_whose_directory_its_successor_cleared_away_is_fenced(place: Pl
     assert published == []
 
 
-def test_a_driver_that_is_succeeded_while_it_restores_is_fenced(
-    place: Place, client: milepost.Client, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("how", ["succeeded", "expired"])
+def test_a_driver_that_loses_the_lead_while_it_restores_stands_by_again(
+    place: Place, client: milepost.Client, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """Its successor clears away what it builds."""
+    """Its successor clears away what it builds, or its session ends: nothing was begun that could not be again."""
     place.run(lambda *_: None)
     materialise = restore.materialise
 
     def meanwhile(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> Ledger:
+        monkeypatch.setattr(restore, "materialise", materialise)
         ledger = materialise(store, checkpoint, directory)
         assert store.epoch is not None
-        succeed(client, place.name)
-        remove_older(directory.parent, store.epoch + 1)
-        return ledger
+        if how == "succeeded":
+            succeed(client, place.name).resign()
+            remove_older(directory.parent, store.epoch + 1)
+            return ledger
+        drivers_session(client, place.name).close()
+        raise SessionExpired(Code.SESSION_EXPIRED, "what the next call would be told")
 
     monkeypatch.setattr(restore, "materialise", meanwhile)
-    with pytest.raises(Fenced), place.lead():
-        pass
+    with place.lead() as job:
+        assert job.epoch == (4 if how == "succeeded" else 3)
+        assert job.published == 1
 
 
 def test_who_does_not_wait_for_the_query_is_told_at_the_end_of_the_block(place: Place, client: milepost.Client) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
-from milepost.errors import Fenced, MilepostError, UnsafeQuery, WrongCheckpoint
+from milepost.errors import Fenced, JvmLost, MilepostError, SparkDriverError, UnsafeQuery, WrongCheckpoint
 from milepost.session import Session
+from milepost.spark.awaiting import Awaiting
 from milepost.spark.batch import ExactlyOnce, Publish
 from milepost.spark.guard import QueryGuard
 from milepost.spark.hadoop import HadoopFiles
@@ -60,7 +62,10 @@ class Job:
         self._query: StreamingQuery | None = None
         self._told = False
         self._stopping = False
+        self._one_stops = threading.RLock()
         self._ended = False
+        self._awaiting = Awaiting()
+        self._given_up: SparkDriverError | None = None
 
     @property
     def checkpointLocation(self) -> str:
@@ -108,14 +113,17 @@ class Job:
     def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
         """As ``query.awaitTermination``; then registers the tail, so that the next driver need not run a batch again.
 
-        Raises what ended the query: `Fenced`, `SessionExpired` or another `MilepostError` as itself, Spark's
-        StreamingQueryException otherwise, with the publishing function's own exception as its cause.
+        Raises what ended the query: `Fenced`, `SessionExpired`, `JvmLost`, `BatchTimeout` or another `MilepostError` as
+        itself, Spark's StreamingQueryException otherwise, with the publishing function's own exception as its cause.
         """
         self._query = query
         if self._stopping:  # asked for before there was a query
             self.stop()
         try:
-            ended = query.awaitTermination(timeout) if timeout is not None else query.awaitTermination()
+            ended = self._awaiting.end_of(query, timeout)
+        except (Py4JNetworkError, ConnectionError) as error:
+            self._told = True
+            raise JvmLost(f"Spark's JVM has ended: {error}") from error
         except StreamingQueryException as error:
             self._raise_own(error)
             raise error from (self._function.failure if self._function else None)
@@ -137,11 +145,40 @@ class Job:
         interrupted, does not count, and is left to the next driver. Spark's own ``query.stop()`` interrupts it at once.
         """
         self._stopping = True
-        published = self._function is not None and self._function.door.close(self._grace)
-        for query in self._queries():
-            if published:
-                self._let_commit(query)
-            query.stop()
+        with self._one_stops:  # who comes second returns when the first does
+            published = self._function is not None and self._function.door.close(self._grace)
+            for query in self._queries():
+                if published:
+                    self._let_commit(query)
+                query.stop()
+
+    @property
+    def batch(self) -> tuple[int, float] | None:
+        """The batch that is being run and for how many seconds; None between two batches."""
+        seconds = 0.0 if self._function is None else self._function.door.occupied_for
+        record = self._pointer.record
+        return (record.entered if record.entries else record.published + 1, seconds) if seconds else None
+
+    def give_up(self, error: SparkDriverError) -> None:
+        """Publish nothing more: Spark cannot be reckoned with. `awaitTermination` raises ``error`` once `release` is
+        called. For the watch of `lead`."""
+        self._given_up = error
+        if self._function is not None:
+            self._function.failure = self._function.failure or error
+            self._function.door.hurry()
+            self._function.door.close(0.0)
+
+    def stop_within(self, seconds: float) -> bool:
+        """Ask Spark to stop the query, and wait for so long; whether it has ended."""
+        thread = threading.Thread(target=self._stop_quietly, name="milepost-stop", daemon=True)
+        thread.start()
+        thread.join(seconds)
+        return not thread.is_alive()
+
+    def release(self) -> None:
+        """Let `awaitTermination` raise what this job was given up for, whether or not the query has ended."""
+        if self._given_up is not None:
+            self._awaiting.release(self._given_up)
 
     def abandon(self) -> None:
         """Stop the query at once: the session is lost, and nothing can be published any more."""
@@ -151,6 +188,8 @@ class Job:
 
     def close(self) -> None:
         """Stop the query and register the tail. For `lead`, at the end of its block."""
+        if self._given_up is not None:
+            return
         try:
             queries = self._queries()
             self.stop()
@@ -172,6 +211,13 @@ class Job:
             return
         if error is not None:
             raise error from self._failure()
+
+    def _stop_quietly(self) -> None:
+        try:
+            for query in self._queries():
+                query.stop()
+        except (Py4JError, ConnectionError) as error:
+            _log.warning("Spark does not answer any more, the query is left as it is: %s", error)
 
     def _let_commit(self, query: StreamingQuery) -> None:
         """Give Spark the moment that it takes to note the batch as done: else the next driver evaluates it again."""

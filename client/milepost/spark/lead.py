@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +14,11 @@ from pyspark.errors import SparkNoSuchElementException
 
 from milepost.client import Client
 from milepost.core.calls import Token
+from milepost.core.outages import OUTAGES_OR_DOUBT
 from milepost.drivers.connections import Verify
-from milepost.errors import (
-    MilepostError,
-    UnsafeQuery,
-)
+from milepost.errors import Fenced, NoProgress, SessionLost, UnsafeQuery
 from milepost.session import Session
+from milepost.spark.driver import Driver
 from milepost.spark.hadoop import HadoopFiles
 from milepost.spark.job import Job
 from milepost.spark.pointer import JobPointer
@@ -29,15 +27,13 @@ from milepost.spark.recovery import recover
 from milepost.spark.removals import Removals
 from milepost.spark.sigterm import on_sigterm
 from milepost.spark.snapshotter import LAYER_PREFIX, Snapshotter
-from milepost.spark.standby import campaign
+from milepost.spark.standby import Standby
 from milepost.spark.store import CertainStore
+from milepost.spark.watch import Watch
 from milepost.spark.workdir import default_workdir, remove_older
-from milepost.store import StateHandleStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_log = logging.getLogger(__name__)
 
 _led: set[tuple[str, str]] = set()
 _led_lock = threading.Lock()
@@ -52,20 +48,25 @@ def lead(
     workdir: str | os.PathLike[str] | None = None,
     holder: str | None = None,
     wait: float | None = None,
+    must_exist: bool = False,
     ttl: float = 15.0,
     timeout: float = 30.0,
     patience: float = 120.0,
     grace: float = 60.0,
+    jvm_timeout: float | None = 60.0,
+    batch_timeout: float | None = None,
+    max_entries: int | None = 100,
     retain: int = 2,
     token: Token | None = None,
     verify: Verify = True,
 ) -> Iterator[Job]:
     """Wait until this driver leads the job ``store``, restore its newest safe checkpoint, and hand out the `Job`.
 
-    Standbys wait here, ``wait`` seconds at most (None: for ever). Leaving the block stops the query, registers its
-    tail and resigns. So does SIGTERM, where this runs in the main thread; before there is a query it ends the program
-    with status 143. ``url`` is the service's address, or several; ``holder`` is what others
-    are told. ``token`` and ``verify`` are those of `milepost.Client`.
+    Standbys wait here, ``wait`` seconds at most (None: for ever), through outages and lost sessions. Leaving the block
+    stops the query, registers its tail and resigns. So does SIGTERM, where this runs in the main thread; before there
+    is a query it ends the program with status 143. ``url`` is the service's address, or several; ``holder`` is what
+    others are told. ``token`` and ``verify`` are those of `milepost.Client`. With ``must_exist`` a service that does
+    not know the job is refused (`JobUnknown`), rather than that the job begins there.
 
     ``workdir`` holds the checkpoint directories; on a cluster it must be one path for driver and executors. ``ttl``
     is the session's length in seconds: a driver that freezes is succeeded after it, and one that cannot reach the
@@ -75,50 +76,48 @@ def lead(
     next driver. ``retain`` checkpoints are kept; more than two serve nothing but a person's own repair, since older
     ones cannot be gone on from.
 
+    A driver that lives and does not get on gives the epoch up: when Spark's JVM has not answered for ``jvm_timeout``
+    seconds (`JvmLost`; the JVM is killed, so that what waits for it ends), and when a batch has taken
+    ``batch_timeout`` seconds (`BatchTimeout`); None turns either off. A batch that was entered ``max_entries`` times
+    and never finished is not entered again (`NoProgress`; None: it always is).
+
     Raises `EpochHeld` when the wait ran out, `UnsafeQuery`, `NoSafeCheckpoint`, `InputMissing`, `RecordUnreadable`,
     and what `milepost.Client` raises.
     """
     if retain < 1:
         raise ValueError("at least one checkpoint is retained")
+    for name, least in (("jvm_timeout", jvm_timeout), ("batch_timeout", batch_timeout), ("max_entries", max_entries)):
+        if least is not None and least <= 0:
+            raise ValueError(f"{name} is more than 0, or None")
     _check_session(spark)
     parent = Path(workdir) if workdir is not None else default_workdir(spark.sparkContext.master or "")
     who = holder or f"{spark.sparkContext.applicationId}@{socket.gethostname()}:{os.getpid()}"
-    stopper = _Stopper()
+    driver = Driver(spark)
     with (
         _alone(spark, store),
-        on_sigterm(stopper.stop, stopper.running),
+        on_sigterm(driver.stop, driver.running),
         Client(url, token=token, timeout=timeout, verify=verify) as client,
+        driver.standing_by(Standby(client, who, store, ttl, wait, driver.lost)) as standby,
+        Watch(spark, jvm_timeout, batch_timeout, driver.batch, driver.give_up),
+        driver.telling(),
+        ExitStack() as led,
     ):
-        session, handles = campaign(client, who, store, ttl, wait, stopper.lost)
-        try:
-            with closing(Removals(handles)) as removals:
+        while driver.job is None:
+            handles = standby.lead()
+            try:
+                removals = led.enter_context(closing(Removals(handles)))
                 certain = CertainStore(handles, patience=patience, timeout=timeout)
-                job = stopper.job = _take_over(spark, session, certain, removals, parent / store, retain, grace)
-                try:
-                    yield job
-                finally:
-                    job.close()
-                job.raise_untold()
+                pointer = JobPointer.take(certain, must_exist=must_exist)
+                _check_entries(pointer, max_entries)
+                driver.job = _take_over(spark, standby.led_by, pointer, removals, parent / store, retain, grace)
+            except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:
+                led.close()
+                standby.again(error)
+        try:
+            yield driver.job
         finally:
-            _resign(session, handles)
-
-
-class _Stopper:
-    """Stops the job's query, once there is one: on SIGTERM, or when the session is lost and another driver may lead."""
-
-    def __init__(self) -> None:
-        self.job: Job | None = None
-
-    def running(self) -> bool:
-        return self.job is not None and self.job.running
-
-    def stop(self) -> None:
-        if self.job is not None:
-            self.job.stop()
-
-    def lost(self, _session: Session, _reason: str) -> None:
-        if self.job is not None:
-            self.job.abandon()
+            driver.job.close()
+        driver.job.raise_untold()
 
 
 @contextmanager
@@ -147,17 +146,26 @@ def _check_session(spark: SparkSession) -> None:
     check_retained(spark.conf.get(RETAINED))
 
 
+def _check_entries(pointer: JobPointer, most: int | None) -> None:
+    record = pointer.record
+    if most is not None and record.entries >= most:
+        raise NoProgress(
+            f"batch {record.entered} was entered {record.entries} times and never finished, as often as lead's "
+            "max_entries allows: find out what ends its drivers, then give more, or None"
+        )
+
+
 def _take_over(
     spark: SparkSession,
     session: Session,
-    store: CertainStore,
+    pointer: JobPointer,
     removals: Removals,
     parent: Path,
     retain: int,
     grace: float,
 ) -> Job:
-    """Steps 1 and 2: with the epoch in hand, read the record and build the directory."""
-    pointer = JobPointer.take(store)
+    """Step 2: with the epoch in hand and the record read, build the directory."""
+    store = pointer.store
     files = HadoopFiles(spark)
     directory = parent / pointer.record.job
     try:
@@ -184,12 +192,3 @@ def _setting(spark: SparkSession, key: str) -> str | None:
         return spark.conf.get(key)
     except SparkNoSuchElementException:
         return None
-
-
-def _resign(session: Session, handles: StateHandleStore) -> None:
-    try:
-        if not session.lost:
-            handles.resign()
-    except MilepostError as error:
-        _log.warning("the epoch is left to the session's end: %s", error)
-    session.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from milepost.errors import NotExist
+from milepost.errors import JobUnknown, NotExist
 from milepost.spark.record import JOB, JobRecord, decode
 from milepost.spark.store import CertainStore
 
@@ -18,14 +18,20 @@ class JobPointer:
         self._version = version
 
     @classmethod
-    def take(cls, store: CertainStore) -> JobPointer:
+    def take(cls, store: CertainStore, *, must_exist: bool = False) -> JobPointer:
         """Read the record, or make the first one. To be called after the epoch was granted, never before.
 
-        Raises `RecordUnreadable`, and what the SDK raises (`Corrupt`, `BlobMissing`, `Fenced` …).
+        Raises `RecordUnreadable`, `JobUnknown` where there is none though it ``must_exist``, and what the SDK raises
+        (`Corrupt`, `BlobMissing`, `Fenced` …).
         """
         try:
             handle = store.plain.get_and_lock(JOB)
-        except NotExist:
+        except NotExist as absent:
+            if must_exist:
+                raise JobUnknown(
+                    "this service knows no such job (lead's must_exist): is the address right, and its storage the one "
+                    "that the job ran with?"
+                ) from absent
             record = JobRecord(job=uuid.uuid4().hex, epoch=store.epoch)
             handle = store.add(JOB, record.encode(), _labels(record))
             return cls(store, record, handle.version)

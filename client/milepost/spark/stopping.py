@@ -28,12 +28,19 @@ class Door:
         self._changed = threading.Condition()
         self._occupied = False
         self._hurry = False
+        self._entered = 0.0
         self.closed = False
+
+    @property
+    def occupied_for(self) -> float:
+        """For how many seconds the batch inside has been there; 0 without one."""
+        with self._changed:
+            return time.monotonic() - self._entered if self._occupied else 0.0
 
     def enter(self) -> bool:
         """Go in, unless the door is closed."""
         with self._changed:
-            self._occupied = not self.closed
+            self._occupied, self._entered = not self.closed, time.monotonic()
             return self._occupied
 
     def leave(self) -> None:

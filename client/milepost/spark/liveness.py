@@ -1,0 +1,136 @@
+"""Whether Spark's JVM still answers, asked over a connection of its own: a call on any other blocks for ever.
+
+A connection is one thread on the other side, idle between two questions. There is one question at a time, and nobody
+waits for its answer in a call, so that a JVM that stands still costs one socket and no thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py4j import protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+_CONNECT_SECONDS = 1.0
+_REFUSALS = 3
+"""So many failures of the connection in a row, with nothing heard in between, mean that the JVM is gone."""
+_UNDERSTOOD = (protocol.RETURN_MESSAGE + protocol.SUCCESS).encode()
+_QUESTION = (
+    f"{protocol.CALL_COMMAND_NAME}{protocol.STATIC_PREFIX}java.lang.System\nnanoTime\n{protocol.END_COMMAND_PART}"
+)
+_GATEWAY_OF_PARENT = "PYSPARK_GATEWAY_PORT"
+
+
+class JvmProbe:
+    """One who asks the JVM for its clock, again and again.
+
+    ``silent`` is for how many seconds a question is open, in time in which this process ran itself: one that was
+    stopped, or a machine that slept, has not waited. ``gone``: nobody listens any more.
+    """
+
+    def __init__(self, gateway: Any, every: float) -> None:
+        parameters = gateway.gateway_parameters
+        self._address = (str(parameters.address), int(parameters.port))
+        self._token: str | None = parameters.auth_token
+        self._ssl = parameters.ssl_context
+        self._every = every
+        self._rest = 0.0
+        self._refusals = 0
+        self._socket: socket.socket | None = None
+        self._received = b""
+        self._open = 0  # questions that were sent and not answered; the first line of a connection is a greeting
+        self.silent = 0.0
+        self.gone = False
+
+    def look(self, seconds: float) -> None:
+        """Take an answer, or ask; ``seconds`` have passed since the last look. Waits for nothing."""
+        try:
+            if self._open:
+                self._receive()
+            else:
+                self._rest -= seconds
+            if self._open:
+                self.silent += seconds
+            elif self._rest <= 0:
+                self._ask()
+        except OSError as error:
+            _log.info("Spark's JVM cannot be asked whether it lives: %s", error)
+            self.close()
+            self._rest = 0.0
+            self._refusals += 1
+            self.silent += seconds
+            self.gone = self._refusals >= _REFUSALS
+
+    def close(self) -> None:
+        """End the connection."""
+        connection, self._socket = self._socket, None
+        self._open, self._received = 0, b""
+        if connection is not None:
+            connection.close()
+
+    def _ask(self) -> None:
+        question = _QUESTION
+        if self._socket is None:
+            self._socket = self._connected()
+            if self._token:
+                question = f"{protocol.AUTH_COMMAND_NAME}\n{self._token}\n{question}"
+                self._open += 1
+        self._socket.sendall(question.encode())
+        self._open += 1
+
+    def _connected(self) -> socket.socket:
+        connection = socket.create_connection(self._address, _CONNECT_SECONDS)
+        if self._ssl is not None:
+            connection = self._ssl.wrap_socket(connection, server_hostname=self._address[0])
+        connection.settimeout(_CONNECT_SECONDS)
+        return connection
+
+    def _receive(self) -> None:
+        assert self._socket is not None
+        self._socket.settimeout(0.001)
+        try:
+            received = self._socket.recv(4096)
+        except TimeoutError:
+            return
+        finally:
+            self._socket.settimeout(_CONNECT_SECONDS)
+        if not received:
+            raise ConnectionResetError("it closed the connection")
+        *lines, self._received = (self._received + received).split(b"\n")
+        self._open -= len(lines)
+        if lines and not lines[0].startswith(_UNDERSTOOD):
+            _log.warning("Spark's JVM refuses to be asked whether it lives, and is not watched: %r", lines[0][:80])
+            self._every = math.inf
+            self.close()
+        if self._open <= 0:
+            self._open, self._refusals, self.silent, self._rest = 0, 0, 0.0, self._every
+
+
+def end_jvm(spark: SparkSession) -> None:
+    """Kill Spark's JVM, which does not answer: every call to it that hangs fails then, and this process can end.
+
+    Started by this process it is its child; started before it (``spark-submit``) it is its parent.
+    """
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    if process is not None:
+        process.kill()
+    elif _GATEWAY_OF_PARENT in os.environ and _is_java(os.getppid()):
+        os.kill(os.getppid(), signal.SIGKILL)
+    else:
+        _log.warning("Spark's JVM was not started with this process, it is left as it is")
+
+
+def _is_java(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip() == "java"
+    except OSError:
+        return False

@@ -1,0 +1,97 @@
+"""Looking after a driver from a thread of its own: does Spark's JVM answer, does the batch end?
+
+Both are what keeps a job from going on while its session is kept alive, so that no standby would ever succeed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from milepost.errors import BatchTimeout, JvmLost, SparkDriverError
+from milepost.spark.liveness import JvmProbe
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+_TICK = 0.25
+_JOIN_SECONDS = 30.0
+_MOST_BETWEEN = 5.0
+
+Batch = Callable[[], "tuple[int, float] | None"]
+"""The batch that is being run and for how many seconds; None without one."""
+
+
+class Watch:
+    """While inside: calls ``give_up`` once, with what is wrong, when the driver cannot go on by itself.
+
+    ``jvm_timeout`` is for how many seconds the JVM may be silent, ``batch_timeout`` how many a batch may take; None:
+    not watched.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        jvm_timeout: float | None,
+        batch_timeout: float | None,
+        batch: Batch,
+        give_up: Callable[[SparkDriverError], None],
+    ) -> None:
+        self._jvm_timeout = jvm_timeout
+        self._batch_timeout = batch_timeout
+        self._batch = batch
+        self._give_up = give_up
+        gateway = spark.sparkContext._gateway
+        self._probe = None if jvm_timeout is None else JvmProbe(gateway, min(_MOST_BETWEEN, jvm_timeout / 10))
+        self._left = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="milepost-watch", daemon=True)
+
+    def __enter__(self) -> Watch:
+        if self._probe is not None or self._batch_timeout is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._left.set()
+        if self._thread.ident is not None:
+            self._thread.join(_JOIN_SECONDS)
+
+    def _run(self) -> None:
+        before = time.monotonic()
+        try:
+            while not self._left.wait(_TICK):
+                now = time.monotonic()
+                # What passed beyond a tick or two passed while this process stood still itself.
+                error = self._trouble(min(now - before, 2 * _TICK))
+                before = now
+                if error is not None:
+                    self._give_up(error)
+                    return
+        finally:
+            if self._probe is not None:
+                self._probe.close()
+
+    def _trouble(self, seconds: float) -> SparkDriverError | None:
+        if self._probe is not None and self._jvm_timeout is not None:
+            self._probe.look(seconds)
+            if self._probe.gone:
+                return JvmLost("Spark's JVM has ended: nobody listens at its gateway any more")
+            if self._probe.silent >= self._jvm_timeout:
+                return JvmLost(
+                    f"Spark's JVM has not answered for {self._jvm_timeout:g} s (lead's jvm_timeout): it stands still, "
+                    "or collects garbage for longer than that"
+                )
+        running = None if self._batch_timeout is None else self._batch()
+        if running is not None and self._batch_timeout is not None and running[1] >= self._batch_timeout:
+            return BatchTimeout(
+                f"batch {running[0]} takes longer than {self._batch_timeout:g} s (lead's batch_timeout): its query is "
+                "stopped and the epoch given up; it was not published, and the next driver runs it again"
+            )
+        return None

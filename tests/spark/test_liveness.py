@@ -1,0 +1,104 @@
+"""The probe of a JVM, against a gateway that is made up: one that stands still or goes away at a given moment."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from milepost.spark.liveness import JvmProbe
+
+_DEADLINE_SECONDS = 30.0
+
+
+class Gateway:
+    """Takes one connection at a time; answers when it is told to."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.settimeout(_DEADLINE_SECONDS)
+        self._connection: socket.socket | None = None
+        self.parameters = SimpleNamespace(
+            address="127.0.0.1", port=self._listening.getsockname()[1], auth_token="secret", ssl_context=None
+        )
+
+    def read(self, ends_with: bytes) -> bytes:
+        """What was asked, up to and with these bytes."""
+        if self._connection is None:
+            self._connection = self._listening.accept()[0]
+            self._connection.settimeout(_DEADLINE_SECONDS)
+        received = b""
+        while not received.endswith(ends_with):
+            received += self._connection.recv(4096)
+        return received
+
+    def say(self, text: bytes) -> None:
+        assert self._connection is not None
+        self._connection.sendall(text)
+
+    def close(self) -> None:
+        self._listening.close()
+        if self._connection is not None:
+            self._connection.close()
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    gateway = Gateway()
+    yield gateway
+    gateway.close()
+
+
+@pytest.fixture
+def probe(gateway: Gateway) -> Iterator[JvmProbe]:
+    probe = JvmProbe(SimpleNamespace(gateway_parameters=gateway.parameters), 1.0)
+    yield probe
+    probe.close()
+
+
+def looked(probe: JvmProbe, until: Callable[[], bool], seconds: float = 0.25) -> None:
+    deadline = time.monotonic() + _DEADLINE_SECONDS
+    while not until():
+        assert time.monotonic() < deadline
+        probe.look(seconds)
+        time.sleep(0.01)
+
+
+def test_one_question_is_open_until_it_is_answered(gateway: Gateway, probe: JvmProbe) -> None:
+    probe.look(0.25)
+    assert gateway.read(b"e\n").startswith(b"A\nsecret\nc\nz:java.lang.System\n")
+    for _ in range(8):
+        probe.look(0.25)
+    assert probe.silent == 2.0
+    gateway.say(b"!yv\n!yL")
+    probe.look(0.25)
+    assert probe.silent > 2.0
+    gateway.say(b"42\n")
+    looked(probe, lambda: probe.silent == 0)
+    looked(probe, lambda: probe.silent > 0)
+    assert gateway.read(b"e\n").startswith(b"c\n"), "the connection stays, and says whose it is once"
+    assert not probe.gone
+
+
+def test_nobody_listening_is_the_end_of_it(gateway: Gateway, probe: JvmProbe) -> None:
+    probe.look(0.25)
+    gateway.read(b"e\n")
+    gateway.close()
+    looked(probe, lambda: probe.gone)
+
+
+def test_one_that_refuses_to_be_asked_is_not_watched(
+    gateway: Gateway, probe: JvmProbe, caplog: pytest.LogCaptureFixture
+) -> None:
+    probe.look(0.25)
+    gateway.read(b"e\n")
+    gateway.say(b"!xspy\n")
+    looked(probe, lambda: "not watched" in caplog.text)
+    gateway.close()
+    for _ in range(100):
+        probe.look(5.0)
+    assert not probe.gone
+    assert probe.silent == 0

@@ -1,0 +1,59 @@
+"""A mixture of faults at random moments: drivers killed and frozen in part or whole, the server away, all at once.
+
+Each query is one job that is never begun anew: a driver leads, one or two stand by, input keeps coming. After each blow
+somebody goes on, and after each round every batch is there once, with the rows that it must have. MILEPOST_SPARK_ROUNDS
+says how many rounds there are over all queries; MILEPOST_SPARK_SEED replays those of a run, which prints its seed.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from parts.server import ServerProcess
+from tests.spark.faults import CUT, rounds, seed, wanted
+from tests.spark.fleet import Fleet
+from tests.spark.queries import KINDS
+
+pytestmark = pytest.mark.spark
+
+QUERIES = {
+    "stateless": "hdfs",
+    "aggregation": "rocksdb-changelog",
+    "windows": "hdfs",
+}
+"""Each with the state store that it is run on."""
+
+
+def _share(kind: str) -> int:
+    """How many of the rounds are this query's."""
+    number = list(QUERIES).index(kind)
+    return wanted() // len(QUERIES) + (number < wanted() % len(QUERIES))
+
+
+@pytest.mark.parametrize("kind", list(QUERIES) if wanted() else ["stateless"])
+@pytest.mark.timeout(7200)
+def test_whatever_is_interrupted_somebody_goes_on_and_nothing_is_lost_or_doubled(
+    kind: str, java_options: str, tmp_path: Path
+) -> None:
+    drawn = seed()
+    print(f"{kind}: MILEPOST_SPARK_SEED={drawn}", flush=True)
+    plan = rounds(_share(kind), random.Random(f"{drawn} {kind}")) if wanted() else CUT
+    with ServerProcess(tmp_path / "service", "--log-level", "warning") as server, ExitStack() as stack:
+        fleet = Fleet(kind, QUERIES[kind], server.start(), java_options, tmp_path / "job", stack)
+        for number, round_ in enumerate(plan, 1):
+            fleet.run(round_)
+            files = fleet.tally.files
+            expected = dict(enumerate(KINDS[kind].expected(files)[:files]))
+            assert fleet.rows() == expected, f"seed {drawn}, round {number}: rows were lost or doubled"
+            met = "; ".join(" + ".join(map(str, blow.faults)) for blow in round_.blows)
+            gaps = ", ".join(f"{gap:.0f}" for gap in fleet.tally.gaps[-len(round_.blows) :])
+            print(f"{kind} {number:3}: {met}: went on after {gaps} s, {files} batches as expected", flush=True)
+    tally = fleet.tally
+    faults = sum(tally.faults.values())
+    print(f"{kind}: {len(plan)} rounds, {faults} faults {dict(tally.faults)}, drivers ended {dict(tally.ends)}")
+    print(f"{kind}: {tally.files} batches, none lost, none doubled")
+    print(f"{kind}: longest time until somebody went on {max(tally.gaps):.1f} s")
