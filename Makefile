@@ -103,9 +103,9 @@ test-slow: $(ready) ## The slow tests at their usual size
 	@$(with_java) $(pytest) -m slow $(ARGS)
 
 .PHONY: test-spark-full
-test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over
+test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over, and 60 rounds of a mixture of faults
 	@$(with_java) MILEPOST_SPARK_ROUNDS=$${MILEPOST_SPARK_ROUNDS:-full} $(pytest) --numprocesses 2 --dist load \
-		--timeout 7200 -rP tests/spark/test_interruptions.py $(ARGS)
+		--timeout 7200 -rP tests/spark/test_interruptions.py tests/spark/test_mixture.py $(ARGS)
 
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points

@@ -70,8 +70,9 @@ def seed() -> int:
     return secrets.randbits(32) if wanted() else _CUT_SEED
 
 
-CUT = (Round(1, (Blow((Fault("freeze jvm", LEADER), Fault(RESTART, SERVER, 1.0)), 1.0),)),)
-"""What is run when nobody asks for more: a JVM that stands still, which nothing but the driver itself notices."""
+CUT = (Round(1, (Blow((Fault("freeze jvm", LEADER), Fault(RESTART, SERVER, 9.0)), 1.0),)),)
+"""What is run when nobody asks for more: a JVM that stands still, which nothing but the driver itself notices, and the
+service away for longer than a session lasts, with one standby."""
 
 
 def rounds(count: int, source: random.Random) -> list[Round]:

@@ -67,14 +67,13 @@ _JOBS = (
 )
 
 CUT = (
-    replace(_STATELESS, rounds=(Round("freeze", "after entry"), Round("kill", ANY_MOMENT, since=BATCH[0], after=1.0))),
     replace(
         _AGGREGATION,
         rounds=(Round("kill", "after publication", nth=2), Round("freeze", "before publication", blind=True)),
     ),
     replace(_DEDUPLICATION, rounds=(Round("kill python", "before writing"),)),
 )
-"""What is run when nobody asks for more."""
+"""What is run when nobody asks for more; a job without state, at any moment, is in the cut of the mixture."""
 
 FULL = 3 * len(POINTS)
 """So many rounds meet every point with SIGKILL and with SIGSTOP, and half as many more are at any moment."""

@@ -35,7 +35,7 @@ def _share(kind: str) -> int:
 
 
 @pytest.mark.parametrize("kind", list(QUERIES) if wanted() else ["stateless"])
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(7200 if wanted() else 600)
 def test_whatever_is_interrupted_somebody_goes_on_and_nothing_is_lost_or_doubled(
     kind: str, java_options: str, tmp_path: Path
 ) -> None:
