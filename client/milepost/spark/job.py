@@ -16,8 +16,10 @@ from milepost.errors import Fenced, JvmLost, MilepostError, SparkDriverError, Un
 from milepost.session import Session
 from milepost.spark.awaiting import Awaiting
 from milepost.spark.batch import ExactlyOnce, Publish
+from milepost.spark.claim import claim
 from milepost.spark.guard import QueryGuard
 from milepost.spark.hadoop import HadoopFiles
+from milepost.spark.local import SCHEME, LocalFiles
 from milepost.spark.manifest import published_by_files
 from milepost.spark.pointer import JobPointer
 from milepost.spark.recovery import Recovery
@@ -42,6 +44,7 @@ class Job:
     def __init__(
         self,
         spark: SparkSession,
+        name: str,
         session: Session,
         pointer: JobPointer,
         snapshotter: Snapshotter,
@@ -52,6 +55,7 @@ class Job:
     ) -> None:
         self.recovery = recovery
         self._spark = spark
+        self._name = name
         self._session = session
         self._pointer = pointer
         self._snapshotter = snapshotter
@@ -87,17 +91,23 @@ class Job:
         """What the publishing function returned for that batch."""
         return self._pointer.record.manifest
 
-    def exactlyOnce(self, publish: Publish) -> Callable[[DataFrame, int], None]:
+    def exactlyOnce(self, publish: Publish, *, beside: str | None = None) -> Callable[[DataFrame, int], None]:
         """The function for ``foreachBatch``: calls ``publish(frame, context)`` and counts each batch as published once.
 
         What ``publish`` returns (JSON, small) is kept in the job record with the batch. What is protected and what is
-        not: `BatchContext`. The frame is evaluated once and persisted before ``publish`` sees it. Raises `UnsafeQuery`
-        when called a second time, and for a job that published by `files` before.
+        not: `BatchContext`. The frame is evaluated once and persisted before ``publish`` sees it. ``beside`` is a
+        directory, best that of the output, in which the job's identity is kept, so that a service which does not know
+        this job is refused.
+
+        Raises `UnsafeQuery` when called a second time, and for a job that published by `files` before; `JobUnknown`
+        when what lies ``beside`` is another job's of this name.
         """
         if self._function is not None:
             raise UnsafeQuery("one lead() serves one start of one query: a second query needs a store of its own")
         if published_by_files(self.manifest) and not isinstance(publish, FilesSink):
             raise UnsafeQuery("this job publishes by job.files; begin another way of publishing under another name")
+        if beside is not None:
+            self._claim(HadoopFiles(self._spark), beside)
         guard = QueryGuard(self._spark, self._snapshotter.directory)
         self._function = ExactlyOnce(publish, self._pointer, self._snapshotter, guard, self._removals, self._retain)
         return self._function
@@ -108,7 +118,7 @@ class Job:
         Readers see published batches only, by `read_published`. Raises as `exactlyOnce` does, and `UnsafeQuery` from
         the first batch when the job published elsewhere before.
         """
-        return self.exactlyOnce(FilesSink(HadoopFiles(self._spark), output))
+        return self.exactlyOnce(FilesSink(HadoopFiles(self._spark), output), beside=output)
 
     def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
         """As ``query.awaitTermination``; then registers the tail, so that the next driver need not run a batch again.
@@ -122,8 +132,9 @@ class Job:
         try:
             ended = self._awaiting.end_of(query, timeout)
         except (Py4JNetworkError, ConnectionError) as error:
-            self._told = True
-            raise JvmLost(f"Spark's JVM has ended: {error}") from error
+            lost = self._given_up or JvmLost(f"Spark's JVM has ended: {error}")
+            self.give_up(lost)
+            raise lost from error
         except StreamingQueryException as error:
             self._raise_own(error)
             raise error from (self._function.failure if self._function else None)
@@ -200,8 +211,8 @@ class Job:
 
     def raise_untold(self) -> None:
         """Raise what ended the query, if `awaitTermination` was not called to do so."""
-        if self._told:
-            return
+        if self._told or self._given_up is not None:
+            return  # what a job was given up for is raised by `lead`
         self._raise_own(None)
         query = self._function.guard.query if self._function is not None else None
         try:
@@ -211,6 +222,12 @@ class Job:
             return
         if error is not None:
             raise error from self._failure()
+
+    def _claim(self, hadoop: HadoopFiles, beside: str) -> None:
+        output = hadoop.qualified(beside)
+        if published_by_files(self.manifest) and self.manifest["output"] != output:
+            return  # the sink refuses it
+        claim(LocalFiles() if output.startswith(SCHEME) else hadoop, output, self._name, self._pointer.record.job)
 
     def _stop_quietly(self) -> None:
         try:

@@ -109,8 +109,10 @@ def lead(
                 certain = CertainStore(handles, patience=patience, timeout=timeout)
                 pointer = JobPointer.take(certain, must_exist=must_exist)
                 _check_entries(pointer, max_entries)
-                driver.job = _take_over(spark, standby.led_by, pointer, removals, parent / store, retain, grace)
+                driver.job = _take_over(spark, store, standby.led_by, pointer, removals, parent, retain, grace)
+                standby.led_by.raise_if_lost()  # before there was a job nobody was told
             except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:
+                driver.job = None
                 led.close()
                 standby.again(error)
         try:
@@ -157,6 +159,7 @@ def _check_entries(pointer: JobPointer, most: int | None) -> None:
 
 def _take_over(
     spark: SparkSession,
+    name: str,
     session: Session,
     pointer: JobPointer,
     removals: Removals,
@@ -167,7 +170,7 @@ def _take_over(
     """Step 2: with the epoch in hand and the record read, build the directory."""
     store = pointer.store
     files = HadoopFiles(spark)
-    directory = parent / pointer.record.job
+    directory = parent / name / pointer.record.job
     try:
         restored, recovery = recover(
             store.plain,
@@ -183,7 +186,7 @@ def _take_over(
     remove_older(directory, store.epoch)
     removals.sweep(LAYER_PREFIX, pointer.record.layer_names())
     snapshotter = Snapshotter(store, restored.directory, restored.ledger)
-    return Job(spark, session, pointer, snapshotter, removals, recovery, retain, grace)
+    return Job(spark, name, session, pointer, snapshotter, removals, recovery, retain, grace)
 
 
 def _setting(spark: SparkSession, key: str) -> str | None:
