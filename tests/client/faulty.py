@@ -112,7 +112,9 @@ def _receive(stream: Any, request: Seen) -> None:
 
 
 def _head(status: int, headers: Mapping[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {status} x", *(f"{name}: {value}" for name, value in headers.items())]
+    """As of the service; a ``Milepost-Term`` of "" is left out, as by whoever is not the service."""
+    named = {"Milepost-Term": "3"} | dict(headers)
+    lines = [f"HTTP/1.1 {status} x", *(f"{name}: {value}" for name, value in named.items() if value)]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 

@@ -31,6 +31,8 @@ class Fault:
     times: int = 1_000_000
     answer: tuple[int, str] | None = None
     """Answer this status and error code (or body, where the status is none of an error), without asking the server."""
+    in_its_place: tuple[int, str] | None = None
+    """Let the server do it, and answer this status and body in the place of its answer."""
     lose_answer: bool = False
     """Let the server do it, and close the connection instead of handing its answer on."""
     twice: bool = False
@@ -91,12 +93,12 @@ class Gateway:
             body = body[:-1] + bytes([body[-1] ^ 0xFF])
         if fault.answer is not None:
             status, text = fault.answer
-            told = b"" if method == "HEAD" else text.encode()
-            if told and status >= 400:
-                told = b"<Error><Code>" + told + b"</Code></Error>"
-            told_head = f"HTTP/1.1 {status} As told\r\nContent-Length: {len(told)}\r\nConnection: close\r\n\r\n"
-            writer.write(told_head.encode() + told)
-            await writer.drain()
+            told = f"<Error><Code>{text}</Code></Error>" if text and status >= 400 else text
+            await _tell(writer, method, status, told)
+            return
+        if fault.in_its_place is not None:
+            await self._hand_on(head, body, writer, Fault(fault.matches, lose_answer=True))
+            await _tell(writer, method, *fault.in_its_place)
             return
         if fault.twice:
             await self._hand_on(head, body, writer, Fault(fault.matches, lose_answer=True))
@@ -137,6 +139,13 @@ async def gateway(upstream: str) -> AsyncIterator[Gateway]:
             yield made
         finally:
             await made.end()
+
+
+async def _tell(writer: asyncio.StreamWriter, method: str, status: int, text: str) -> None:
+    told = b"" if method == "HEAD" else text.encode()
+    writer.write(f"HTTP/1.1 {status} As told\r\nContent-Length: {len(told)}\r\nConnection: close\r\n\r\n".encode())
+    writer.write(told)
+    await writer.drain()
 
 
 def _length(head: bytes) -> int:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from parts.server import ServerProcess
+from tests.wire import raw
 from tests.wire.api import Api, digest, problem
 from tests.wire.unchanged import nothing_changed
 
@@ -196,6 +197,36 @@ def test_term_stands_on_every_answer(api: Api, http: httpx.Client) -> None:
     for path in [*paths, "/v1/nowhere", f"/v1/sessions/{api.session}", f"/v1/stores/{api.store}/handles"]:
         assert http.get(path).headers["milepost-term"] == term, path
     assert http.get("/v1/status").json()["term"] == int(term)
+
+
+NO_REQUESTS = [
+    b"SSH-2.0-OpenSSH_9.9\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"GET /v1/stores HTTP/9.9\r\n\r\n",
+    b"GET /v1/stores\r\n\r\n",
+    b"get /v1/stores HTTP/1.1\r\nHost: milepost\r\n\r\n",
+    b"GET /v1/stores HTTP/1.1\r\nHost milepost\r\n\r\n",
+    b"GET /v1/sto res HTTP/1.1\r\nHost: milepost\r\n\r\n",
+    b"GET /v1/stores HTTP/1.1\r\nHost: mile\x00post\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\nHost: milepost\r\n\r\n",
+    b"TRACE /v1/stores HTTP/1.1\r\nHost: milepost\r\n\r\n",
+    b"CONNECT milepost:443 HTTP/1.1\r\nHost: milepost\r\n\r\n",
+    b"GET http://milepost/v1/status HTTP/1.1\r\nHost: milepost\r\n\r\n",
+    b"GET /%ff%00 HTTP/1.1\r\nHost: milepost\r\n\r\n",
+    b"GET /livez HTTP/1.0\r\n\r\n",
+    b"POST /v1/sessions HTTP/1.1\r\nHost: milepost\r\nContent-Length: many\r\n\r\n",
+    b"POST /v1/sessions HTTP/1.1\r\nHost: milepost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}x",
+    b"POST /v1/sessions HTTP/1.1\r\nHost: milepost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+]
+
+
+@pytest.mark.parametrize("sent", NO_REQUESTS, ids=lambda sent: repr(sent[:45]))
+def test_term_stands_once_on_the_answer_to_whatever_is_sent(server: ServerProcess, sent: bytes) -> None:
+    """By it a client tells the service's own answers from those of what stands between."""
+    answer = raw.ask(server.url, sent)
+    (term,) = answer.headers.get_list("milepost-term")
+    assert int(term) > 0
 
 
 def test_request_id_is_echoed_and_logged(api: Api, server: ServerProcess) -> None:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from random import Random
+from typing import Any, Generic, TypeVar
 
 from milepost.core.body import SourceFailed
 from milepost.core.clock import Clock, monotonic
@@ -15,6 +16,7 @@ from milepost.core.history import History
 from milepost.core.judgement import Again, Done, Redirected, Refused, Verdict, judge
 from milepost.core.outages import OUTAGES
 from milepost.core.replicas import Replicas, Round
+from milepost.core.reports import Reports
 from milepost.core.request import Request
 from milepost.errors import AccessDenied, ConnectionFailed, Problem
 from milepost.wire import Code, Header, digest_header
@@ -27,7 +29,8 @@ SEARCH_PAUSE_PER_SECOND = 0.05
 LEAST_RETRY_AFTER = 1.0  # the header has nothing between none and this, too long where another replica may lead
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024  # what an attempt may take for its bytes, beside its patience
 KEY_LIFETIME = 9 * 60.0  # the service remembers a key for ten minutes; a retry after that could be applied twice
-_DIGEST = Header.REPR_DIGEST.lower()
+
+T = TypeVar("T")
 
 Token = str | Callable[[], str]
 """A bearer token, or what is called for one at each attempt."""
@@ -43,10 +46,11 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """The answer of a call, and when (monotonic) the attempt began that it surely comes after."""
+class Reply(Generic[T]):
+    """The answer of a call, what was read of it, and when (monotonic) the attempt began that it surely comes after."""
 
     answer: Answer
+    value: T
     began: float
 
 
@@ -71,6 +75,7 @@ class Caller:
         self.clock = clock
         self.new_id = new_id
         self.direct = Direct(direct_above, clock)
+        self._reports = Reports(clock)
         self._token = _checked(token) if isinstance(token, str) else token
         self._random = random or Random()
 
@@ -85,7 +90,7 @@ class Caller:
 
     def call(
         self,
-        request: Request,
+        request: Request[T],
         *,
         timeout: float | None = None,
         begin_within: float | None = None,
@@ -93,7 +98,7 @@ class Caller:
         stream: bool = False,
         key: Key | None = None,
         final: Collection[Code] = (),
-    ) -> Operation[Reply]:
+    ) -> Operation[Reply[T]]:
         """Have ``request`` answered within ``timeout`` seconds (default: the client's), the last attempt having begun
         within ``begin_within`` (default: all of them).
 
@@ -125,9 +130,10 @@ class Caller:
             if key is not None:
                 headers |= {Header.IDEMPOTENCY_KEY: key.id, Header.ATTEMPT: str(key.arrived + history.arrived + 1)}
             longest = _longest(request, patience)
+            asked = round_.target
             result = yield Send(
                 method=request.method,
-                url=round_.target + request.path,
+                url=asked + request.path,
                 headers=headers,
                 body=request.body,
                 timeout=min(deadline - began, longest),
@@ -137,19 +143,20 @@ class Caller:
                 raise history.source_failed(result)
             if isinstance(result, Lost) and (result.timed_out or not result.sent):
                 round_.silent(min(patience, patience + self.clock() - began - longest))
-            verdict = _followed(round_, _judged(result, request), request)
+            verdict = _followed(round_, judge(result, request), request)
             if verdict is None:
                 continue
             if isinstance(verdict, (Done, Refused)) and not request.local:
                 round_.answered()
+                self._reports.answered(asked, started)
             if isinstance(verdict, Done):
                 if key is not None and Header.REPLAYED.lower() in verdict.answer.headers:
                     began = key.since  # it may be the answer to the very first attempt
-                return Reply(verdict.answer, began)
+                return Reply(verdict.answer, verdict.value, began)
             if isinstance(verdict, Refused):
                 if key is not None:
                     key.arrived += history.arrived + 1
-                error = history.refusal(verdict.problem, verdict.vouched)
+                error = history.refusal(verdict.problem)
                 raise error from error.__cause__
             history.note(verdict)
             if isinstance(verdict.error, Problem) and verdict.error.code in final:
@@ -158,19 +165,24 @@ class Caller:
                 raise history.exhausted("the state could be sent only once")
             if not (verdict.elsewhere and verdict.after <= LEAST_RETRY_AFTER):
                 after = max(after, verdict.after)
-            if verdict.elsewhere and round_.next():
-                continue
             now = self.clock()
             left = max(0.0, until - now)
+            call = f"{request.method} {request.path}"
+            if verdict.elsewhere and round_.next():
+                self._reports.retry(call, asked, verdict.error, began, f"asking {round_.target}")
+                continue
             if after > left:
                 raise history.exhausted("the service asks for more time than is left")
             round_.again()
             rest = _longest_search_pause(now - started) if verdict.elsewhere else LONGEST_PAUSE
-            yield Sleep(min(after + self.pause(pauses, rest), left))
+            pause = min(after + self.pause(pauses, rest), left)
+            then = f"asking again in {pause:.2f} s, for {left:.0f} s at most"
+            self._reports.retry(call, asked, verdict.error, began, then)
+            yield Sleep(pause)
             pauses += 1
             after = 0.0
 
-    def _must_scout(self, request: Request) -> bool:
+    def _must_scout(self, request: Request[Any]) -> bool:
         """Whether the leader is to be found before the bytes set out: they come only once, or are dear to send in vain.
 
         A replica that turns many bytes away may also close the connection under them, and its redirect is lost.
@@ -178,9 +190,9 @@ class Caller:
         body = request.body
         return body is not None and (body.once or not (body.small or self.replicas.leader))
 
-    def _scout(self, request: Request, deadline: float, history: History) -> Operation[None]:
+    def _scout(self, request: Request[Any], deadline: float, history: History) -> Operation[None]:
         try:
-            yield from self.call(Request("HEAD", request.path), timeout=deadline - self.clock())
+            yield from self.call(Request[Any]("HEAD", request.path), timeout=deadline - self.clock())
         except OUTAGES as error:
             history.note(Again(error, elsewhere=True, arrived=False))
             raise history.exhausted("the leader could not be found") from error
@@ -203,7 +215,7 @@ class Caller:
             raise history.refusal(denied) from error
 
 
-def _length_and_digest(request: Request) -> dict[str, str]:
+def _length_and_digest(request: Request[Any]) -> dict[str, str]:
     body = request.body
     headers = {}
     if body is not None and body.size is not None:
@@ -213,7 +225,7 @@ def _length_and_digest(request: Request) -> dict[str, str]:
     return headers
 
 
-def _longest(request: Request, patience: float) -> float:
+def _longest(request: Request[Any], patience: float) -> float:
     """How many seconds one attempt may take; as many as there are for a body of unknown size."""
     if request.body is None:
         return patience + request.wait
@@ -227,14 +239,7 @@ def _longest_search_pause(searched: float) -> float:
     return min(LONGEST_PAUSE, max(SEARCH_PAUSE, SEARCH_PAUSE_PER_SECOND * searched))
 
 
-def _judged(result: Answer | Lost, request: Request) -> Verdict:
-    """As `judge`, but for a redirect to where the bytes lie: it names their digest, one to the leader does not."""
-    if request.located and isinstance(result, Answer) and result.status == 307 and _DIGEST in result.headers:
-        return Done(result)
-    return judge(result, request.changes)
-
-
-def _followed(round_: Round, verdict: Verdict, request: Request) -> Done | Refused | Again | None:
+def _followed(round_: Round, verdict: Verdict, request: Request[Any]) -> Done | Refused | Again | None:
     """None where a redirect to the leader can be followed; what stands in its way counts as a useless replica."""
     if not isinstance(verdict, Redirected):
         return verdict

@@ -6,20 +6,21 @@ import hashlib
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from milepost.core import answers
 from milepost.core.calls import Caller
 from milepost.core.direct import signed, trouble_with
 from milepost.core.effects import Answer, Emit, Lost, Operation, Read
 from milepost.core.request import Request, if_match
-from milepost.errors import ConnectionFailed, MilepostError, ServerFault, StateTruncated
-from milepost.wire import Code, Header, parse_digest_header
+from milepost.errors import ConnectionFailed, MilepostError, StateTruncated
+from milepost.wire import Header, parse_digest_header, unquote_version
 
 log = logging.getLogger("milepost")
 
 MAX_RESUMPTIONS = 5  # in a row, none of which brought a byte
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)$")
+_SIZE = re.compile(r"\d{1,18}\Z", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def download(caller: Caller, handle: str, version: str | None) -> Operation[None
     A connection that is cut is resumed at the byte where it was, on condition of the same version. The last chunk is
     given out only after size and digest agreed. The timeout bounds the start and each resumption, not the whole.
     Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`, `StateTruncated`; the latter with what stood in the
-    way as its cause, and with none where the bytes themselves are wrong.
+    way as its cause, and with none where the bytes of the service itself are wrong.
     """
     path = f"{handle}/state"
     headers = {} if version is None else if_match(version)
@@ -44,8 +45,8 @@ def download(caller: Caller, handle: str, version: str | None) -> Operation[None
     if (yield from _is_for_the_direct_way(caller, handle)):
         found = yield from _straight(caller, path, headers)
     if found is None:
-        reply = yield from caller.call(Request("GET", path, headers), stream=True)
-        found = reply.answer, _start(reply.answer)
+        reply = yield from caller.call(Request("GET", path, _start, headers), stream=True)
+        found = reply.answer, reply.value
     answer, start = found
     digest = hashlib.sha256()
     received = 0
@@ -59,7 +60,7 @@ def download(caller: Caller, handle: str, version: str | None) -> Operation[None
             received += len(chunk)
             digest.update(chunk)
             if received > start.size:
-                raise StateTruncated(f"{received} bytes and more came of a state of {start.size}")
+                raise _wrong(caller, start, f"{received} bytes and more came of a state of {start.size}")
             if held:
                 yield Emit(held)
             held = chunk
@@ -74,44 +75,67 @@ def download(caller: Caller, handle: str, version: str | None) -> Operation[None
         log.info("resuming a state at byte %d of %d: %s", received, start.size, reason)
         answer = yield from _resume(caller, path, start, received)
     if digest.hexdigest() != start.sha256:
-        raise StateTruncated(f"the {received} bytes that came do not match the digest that came with them")
+        raise _wrong(caller, start, f"the {received} bytes that came do not match the digest that came with them")
     if held:
         yield Emit(held)
+
+
+def _wrong(caller: Caller, start: _Start, detail: str) -> StateTruncated:
+    """The error for bytes that are not the state. Those of the service itself mean damage.
+
+    In a blob store's place anything on the way may have answered: the next reading goes through the service.
+    """
+    error = StateTruncated(detail)
+    if start.url is not None:
+        caller.direct.avoid("what came from the blob store was not the state")
+        error.__cause__ = ConnectionFailed("other bytes came from the blob store, or from something before it")
+    return error
 
 
 def _start(answer: Answer) -> _Start:
     sha256 = parse_digest_header(answer.headers.get(Header.REPR_DIGEST.lower(), ""))
     size = answer.headers.get("content-length", "")
-    if answer.status != 200 or sha256 is None or not size.isdecimal():
-        raise ServerFault(Code.INTERNAL, f"status {answer.status} without the size or the digest of the state")
+    if sha256 is None or not _SIZE.match(size):
+        raise ValueError("without the size or the digest of the state")
     return _Start(answers.version(answer), int(size), sha256)
+
+
+def _start_or_place(answer: Answer) -> _Start:
+    """The same where the service may answer with the place of the bytes: then the size is not known yet."""
+    if answer.status != 307:
+        return _start(answer)
+    sha256 = parse_digest_header(answer.headers.get(Header.REPR_DIGEST.lower(), ""))
+    version = unquote_version(answer.headers.get(Header.ETAG.lower(), ""))
+    if sha256 is None or version is None:
+        raise ValueError("without the digest or the version of the state")
+    return _Start(version, 0, sha256, answer.headers[Header.LOCATION.lower()])
 
 
 def _is_for_the_direct_way(caller: Caller, handle: str) -> Operation[bool]:
     """By the size in the record. Whether the service signs at all is found out by asking it for the first state."""
     if not (caller.direct.open and caller.direct.signs):
         return caller.direct.open
-    reply = yield from caller.call(Request("GET", handle))
-    return caller.direct.suits(answers.read(reply.answer, answers.handle, changed=False).size)
+    reply = yield from caller.call(Request("GET", handle, answers.document(answers.handle)))
+    return caller.direct.suits(reply.value.size)
 
 
 def _straight(caller: Caller, path: str, headers: Mapping[str, str]) -> Operation[tuple[Answer, _Start] | None]:
     """The state from the blob store, or from a service that does not sign; None: better ask the service for it."""
-    reply = yield from caller.call(Request("GET", f"{path}?redirect=true", headers, located=True), stream=True)
-    told = reply.answer
-    if told.status != 307:
+    request = Request("GET", f"{path}?redirect=true", _start_or_place, headers, located=True)
+    reply = yield from caller.call(request, stream=True)
+    told = reply.value
+    if told.url is None:
         caller.direct.avoid("it does not sign downloads", logging.DEBUG)
-        return told, _start(told)
+        return reply.answer, told
     caller.direct.signs = True
-    url, sha256 = told.headers[Header.LOCATION.lower()], parse_digest_header(told.headers[Header.REPR_DIGEST.lower()])
-    trouble = trouble_with(url, caller.replicas.secure)
+    trouble = trouble_with(told.url, caller.replicas.secure)
     if trouble is not None:
         caller.direct.avoid(trouble)
         return None
-    answer = yield from _from_blob_store(caller, url, 0)
-    if answer is None or sha256 is None or not answer.headers.get("content-length", "").isdecimal():
+    answer = yield from _from_blob_store(caller, told.url, 0)
+    if answer is None or not _SIZE.match(answer.headers.get("content-length", "")):
         return None
-    return answer, _Start(answers.version(told), int(answer.headers["content-length"]), sha256, url)
+    return answer, replace(told, size=int(answer.headers["content-length"]))
 
 
 def _from_blob_store(caller: Caller, url: str, received: int) -> Operation[Answer | None]:
@@ -133,14 +157,17 @@ def _resume(caller: Caller, path: str, start: _Start, received: int) -> Operatio
         rest = yield from _from_blob_store(caller, start.url, received)
         if rest is not None and _is_rest(rest, start, received):
             return rest
+
+    def rest_of(answer: Answer) -> Answer:
+        if not _is_rest(answer, start, received):
+            raise ValueError("not the rest that was asked for")
+        return answer
+
     headers = {"Range": f"bytes={received}-", **if_match(start.version)}
     try:
-        reply = yield from caller.call(Request("GET", path, headers), stream=True)
+        return (yield from caller.call(Request("GET", path, rest_of, headers), stream=True)).value
     except MilepostError as error:
         raise StateTruncated(f"{received} of {start.size} bytes came; the rest is refused: {error}") from error
-    if not _is_rest(reply.answer, start, received):
-        raise StateTruncated(f"{received} of {start.size} bytes came; the rest was asked for and something else came")
-    return reply.answer
 
 
 def _is_rest(answer: Answer, start: _Start, received: int) -> bool:

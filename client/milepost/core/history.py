@@ -29,6 +29,7 @@ class History:
     def __init__(self, changes: bool) -> None:
         self._changes = changes
         self._last: MilepostError | None = None
+        self._told: Problem | None = None
         self._applied: Problem | None = None
         self.in_doubt = False
         self.arrived = 0
@@ -38,17 +39,16 @@ class History:
         self._last = verdict.error
         self.in_doubt = self.in_doubt or verdict.doubt
         self.arrived += verdict.arrived
-        if isinstance(verdict.error, Problem) and verdict.error.outcome is Outcome.APPLIED:
-            self._applied = verdict.error
+        if isinstance(verdict.error, Problem):
+            self._told = verdict.error
+            if verdict.error.outcome is Outcome.APPLIED:
+                self._applied = verdict.error
 
-    def refusal(self, problem: Problem, vouched: bool = True) -> MilepostError:
-        """The error for a definitive refusal: `OutcomeUnknown` where it leaves open what became of the write.
-
-        A bare status, for which nobody vouches, settles nothing: something on the way may have answered.
-        """
+    def refusal(self, problem: Problem) -> MilepostError:
+        """The error for a definitive refusal: `OutcomeUnknown` where it leaves open what became of the write."""
         if self._applied is not None:
             return self._applied
-        unsettled = self.in_doubt and not (vouched and problem.code in SETTLING)
+        unsettled = self.in_doubt and problem.code not in SETTLING
         if self._changes and (unsettled or problem.outcome is Outcome.UNKNOWN):
             return _unknown(f"refused with {problem}", problem)
         return problem
@@ -65,6 +65,8 @@ class History:
             return self._applied
         if self.in_doubt:
             return _unknown(f"{why}; last: {self._last}", self._last)
+        if isinstance(self._last, DeadlineExceeded) and self._told is not None:
+            return self._told  # the last attempt may have had next to no time left, and tells less
         if isinstance(self._last, DeadlineExceeded) or self._last is None:
             return DeadlineExceeded(f"{why}; last: {self._last or 'nothing was sent'}")
         return self._last

@@ -1,16 +1,26 @@
-"""What one answer, or the lack of one, means for the call."""
+"""What one answer, or the lack of one, means for the call.
+
+Only the service's own answers are believed, and they show it: each carries ``Milepost-Term``, a refusal is a whole
+problem document, a success is what the operation asked for. Everything else (a gateway's 404, a portal's page, a body
+cut short) says nothing of what became of the request, which may have gone through to the service before.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from typing import Any
 
 from milepost.core.effects import Answer, Lost
+from milepost.core.request import Request
 from milepost.errors import ConnectionFailed, DeadlineExceeded, MilepostError, Problem, Unavailable, problem_from
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
 
 _ELSEWHERE = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
-_GATEWAY = frozenset({502, 503, 504})
+_ASKS_FOR_TIME = frozenset({429, 503})
+_TERM = re.compile(r"\d{1,20}\Z", re.ASCII)
+_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _CODE_OF_STATUS = {
     400: Code.INVALID_REQUEST,
     401: Code.UNAUTHENTICATED,
@@ -20,20 +30,21 @@ _CODE_OF_STATUS = {
     406: Code.NOT_ACCEPTABLE,
     412: Code.VERSION_MISMATCH,
     413: Code.TOO_LARGE,
-    415: Code.UNSUPPORTED_MEDIA_TYPE,
     416: Code.RANGE_NOT_SATISFIABLE,
     422: Code.INVALID_REQUEST,
     429: Code.TOO_MANY_REQUESTS,
     501: Code.NOT_SUPPORTED,
+    503: Code.NO_LEADER,
     507: Code.STORAGE_FULL,
 }
 
 
 @dataclass(frozen=True)
 class Done:
-    """The service did it."""
+    """The service did it, and this is what the request's reader made of the answer."""
 
     answer: Answer
+    value: Any
 
 
 @dataclass(frozen=True)
@@ -45,10 +56,9 @@ class Redirected:
 
 @dataclass(frozen=True)
 class Refused:
-    """A definitive answer; asking again would not change it. ``vouched``: the service itself says so in a document."""
+    """A definitive answer; asking again would not change it."""
 
     problem: Problem
-    vouched: bool = True
 
 
 @dataclass(frozen=True)
@@ -68,27 +78,29 @@ class Again:
 Verdict = Done | Redirected | Refused | Again
 
 
-def judge(result: Answer | Lost, changes: bool) -> Verdict:
-    """The meaning of ``result`` for a request that ``changes`` something, or only reads."""
+def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
+    """The meaning of ``result`` for ``request``."""
     if isinstance(result, Lost):
         kind = DeadlineExceeded if result.timed_out else ConnectionFailed
-        return Again(kind(result.reason), elsewhere=True, doubt=changes and result.sent, arrived=result.sent)
-    if 200 <= result.status < 300:
-        return Done(result)
-    location = result.headers.get(Header.LOCATION.lower())
-    if result.status in (307, 308) and location:
+        doubt = request.changes and result.sent
+        return Again(kind(result.reason), elsewhere=True, doubt=doubt, arrived=result.sent)
+    if not _TERM.match(result.headers.get(Header.TERM.lower(), "")):
+        return _strange(result, request, f"without {Header.TERM}")
+    if 200 <= result.status < 300 or (request.located and result.status == 307 and _locates(result)):
+        return _read(result, request)
+    if result.status == 307 and (location := result.headers.get(Header.LOCATION.lower())):
         return Redirected(location)
-    document = _problem_document(result)
+    if result.status < 400:
+        return _strange(result, request, "in its place")
+    document = _made_up(result) if request.method == "HEAD" else _problem_document(result)
+    if document is None:
+        return _strange(result, request, "without a whole problem document")
     after = retry_after(result)
-    if document is None and result.status in _GATEWAY:
-        # Something between client and service answered: whether the request went through it is not known.
-        error = Unavailable(Code.NO_LEADER, f"status {result.status} from a gateway", status=result.status)
-        return Again(error, elsewhere=True, after=after or 0.0, doubt=changes)
-    problem = problem_from(result.status, document or _made_up(result), after)
+    problem = problem_from(result.status, document, after)
     if problem.retryable:
-        doubt = changes and problem.outcome is Outcome.UNKNOWN
+        doubt = request.changes and problem.outcome is Outcome.UNKNOWN
         return Again(problem, elsewhere=problem.code in _ELSEWHERE, after=after or 0.0, doubt=doubt)
-    return Refused(problem, vouched=document is not None)
+    return Refused(problem)
 
 
 def retry_after(answer: Answer) -> float | None:
@@ -100,17 +112,54 @@ def retry_after(answer: Answer) -> float | None:
     return min(seconds, 3600.0) if seconds >= 0 else None
 
 
+def _read(answer: Answer, request: Request[Any]) -> Done | Again:
+    try:
+        return Done(answer, request.reader(answer))
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        # What is wrong with it, and none of it: a stranger's words have no place in an error or a log.
+        again = _strange(answer, request, f"with something else than was asked for ({type(error).__name__})")
+        again.error.__cause__ = error
+        return again
+
+
+def _strange(answer: Answer, request: Request[Any], what: str) -> Again:
+    """Not an answer of the service. A change may have come to it all the same; its key makes it safe to ask again."""
+    detail = f"no answer of Milepost, but status {answer.status} {what}"
+    after = (retry_after(answer) or 0.0) if answer.status in _ASKS_FOR_TIME else 0.0
+    error = Unavailable(Code.NO_LEADER, detail, status=answer.status)
+    return Again(error, elsewhere=True, after=after, doubt=request.changes)
+
+
+def _locates(answer: Answer) -> bool:
+    """Whether a redirect leads to where the bytes lie: it names their digest, one to the leader does not."""
+    return {Header.REPR_DIGEST.lower(), Header.LOCATION.lower()} <= answer.headers.keys()
+
+
 def _problem_document(answer: Answer) -> dict[str, object] | None:
-    if not answer.headers.get("content-type", "").startswith(PROBLEM_MEDIA_TYPE):
+    if answer.headers.get("content-type", "").partition(";")[0].strip().lower() != PROBLEM_MEDIA_TYPE:
         return None
     try:
         document = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return document if isinstance(document, dict) else None
+    return document if isinstance(document, dict) and _is_whole(document, answer.status) else None
+
+
+def _is_whole(document: dict[str, object], status: int) -> bool:
+    """Whether the members are there that every problem of the service has. Codes may be newer than this client."""
+    type_, outcome = document.get("type"), document.get("outcome")
+    return (
+        isinstance(type_, str)
+        and type_.startswith(PROBLEM_TYPE_PREFIX)
+        and document.get("status") == status
+        and isinstance(document.get("detail"), str)
+        and isinstance(document.get("retryable"), bool)
+        and isinstance(outcome, str)
+        and outcome in _OUTCOMES
+    )
 
 
 def _made_up(answer: Answer) -> dict[str, object]:
-    """The problem behind a bare status: answers to HEAD have no body, and not all that answers is the service."""
+    """The problem behind a bare status: answers to HEAD have no body."""
     code = _CODE_OF_STATUS.get(answer.status, Code.INTERNAL)
-    return {"type": PROBLEM_TYPE_PREFIX + code.value, "detail": f"status {answer.status} without a problem document"}
+    return {"type": PROBLEM_TYPE_PREFIX + code.value, "detail": f"status {answer.status} in answer to HEAD"}

@@ -12,6 +12,7 @@ from milepost.core.clock import Clock
 from milepost.core.effects import Operation, Sleep
 from milepost.core.request import Request, path
 from milepost.errors import MilepostError, SessionExpired, SessionLost
+from milepost.types import SessionInfo
 from milepost.wire import Code
 
 log = logging.getLogger("milepost")
@@ -80,7 +81,7 @@ def keep(caller: Caller, lease: Lease) -> Operation[str]:
             break
         try:
             reply = yield from _renew(caller, lease)
-            lease.renewed(reply.began, answers.read(reply.answer, answers.session, changed=True).ttl)
+            lease.renewed(reply.began, reply.value.ttl)
         except SessionLost as error:
             lease.end(str(error))
         except MilepostError as error:
@@ -103,8 +104,9 @@ def tell_lost(session: S, reason: str, on_lost: Callable[[S, str], None] | None)
         log.exception("on_lost of session %s failed", session.id)
 
 
-def _renew(caller: Caller, lease: Lease) -> Operation[Reply]:
+def _renew(caller: Caller, lease: Lease) -> Operation[Reply[SessionInfo]]:
     # Short patience: a leader that hangs must not use up the lease that another replica could renew.
-    request = Request("POST", path("sessions", lease.session, "keepalive"))
+    reader = answers.document(answers.session_of(lease.session))
+    request = Request("POST", path("sessions", lease.session, "keepalive"), reader)
     patience = min(PATIENCE, max(0.25, lease.ttl / 6))
     return (yield from caller.call(request, timeout=lease.expires_in, patience=patience))

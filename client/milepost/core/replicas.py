@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from milepost.core.clock import Clock, monotonic
 
 MAX_REDIRECTS = 5
+_VISIBLE = re.compile(r"[\x21-\x7e]+\Z")
 
 
 class Replicas:
@@ -101,11 +103,12 @@ class Round:
 
     def follow(self, location: str, path: str) -> str | None:
         """Turn to the replica that ``location`` (the answer to ``path``) names; otherwise say why not."""
-        base = location.removesuffix(path) if location.endswith(path) else _origin(location)
+        if not location.endswith(path):
+            return "redirected to something else than the same call at another replica"
         try:
-            base = _checked(base)
-        except ValueError as error:
-            return f"redirected to an address that cannot be used: {error}"
+            base = _checked(location.removesuffix(path))
+        except ValueError:  # it quotes the address, and who knows what stands in that
+            return "redirected to an address that cannot be used"
         if self.target.startswith("https:") and not base.startswith("https:"):
             return f"refused to follow a redirect from https to {base}"
         if self._replicas.suspected(base):
@@ -118,14 +121,9 @@ class Round:
         return None
 
 
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
-
-
 def _checked(address: str) -> str:
     parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or not _VISIBLE.match(address) or parts.port == 0:
         raise ValueError(f"not an http or https URL: {address!r}")
     if parts.username or parts.password:
         raise ValueError("credentials do not belong into an address; hand over a token")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
+from milepost.core.answers import Reader, whatever
 from milepost.core.body import Body, body_of_bytes
 from milepost.errors import InvalidName, InvalidRequest
 from milepost.wire import (
@@ -22,12 +23,14 @@ from milepost.wire import (
     unquote_version,
 )
 
+T = TypeVar("T")
+
 JSON_MEDIA_TYPE = "application/json"
 
 
 @dataclass(frozen=True)
-class Request:
-    """One request.
+class Request(Generic[T]):
+    """One request, and what reads its answer: a T, or an error where it is no such answer (`milepost.core.answers`).
 
     ``wait`` is how long (seconds) the service was asked to hold its answer back, or may need for what it was asked to
     do; ``local`` marks what any replica answers for itself, ``located`` what may be answered with where the bytes lie.
@@ -35,6 +38,7 @@ class Request:
 
     method: str
     path: str
+    reader: Reader[T] = whatever
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Body | None = None
     wait: float = 0.0

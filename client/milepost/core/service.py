@@ -16,16 +16,17 @@ FAREWELL_SECONDS = 2.0
 
 def status(caller: Caller) -> Operation[Status]:
     """What one replica says of itself and of the leader."""
-    reply = yield from caller.call(Request("GET", path("status"), local=True))
-    return answers.read(reply.answer, answers.status, changed=False)
+    request = Request("GET", path("status"), answers.document(answers.status), local=True)
+    return (yield from caller.call(request)).value
 
 
 def stores(caller: Caller) -> Operation[None]:
     """Emits a `StoreSummary` for each store, page after page."""
     token: str | None = None
     while True:
-        reply = yield from caller.call(Request("GET", path("stores", limit=MAX_PAGE, token=token)))
-        found, token = answers.read(reply.answer, answers.stores, changed=False)
+        target = path("stores", limit=MAX_PAGE, token=token)
+        reply = yield from caller.call(Request("GET", target, answers.document(answers.stores(token))))
+        found, token = reply.value
         for summary in found:
             yield Emit(summary)
         if token is None:
@@ -34,8 +35,8 @@ def stores(caller: Caller) -> Operation[None]:
 
 def session_info(caller: Caller, session: str) -> Operation[SessionInfo]:
     """A session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
-    reply = yield from caller.call(Request("GET", path("sessions", checked_name(session, "session"))))
-    return answers.read(reply.answer, answers.session, changed=False)
+    target = path("sessions", checked_name(session, "session"))
+    return (yield from caller.call(Request("GET", target, answers.document(answers.session)))).value
 
 
 def begin_session(
@@ -51,16 +52,16 @@ def begin_session(
         )
     id_ = checked_name(session, "session") if session is not None else caller.new_id()
     body = json_body({"ttl": ttl, "holder": holder, "session": id_})
-    request = Request("POST", path("sessions"), {"Content-Type": JSON_MEDIA_TYPE}, body)
+    reader = answers.document(answers.session_of(id_), 200, 201)
+    request = Request("POST", path("sessions"), reader, {"Content-Type": JSON_MEDIA_TYPE}, body)
     reply = yield from caller.call(request, timeout=timeout)
-    found = answers.read(reply.answer, answers.session, changed=True)
-    return Lease(found.session, found.ttl, reply.began, caller.clock)
+    return Lease(reply.value.session, reply.value.ttl, reply.began, caller.clock)
 
 
 def end_session(caller: Caller, lease: Lease, timeout: float = FAREWELL_SECONDS) -> Operation[None]:
     """End a session within ``timeout`` seconds; one that has ended already is fine."""
     lease.end("it was closed")
     try:
-        yield from caller.call(Request("DELETE", path("sessions", lease.session)), timeout=timeout)
+        yield from caller.call(Request("DELETE", path("sessions", lease.session), answers.nothing), timeout=timeout)
     except SessionLost:
         return

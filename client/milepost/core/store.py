@@ -5,18 +5,22 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Collection, Mapping
+from typing import TypeVar
 
 from milepost.core import answers
 from milepost.core.acting import Acting
+from milepost.core.answers import Reader
 from milepost.core.body import AsyncState, Body, body_of
 from milepost.core.calls import Caller, Key, Reply
 from milepost.core.download import download
 from milepost.core.effects import Emit, Operation, Work
 from milepost.core.request import JSON_MEDIA_TYPE, Request, checked_name, if_match, json_body, label_headers, path
-from milepost.core.upload import REFUSED_FOR_NOW, put
+from milepost.core.upload import REFUSED_FOR_NOW, Upload, put, upload_of
 from milepost.errors import NotExist, ServerFault, UploadUnknown
 from milepost.types import Epoch, Handle, LockedHandles, Removal
 from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, Code, Header
+
+T = TypeVar("T")
 
 log = logging.getLogger("milepost")
 
@@ -53,17 +57,17 @@ class StoreOperations:
     def exists(self, name: str) -> Operation[str | None]:
         """exists: the version, or None. Raises `Corrupt`."""
         try:
-            reply = yield from self.caller.call(Request("HEAD", self._handle(name)))
+            reply = yield from self.caller.call(Request("HEAD", self._handle(name), answers.version))
         except NotExist:
             return None
         except ServerFault:
             return (yield from self.get(name)).version  # an answer to HEAD has no body to say what is wrong
-        return answers.version(reply.answer)
+        return reply.value
 
     def get(self, name: str) -> Operation[Handle]:
         """The record, without a lock. Raises `NotExist`."""
-        reply = yield from self.caller.call(Request("GET", self._handle(name)))
-        return answers.read(reply.answer, answers.handle, changed=False)
+        request = Request("GET", self._handle(name), answers.document(answers.handle_named(name)))
+        return (yield from self.caller.call(request)).value
 
     def download(self, name: str, version: str | None) -> Operation[None]:
         """Emits the state in chunks, an empty one first. Raises what `milepost.core.download` says."""
@@ -71,21 +75,20 @@ class StoreOperations:
 
     def get_and_lock(self, name: str) -> Operation[Handle]:
         """getAndLock. Raises `NotExist`, `Corrupt` (and then holds no lock)."""
-        reply = yield from self._act("POST", self._handle(name, "lock"))
-        return answers.read(reply.answer, answers.handle, changed=True)
+        reader = answers.document(answers.handle_named(name))
+        return (yield from self._act("POST", self._handle(name, "lock"), reader)).value
 
     def get_all_and_lock(self) -> Operation[LockedHandles]:
         """getAllAndLock."""
-        reply = yield from self._act("POST", self._path("locks"))
-        return answers.read(reply.answer, answers.locked, changed=True)
+        return (yield from self._act("POST", self._path("locks"), answers.document(answers.locked))).value
 
     def get_all_handles(self, page: int) -> Operation[None]:
         """getAllHandles: emits each `Handle`, page after page."""
         token: str | None = None
         while True:
             target = self._path("handles", limit=page, token=token)
-            reply = yield from self.caller.call(Request("GET", target))
-            found, corrupt, token = answers.read(reply.answer, answers.page, changed=False)
+            reply = yield from self.caller.call(Request("GET", target, answers.document(answers.page(token))))
+            found, corrupt, token = reply.value
             for damaged in corrupt:
                 log.warning("handle %s of store %s is damaged: %s", damaged.name, self.store, damaged.reason)
             for handle in found:
@@ -96,26 +99,27 @@ class StoreOperations:
     def release_and_try_remove(self, name: str, version: str | None, timeout: float | None) -> Operation[Removal]:
         """releaseAndTryRemove. Raises `VersionMismatch` if ``version`` is given and stale, `DiscardFailed`."""
         headers = {} if version is None else if_match(version)
-        reply = yield from self._act("DELETE", self._handle(name), {**headers, **self._token()}, timeout=timeout)
-        return answers.read(reply.answer, answers.removal, changed=True)
+        reader = answers.document(answers.removal)
+        headers = {**headers, **self._token()}
+        return (yield from self._act("DELETE", self._handle(name), reader, headers, timeout=timeout)).value
 
     def clear_entries(self) -> Operation[int]:
         """clearEntries: how many."""
-        reply = yield from self._act("DELETE", self._path("handles"), self._token())
-        return answers.read(reply.answer, lambda document: int(document["cleared"]), changed=True)
+        reader = answers.document(answers.cleared)
+        return (yield from self._act("DELETE", self._path("handles"), reader, self._token())).value
 
     def release(self, name: str) -> Operation[None]:
         """release."""
-        yield from self._act("DELETE", self._handle(name, "lock"))
+        yield from self._act("DELETE", self._handle(name, "lock"), answers.nothing)
 
     def release_all(self) -> Operation[None]:
         """releaseAll."""
-        yield from self._act("DELETE", self._path("locks"))
+        yield from self._act("DELETE", self._path("locks"), answers.nothing)
 
     def current_epoch(self) -> Operation[Epoch]:
         """The epoch as the service knows it."""
-        reply = yield from self.caller.call(Request("GET", self._path("epoch")))
-        return answers.read(reply.answer, answers.epoch, changed=False)
+        request = Request("GET", self._path("epoch"), answers.document(answers.epoch))
+        return (yield from self.caller.call(request)).value
 
     def poll_epoch(self, wait: float, within: float = math.inf) -> Operation[Epoch]:
         """Campaign once, for ``wait`` seconds, and begin no other attempt after ``within``. Raises `EpochHeld`."""
@@ -123,17 +127,18 @@ class StoreOperations:
         reply = yield from self._act(
             "POST",
             self._path("epoch"),
+            answers.document(answers.epoch_of(self.acting.session)),
             _JSON,
             json_body({"wait": wait}),
             timeout=min(self.caller.timeout + wait, within + self.caller.patience),
             begin_within=within,
             wait=wait,
         )
-        return answers.read(reply.answer, answers.epoch, changed=True)
+        return reply.value
 
     def resign(self) -> Operation[None]:
         """Give the epoch up. Raises `Fenced` if another session holds it."""
-        yield from self._act("DELETE", self._path("epoch"))
+        yield from self._act("DELETE", self._path("epoch"), answers.nothing)
         self.epoch = None
 
     def _write(
@@ -146,6 +151,7 @@ class StoreOperations:
         timeout: float | None,
     ) -> Operation[Handle]:
         target = self._handle(name)
+        reader = answers.document(answers.handle_named(name), 201 if method == "POST" else 200)
         headers = {**headers, **label_headers(labels), **self._token()}
         self.acting.headers()  # a lost session shows before a large state is read
         body: Body = yield Work(lambda: body_of(state))
@@ -153,20 +159,29 @@ class StoreOperations:
         deadline = key.since + (self.caller.timeout if timeout is None else timeout)
         reply = None
         if self.caller.direct.suits_body(body):
-            reply = yield from self._write_directly(method, target, headers, body, key, deadline)
+            reply = yield from self._write_directly(method, target, reader, headers, body, key, deadline)
         if reply is None:
             headers["Content-Type"] = STATE_MEDIA_TYPE
             left = deadline - self.caller.clock()
-            reply = yield from self._act(method, target, headers, body, timeout=left, key=key)
-        return answers.read(reply.answer, answers.handle, changed=True)
+            reply = yield from self._act(method, target, reader, headers, body, timeout=left, key=key)
+        return reply.value
 
     def _write_directly(
-        self, method: str, target: str, headers: Mapping[str, str], body: Body, key: Key, deadline: float
-    ) -> Operation[Reply | None]:
+        self,
+        method: str,
+        target: str,
+        reader: Reader[Handle],
+        headers: Mapping[str, str],
+        body: Body,
+        key: Key,
+        deadline: float,
+    ) -> Operation[Reply[Handle] | None]:
         """Put the bytes into the blob store and name them to the service; None where it has to be given them itself."""
 
-        def announce(request: Body, timeout: float) -> Operation[Reply]:
-            return self._act("POST", self._path("uploads"), _JSON, request, timeout=timeout, final=REFUSED_FOR_NOW)
+        def announce(request: Body, timeout: float) -> Operation[Reply[Upload]]:
+            announced = answers.document(upload_of, 201)
+            target = self._path("uploads")
+            return self._act("POST", target, announced, _JSON, request, timeout=timeout, final=REFUSED_FOR_NOW)
 
         for _ in range(2):  # an upload may expire just before it is named
             upload = yield from put(self.caller, announce, body, deadline)
@@ -177,6 +192,7 @@ class StoreOperations:
                     yield from self._act(
                         method,
                         target,
+                        reader,
                         {**headers, "Content-Type": UPLOAD_MEDIA_TYPE},
                         json_body({"upload": upload, "size": body.size, "sha256": body.sha256}),
                         timeout=deadline - self.caller.clock(),
@@ -192,6 +208,7 @@ class StoreOperations:
         self,
         method: str,
         target: str,
+        reader: Reader[T],
         headers: Mapping[str, str] | None = None,
         body: Body | None = None,
         *,
@@ -200,8 +217,8 @@ class StoreOperations:
         wait: float = 0.0,
         key: Key | None = None,
         final: Collection[Code] = (),
-    ) -> Operation[Reply]:
-        request = Request(method, target, {**(headers or {}), **self.acting.headers()}, body, wait)
+    ) -> Operation[Reply[T]]:
+        request = Request(method, target, reader, {**(headers or {}), **self.acting.headers()}, body, wait)
         with self.acting.watched():
             return (
                 yield from self.caller.call(request, timeout=timeout, begin_within=begin_within, key=key, final=final)

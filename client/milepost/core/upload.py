@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from milepost.core import answers
 from milepost.core.body import Body, SourceFailed
 from milepost.core.calls import LONGEST_PAUSE, Caller, Reply
 from milepost.core.direct import AVOID_BRIEFLY_SECONDS, AVOID_SECONDS, signed, trouble_with
@@ -29,9 +28,6 @@ SHARE_TO_PUT = 0.75
 
 REFUSED_FOR_NOW = frozenset({Code.TOO_MANY_REQUESTS, Code.STORAGE_UNAVAILABLE})
 """What an announcement is not repeated for. The service itself may take the bytes nevertheless."""
-
-Announce = Callable[[Body, float], Operation[Reply]]
-"""Asks the service for an upload with this request body, within so many seconds."""
 
 _NO_SUCH_CALL = frozenset({Code.NO_ROUTE, Code.METHOD_NOT_ALLOWED})
 _BUSY = frozenset({408, 409, 429, 500, 502, 503, 504})  # 409: another conditional write of the same key is on its way
@@ -54,6 +50,10 @@ class Upload:
     url: str = field(repr=False)
     headers: Mapping[str, str]
     expires_in: float
+
+
+Announce = Callable[[Body, float], Operation[Reply[Upload]]]
+"""Asks the service for an upload with this request body, within so many seconds."""
 
 
 def upload_of(document: Mapping[str, Any]) -> Upload:
@@ -125,8 +125,7 @@ def _announced(caller: Caller, announce: Announce, body: Body, deadline: float) 
     request = json_body({"size": body.size, "sha256": body.sha256})
     limit = min(LONGEST_ANNOUNCEMENT, (deadline - caller.clock()) * SHARE_TO_ANNOUNCE)
     try:
-        reply = yield from announce(request, limit)
-        upload = answers.read(reply.answer, upload_of, changed=True)
+        upload = (yield from announce(request, limit)).value
     except NotSupported:
         # Perhaps only not of this size: S3, for one, takes no more than 5 GiB at once.
         caller.direct.avoid_announcing(body.size or 0, AVOID_SECONDS, "the service does not sign them")

@@ -11,7 +11,7 @@ import httpx
 
 from milepost.core.body import Body, SourceFailed
 from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
-from milepost.drivers.connections import Connections, Progress, answer, lost, overdue, request_of
+from milepost.drivers.connections import Connections, Progress, answer, is_strange, lost, overdue, request_of
 from milepost.drivers.early import listen
 from milepost.errors import Closed
 
@@ -86,6 +86,9 @@ class AsyncDriver:
         try:
             with anyio.move_on_after(send.timeout):
                 response = await self._http.send(request, stream=True)
+                if is_strange(send, response):
+                    await response.aclose()
+                    return answer(response, b"")
                 if send.stream and response.is_success:
                     await opened.hold(response)
                     return answer(response, b"", response.aiter_raw())

@@ -11,7 +11,7 @@ import httpx
 
 from milepost.core.body import Body, SourceFailed
 from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
-from milepost.drivers.connections import Connections, Progress, answer, lost, request_of
+from milepost.drivers.connections import Connections, Progress, answer, is_strange, lost, request_of
 from milepost.drivers.deadlines import Deadline, keep
 from milepost.errors import Closed
 
@@ -84,6 +84,9 @@ class BlockingDriver:
         try:
             with self._deadline.within(send.timeout):
                 response = http.send(request, stream=True)
+                if is_strange(send, response):
+                    response.close()
+                    return answer(response, b"")
                 if send.stream and response.is_success:
                     opened.hold(response)
                     return answer(response, b"", response.iter_raw())

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from milepost.core.effects import Answer, Lost, Send
+from milepost.wire import Header
 
 CONNECT_SECONDS = 5.0
 Verify = ssl.SSLContext | bool
@@ -90,6 +91,11 @@ def _without_signature(record: logging.LogRecord) -> bool:
 def answer(response: httpx.Response, body: bytes, stream: object = None) -> Answer:
     """An httpx response in the core's words."""
     return Answer(response.status_code, dict(response.headers), body, stream)
+
+
+def is_strange(send: Send, response: httpx.Response) -> bool:
+    """Whether the head alone shows that the service did not answer. The body is not read then: it may have no end."""
+    return not send.signed and Header.TERM not in response.headers
 
 
 def lost(error: httpx.TransportError, send: Send | None = None, progress: Progress | None = None) -> Lost:

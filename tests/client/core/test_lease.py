@@ -59,7 +59,7 @@ def test_the_keeper_renews_each_third_until_the_service_ends_the_session() -> No
     assert lease.lost
 
 
-@pytest.mark.parametrize("outage", [NO_LEADER, REFUSED, CUT, SILENT, problem(Code.UNAUTHENTICATED), Answer(500, {})])
+@pytest.mark.parametrize("outage", [NO_LEADER, REFUSED, CUT, SILENT, problem(Code.UNAUTHENTICATED), Answer(401, {})])
 def test_an_outage_is_waited_out_until_the_lease_ends(outage: Answer) -> None:
     world = World(*[outage] * 10_000)
     lease = begun(world)
@@ -108,7 +108,7 @@ def test_a_ttl_that_the_service_would_refuse_is_refused_at_once() -> None:
 
 
 def test_a_session_that_was_begun_but_not_understood_is_of_unknown_outcome() -> None:
-    world = World(Answer(200, {}, b"<html>"))
+    world = World(*[answer({"session": "another", "ttl": 15})] * 1000)
     with pytest.raises(OutcomeUnknown):
         world.run(service.begin_session(world.caller, "h", 15.0, None))
 

@@ -11,7 +11,8 @@ import pytest
 from milepost.core.direct import AVOID_SECONDS
 from milepost.core.download import download
 from milepost.core.effects import Answer, Lost, Send
-from milepost.errors import BlobMissing, NotExist, StateTruncated, VersionMismatch
+from milepost.core.outages import hindrance
+from milepost.errors import BlobMissing, ConnectionFailed, NotExist, StateTruncated, VersionMismatch
 from milepost.wire import Code, digest_header
 from tests.client.core.world import BROKEN, CUT, RECORD, REFUSED, SILENT, A, Reaction, World, answer, problem, to_leader
 
@@ -19,7 +20,7 @@ STATE = b"0123456789"
 HANDLE = "/v1/stores/s/handles/h"
 URL = "http://s3:9000/bucket/key?X-Amz-Signature=very-secret"
 DIGEST = digest_header(hashlib.sha256(STATE).hexdigest())
-LOCATED = Answer(307, {"location": URL, "etag": '"v1"', "repr-digest": DIGEST})
+LOCATED = answer(status=307, location=URL, etag='"v1"', repr_digest=DIGEST)
 
 
 def large(*chunks: bytes | Lost) -> Answer:
@@ -29,13 +30,18 @@ def large(*chunks: bytes | Lost) -> Answer:
 
 def whole(*chunks: bytes | Lost) -> Answer:
     """The service's own answer."""
-    return Answer(200, {**large().headers, "etag": '"v1"', "repr-digest": DIGEST}, stream=list(chunks or (STATE,)))
+    return Answer(
+        200,
+        {**large().headers, "milepost-term": "3", "etag": '"v1"', "repr-digest": DIGEST},
+        stream=list(chunks or (STATE,)),
+    )
 
 
 def rest(*chunks: bytes | Lost) -> Callable[[Send], Answer]:
     def reaction(send: Send) -> Answer:
         start = send.headers["Range"].removeprefix("bytes=").removesuffix("-")
-        return Answer(206, {"content-range": f"bytes {start}-9/10"}, stream=list(chunks))
+        headers = {"content-range": f"bytes {start}-9/10"}
+        return Answer(206, headers if send.signed else {"milepost-term": "3", **headers}, stream=list(chunks))
 
     return reaction
 
@@ -152,11 +158,17 @@ def test_a_rest_that_is_none_is_asked_of_the_service() -> None:
 
 
 @pytest.mark.parametrize("chunks", [(b"012345678X",), (b"01234", b"56789", b"!")])
-def test_bytes_that_do_not_match_are_never_given_out_whole(chunks: tuple[bytes, ...]) -> None:
-    world = direct(record(10), LOCATED, large(*chunks))
-    with pytest.raises(StateTruncated):
+def test_bytes_that_do_not_match_are_never_given_out_whole_and_are_asked_of_the_service_next(
+    chunks: tuple[bytes, ...],
+) -> None:
+    """Whoever stands where the blob store should be says nothing of the state: a portal's page is no damage."""
+    world = direct(record(10), LOCATED, large(*chunks), whole())
+    with pytest.raises(StateTruncated) as raised:
         read(world)
     assert sum(map(len, world.emitted)) < len(STATE)
+    assert isinstance(hindrance(raised.value), ConnectionFailed)
+    assert read(world)[-len(STATE) :] == STATE
+    assert targets(world)[-1] == "/state"
 
 
 @pytest.mark.parametrize("signs", [True, False])

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ STATE = b"0123456789abcdef"
 SHA256 = hashlib.sha256(STATE).hexdigest()
 URL = "http://s3:9000/bucket/key?X-Amz-Signature=very-secret"
 SIGNED = {"Content-Length": "16", "If-None-Match": "*", "x-amz-checksum-sha256": "digest"}
-DONE = answer(RECORD, etag='"abc.7"')
+DONE = answer({**RECORD, "name": "h"}, status=201, etag='"abc.7"')
 STORED = Answer(200, {})
 EXPIRED = Answer(403, {})
 BUSY = Answer(503, {})
@@ -103,7 +104,7 @@ def test_the_bytes_are_put_by_the_signed_url_and_then_named() -> None:
 
 
 def test_replace_names_it_on_condition_of_the_version() -> None:
-    world = direct(announced(), STORED, DONE)
+    world = direct(announced(), STORED, replace(DONE, status=200))
     world.run(store(world).replace("h", "abc.6", STATE, None, None))
     assert lines(world) == ["announce", "put", "name"]
     assert (world.sent[2].method, world.sent[2].headers["If-Match"]) == ("PUT", '"abc.6"')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import Any, TypeVar
@@ -119,9 +120,15 @@ def _taken(send: Send) -> bytes | None:
 
 
 def answer(document: Mapping[str, Any] | None = None, status: int = 200, **headers: str) -> Answer:
-    """A JSON answer; underscores in header names stand for hyphens."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    """A JSON answer of the service; underscores in header names stand for hyphens."""
+    named = {"milepost-term": "3"} | {name.replace("_", "-"): value for name, value in headers.items()}
     return Answer(status, named, b"" if document is None else json.dumps(document).encode())
+
+
+def strange(answer: Answer) -> Answer:
+    """The same, from something that is not the service."""
+    headers = {name: value for name, value in answer.headers.items() if name != "milepost-term"}
+    return replace(answer, headers=headers)
 
 
 def problem(code: Code, *, retry_after: float | None = None, outcome: Outcome | None = None, **extras: Any) -> Answer:
@@ -136,7 +143,7 @@ def problem(code: Code, *, retry_after: float | None = None, outcome: Outcome | 
         "outcome": (outcome or kind.outcome).value,
         **extras,
     }
-    headers = {"content-type": PROBLEM_MEDIA_TYPE}
+    headers = {"content-type": PROBLEM_MEDIA_TYPE, "milepost-term": "3"}
     if retry_after is not None:
         headers["retry-after"] = str(retry_after)
     return Answer(kind.status, headers, json.dumps(document).encode())
@@ -146,7 +153,7 @@ def to_leader(leader: str) -> Callable[[Send], Answer]:
     """A follower's answer: 307 to ``leader``, path and query kept."""
 
     def redirect(send: Send) -> Answer:
-        return Answer(307, {"location": leader + "/v1/" + send.url.split("/v1/", 1)[1]})
+        return answer(status=307, location=leader + "/v1/" + send.url.split("/v1/", 1)[1])
 
     return redirect
 

@@ -33,7 +33,7 @@ from tests.client.flavours import connected
 
 SESSION = reply(201, {"session": "s1", "ttl": 60, "holder": "h"})
 ENDED = reply(204)
-HANDLE = reply(201, RECORD)
+HANDLE = reply(201, {**RECORD, "name": "h"})
 STATE = bytes(range(256)) * 2000
 DIGEST = digest_header(hashlib.sha256(STATE).hexdigest())
 
@@ -170,10 +170,12 @@ def test_an_error_of_the_callers_own_source_comes_through_and_the_request_stays_
         yield b"x" * 100_000
         raise ZeroDivisionError("the source broke")
 
-    with (
-        Faulty([SESSION, reply(404), HANDLE, ENDED]) as server,
-        pytest.raises(ZeroDivisionError, match="the source broke"),
-    ):
+    def answer(server: Faulty, connection: socket.socket, seen: Seen, receive: Callable[[], None]) -> None:
+        adds = HANDLE if "/handles/" in seen.path else SESSION
+        by_method = {"POST": adds, "HEAD": reply(404), "DELETE": ENDED}
+        by_method[seen.method](server, connection, seen, receive)
+
+    with Faulty([answer] * 9) as server, pytest.raises(ZeroDivisionError, match="the source broke"):
         add(flavour, server, source())
     (write,) = [seen for seen in server.seen if (seen.method, seen.path) == ("POST", "/v1/stores/s/handles/h")]
     assert write.body is None  # the end of the session, on another connection, may have been seen before it
@@ -215,7 +217,10 @@ def test_neither_token_nor_state_is_ever_logged(flavour: str, caplog: pytest.Log
     caplog.set_level(logging.DEBUG)
     with Faulty([SESSION, cut(), HANDLE, ENDED]) as server:
         named = {"timeout": 10.0, "token": "very-secret-token"}
-        with connected(flavour, server.url, **named) as client, client.session(holder="h", ttl=60) as session:
+        with (
+            connected(flavour, server.url, **named) as client,
+            client.session(holder="h", ttl=60, session_id="s1") as session,
+        ):
             session.store("s").add_and_lock("h", b"very-secret-state")
             assert "very-secret" not in repr(vars(client)) + repr(vars(session))
     assert server.seen[1].headers["authorization"] == "Bearer very-secret-token"

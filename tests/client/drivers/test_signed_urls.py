@@ -10,12 +10,12 @@ import pytest
 import milepost
 from milepost.wire import digest_header
 from tests.client.core.world import RECORD
-from tests.client.faulty import Faulty, cut, cut_inside, head_of, reply, reply_unread
+from tests.client.faulty import Behaviour, Faulty, cut, cut_inside, head_of, reply, reply_unread
 from tests.client.flavours import connected
 
 SESSION = reply(201, {"session": "s1", "ttl": 60, "holder": "h"})
 ENDED = reply(204)
-HANDLE = reply(201, RECORD)
+HANDLE = reply(201, {**RECORD, "name": "h"})
 STATE = bytes(range(256)) * 2000
 MORE_THAN_BUFFERS_HOLD = STATE * 40
 DIGEST = digest_header(hashlib.sha256(STATE).hexdigest())
@@ -23,6 +23,11 @@ QUERY = "X-Amz-Credential=me%2F2026%2Fs3&X-Amz-SignedHeaders=content-length%3Bho
 NAMED = {"timeout": 10.0, "token": "very-secret-token", "direct_above": 1000}
 OWN = {"content-length", "if-none-match", "x-amz-checksum-sha256"}
 EVERY_REQUEST = {"host", "user-agent", "accept", "accept-encoding", "connection"}
+
+
+def stored() -> Behaviour:
+    """What a blob store answers, which is not the service and does not say so."""
+    return reply(200, Milepost_Term="")
 
 
 def signed(blobs: Faulty) -> str:
@@ -33,13 +38,13 @@ def test_a_signed_put_has_its_own_headers_alone_and_its_url_is_nowhere_logged(
     flavour: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with Faulty([cut(), reply(200)]) as blobs:
+    with Faulty([cut(), stored()]) as blobs:
         headers = {"Content-Length": str(len(STATE)), "If-None-Match": "*", "x-amz-checksum-sha256": "d"}
         upload = {"upload": "u1", "method": "PUT", "url": signed(blobs), "headers": headers, "expires_in": 900}
         with (
             Faulty([SESSION, reply(201, upload), HANDLE, ENDED]) as server,
             connected(flavour, server.url, **NAMED) as client,
-            client.session(holder="h", ttl=60) as session,
+            client.session(holder="h", ttl=60, session_id="s1") as session,
         ):
             session.store("s").add_and_lock("h", STATE)
     for put in blobs.seen:
@@ -55,8 +60,9 @@ def test_a_signed_get_has_no_headers_but_its_range_and_its_url_is_nowhere_logged
     flavour: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    begun = cut(after=head_of(200, Content_Length=str(len(STATE))) + STATE[:100_000], reset=False)
-    rest = reply(206, STATE[100_000:], Content_Range=f"bytes 100000-{len(STATE) - 1}/{len(STATE)}")
+    begun = cut(after=head_of(200, Content_Length=str(len(STATE)), Milepost_Term="") + STATE[:100_000], reset=False)
+    span = f"bytes 100000-{len(STATE) - 1}/{len(STATE)}"
+    rest = reply(206, STATE[100_000:], Content_Range=span, Milepost_Term="")
     with Faulty([begun, rest]) as blobs:
         located = reply(307, Location=signed(blobs), ETag='"v1"', Repr_Digest=DIGEST)
         with Faulty([located]) as server, connected(flavour, server.url, **NAMED) as client:
@@ -71,17 +77,17 @@ def test_a_signed_get_has_no_headers_but_its_range_and_its_url_is_nowhere_logged
 
 
 def test_a_connection_that_breaks_under_the_bytes_is_made_anew(flavour: str) -> None:
-    with Faulty([cut_inside(), reply(200), reply(200)]) as blobs:
+    with Faulty([cut_inside(), stored(), stored()]) as blobs:
         announced = reply(
             201, {"upload": "u1", "method": "PUT", "url": signed(blobs), "headers": {}, "expires_in": 900}
         )
         with (
             Faulty([SESSION, announced, HANDLE, announced, HANDLE, ENDED]) as server,
             connected(flavour, server.url, **NAMED) as client,
-            client.session(holder="h", ttl=60) as session,
+            client.session(holder="h", ttl=60, session_id="s1") as session,
         ):
-            session.store("s").add_and_lock("a", MORE_THAN_BUFFERS_HOLD)
-            session.store("s").add_and_lock("b", STATE)
+            session.store("s").add_and_lock("h", MORE_THAN_BUFFERS_HOLD)
+            session.store("s").add_and_lock("h", STATE)
     assert [seen.body for seen in blobs.seen] == [None, MORE_THAN_BUFFERS_HOLD, STATE]
 
 
@@ -101,17 +107,17 @@ def test_an_answer_that_comes_before_the_last_byte_is_heard(
 
 def heard(flavour: str, status: int, announcements: int) -> bool:
     """Whether the bytes were put, and so often announced as the answer asks for."""
-    with Faulty([reply_unread(status), reply(200)]) as blobs:
+    with Faulty([reply_unread(status, Milepost_Term=""), stored()]) as blobs:
         announced = reply(
             201, {"upload": "u1", "method": "PUT", "url": signed(blobs), "headers": {}, "expires_in": 900}
         )
         with (
             Faulty([SESSION, *[announced] * announcements, HANDLE, ENDED]) as server,
             connected(flavour, server.url, **NAMED) as client,
-            client.session(holder="h", ttl=60) as session,
+            client.session(holder="h", ttl=60, session_id="s1") as session,
         ):
             try:
-                session.store("s").add_and_lock("a", MORE_THAN_BUFFERS_HOLD)
+                session.store("s").add_and_lock("h", MORE_THAN_BUFFERS_HOLD)
             except milepost.OutcomeUnknown:
                 return False  # it got the second announcement for the answer to its add
         bodies = [seen.body for seen in blobs.seen]
@@ -126,10 +132,10 @@ def test_a_blob_store_behind_a_wall_is_passed_by(flavour: str, caplog: pytest.Lo
     with (
         Faulty(answers) as server,
         connected(flavour, server.url, **NAMED) as client,
-        client.session(holder="h", ttl=60) as session,
+        client.session(holder="h", ttl=60, session_id="s1") as session,
     ):
-        session.store("s").add_and_lock("a", STATE)
-        session.store("s").add_and_lock("b", STATE)
+        session.store("s").add_and_lock("h", STATE)
+        session.store("s").add_and_lock("h", STATE)
     bodies = [seen.body for seen in server.seen if seen.path.startswith("/v1/stores/s/handles/")]
     assert bodies.count(STATE) == 2
     assert [record.levelno for record in caplog.records if record.name == "milepost"] == [logging.WARNING]

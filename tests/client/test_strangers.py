@@ -1,0 +1,65 @@
+"""The real service behind a proxy that answers in its place: what was written is found, or said to be unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+import milepost
+from tests.client.conftest import Service
+from tests.client.flavours import connected
+from tests.support.gateway import Fault, Gateway, Request, gateway
+
+
+@pytest.fixture
+def proxy(service: Service) -> Iterator[Gateway]:
+    """A proxy before the service."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(gateway(service.url)) as made:
+        yield made
+
+
+def writes(request: Request) -> bool:
+    return request.method == "POST" and "/handles/" in request.target
+
+
+@pytest.mark.parametrize("status", [200, 401, 403, 404, 409, 412, 500, 503])
+def test_a_write_that_a_proxy_forwards_and_then_answers_itself_is_found_by_its_key(
+    flavour: str, proxy: Gateway, name: str, status: int
+) -> None:
+    proxy(Fault(writes, times=1, in_its_place=(status, "the proxy says so")))
+    with connected(flavour, proxy.url, timeout=30.0) as client, client.session() as session:
+        added = session.store(name).add_and_lock("h", b"state")
+        assert client.store(name).read("h", added.version) == b"state"
+        assert added.locks == (session.id,)
+
+
+def test_a_write_that_only_the_proxy_answers_is_of_unknown_outcome(
+    flavour: str, proxy: Gateway, blocking: milepost.Client, name: str
+) -> None:
+    proxy(Fault(writes, in_its_place=(404, "the proxy says so")))
+    with connected(flavour, proxy.url, timeout=1.5) as client, client.session() as session:
+        with pytest.raises(milepost.OutcomeUnknown):
+            session.store(name).add_and_lock("h", b"state")
+        assert blocking.store(name).read("h") == b"state"
+
+
+@pytest.mark.parametrize("status", [200, 401, 403, 404, 500])
+def test_a_proxys_answer_says_nothing_of_what_is_there(
+    flavour: str, proxy: Gateway, name: str, blocking: milepost.Client, status: int
+) -> None:
+    def unavailable(read: Any) -> None:
+        with pytest.raises(milepost.Unavailable):
+            read()
+
+    with blocking.session() as session, connected(flavour, proxy.url, timeout=0.5) as client:
+        session.store(name).add_and_lock("h", b"state")
+        proxy(Fault(lambda _: True, answer=(status, "the proxy says so")))
+        store = client.store(name)
+        for read in (lambda: store.exists("h"), lambda: store.get("h"), lambda: store.read("h"), client.status):
+            unavailable(read)
+        proxy()
+        assert store.exists("h") is not None
+        assert store.exists("another") is None
