@@ -33,6 +33,8 @@ step  what                                                                      
 11    SIGTERM stops the query from a thread                                                   ``sigterm``
 ====  ======================================================================================  ================
 
+Beside all of them ``watch`` looks whether Spark's JVM answers and the batch ends, and gives the lead up otherwise.
+
 Errors that this package adds are under `milepost.errors.SparkDriverError`. What a replay cannot protect against is on
 the user: a query that is not deterministic (``rand()``, a clock in a UDF), input files that are rewritten, and side
 effects outside of the staged output (`BatchContext`).
