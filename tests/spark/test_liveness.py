@@ -6,9 +6,12 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from milepost.errors import JvmLost
+from milepost.spark.driver import Driver
 from milepost.spark.liveness import JvmProbe
 
 _DEADLINE_SECONDS = 30.0
@@ -102,3 +105,14 @@ def test_one_that_refuses_to_be_asked_is_not_watched(
         probe.look(5.0)
     assert not probe.gone
     assert probe.silent == 0
+
+
+def test_what_only_follows_from_the_end_of_the_jvm_is_told_as_that(gateway: Gateway) -> None:
+    """Any call of the program's own fails then; one that fails while the JVM lives is none of ours."""
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace()))
+    spark.sparkContext._gateway.gateway_parameters = gateway.parameters
+    with pytest.raises(ConnectionRefusedError), Driver(spark).telling():
+        raise ConnectionRefusedError("somebody else")
+    gateway.close()
+    with pytest.raises(JvmLost, match="nobody there"), Driver(spark).telling():
+        raise ConnectionRefusedError("nobody there")

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from milepost.errors import BatchTimeout, MilepostError, SparkDriverError
+from milepost.errors import BatchTimeout, JvmLost, MilepostError, SparkDriverError
 from milepost.session import Session
 from milepost.spark.job import Job
-from milepost.spark.liveness import end_jvm
+from milepost.spark.liveness import end_jvm, jvm_has_ended
 from milepost.spark.standby import Standby
 
 if TYPE_CHECKING:
@@ -83,6 +83,10 @@ class Driver:
         try:
             yield
         except (MilepostError, PySparkException, Py4JError, ConnectionError) as error:
+            if self._error is None and isinstance(error, (Py4JNetworkError, ConnectionError)):
+                if jvm_has_ended(self._spark):
+                    raise JvmLost(f"Spark's JVM has ended: {error}") from error
+                raise
             if self._error is None or error is self._error:
                 raise
             raise self._error from error

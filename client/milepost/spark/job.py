@@ -227,7 +227,14 @@ class Job:
         output = hadoop.qualified(beside)
         if published_by_files(self.manifest) and self.manifest["output"] != output:
             return  # the sink refuses it
-        claim(LocalFiles() if output.startswith(SCHEME) else hadoop, output, self._name, self._pointer.record.job)
+        files = LocalFiles() if output.startswith(SCHEME) else hadoop
+        try:
+            claim(files, output, self._name, self._pointer.record.job)
+        except (OSError, Py4JError) as error:
+            if self.published < 0:
+                raise
+            # A service that knows what was published is none that knows nothing of the job.
+            _log.warning("whose output %s is could not be looked up: %s", output, error)
 
     def _stop_quietly(self) -> None:
         try:

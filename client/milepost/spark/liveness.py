@@ -115,6 +115,19 @@ class JvmProbe:
             self._open, self._refusals, self.silent, self._rest = 0, 0, 0.0, self._every
 
 
+def jvm_has_ended(spark: SparkSession) -> bool:
+    """Whether nobody listens at the gateway of Spark's JVM any more."""
+    gateway: Any = spark.sparkContext._gateway
+    parameters = gateway.gateway_parameters
+    try:
+        socket.create_connection((str(parameters.address), int(parameters.port)), _CONNECT_SECONDS).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def end_jvm(spark: SparkSession) -> None:
     """Kill Spark's JVM, which does not answer: every call to it that hangs fails then, and this process can end.
 
