@@ -16,7 +16,6 @@ from backends.elections.kubernetes_sight import Sight
 from backends.kubernetes.address import Address
 from backends.kubernetes.client import Client
 
-_LOOK_SECONDS: Final = 2.0
 _FRESH: Final = 0.25
 """Of a retry period: what was seen so long ago still tells who leads."""
 
@@ -43,7 +42,7 @@ class KubernetesElection:
         self._advertise = advertise
         self._clock = clock
         self._wall = wall
-        self._looking = Client(address, "view of the election", patience=_LOOK_SECONDS)
+        self._looking = Client(address, "view of the election", patience=address.request_seconds)
         self._sight = Sight(address.name, address.lease_duration, clock)
         self._one_look = asyncio.Lock()
         self._label = LeaderLabel(address, address.pod) if address.pod is not None else None
@@ -99,7 +98,7 @@ class KubernetesElection:
         return self._sight.leader()
 
     async def _look(self) -> None:
-        await look(self._looking, self._sight, self._clock, _LOOK_SECONDS)
+        await look(self._looking, self._sight, self._clock, self._address.request_seconds)
 
     async def _let_go(self) -> None:
         await self._looking.close()

@@ -20,7 +20,6 @@ from backends.kubernetes.whole import whole
 
 log = logging.getLogger("milepost.election")
 
-_LONGEST_REQUEST: Final = 1.0
 _LOOKS: Final = 4
 """In one retry period, while another one holds the Lease: that bounds how soon a released one is taken."""
 _ROUNDS: Final = 3
@@ -67,7 +66,7 @@ class Candidacy:
         self._wall = wall
         self._advertise = advertise
         self._identity = f"{advertise}#{secrets.token_hex(8)}"
-        self._timeout = min(_LONGEST_REQUEST, address.renew_deadline / 2)
+        self._timeout = address.request_seconds
         self._turn = asyncio.Lock()
         self._held: Lease | None = None
         self._wrote = False

@@ -21,7 +21,6 @@ from backends.kubernetes.whole import whole
 
 log = logging.getLogger("milepost.election")
 
-_PATIENCE_SECONDS: Final = 2.0
 _LOOK_AGAIN_SECONDS: Final = 30.0
 _MERGE_PATCH: Final = "application/merge-patch+json"
 
@@ -33,7 +32,7 @@ class LeaderLabel:
     """
 
     def __init__(self, address: Address, pod: str, *, look_again: float = _LOOK_AGAIN_SECONDS) -> None:
-        self._client = Client(address, "leader's label", patience=_PATIENCE_SECONDS)
+        self._client = Client(address, "leader's label", patience=address.request_seconds)
         self._name = address.name
         self._pod = pod
         self._again = address.retry_period

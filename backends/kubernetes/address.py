@@ -13,6 +13,7 @@ from backends.contract import Misconfigured
 SCHEME: Final = "kubernetes"
 DEFAULT_NAME: Final = "milepost"
 DEFAULT_BYTES_PER_SECOND: Final = 900_000
+DEFAULT_MOST_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_LEASE_DURATION: Final = 15.0
 DEFAULT_RENEW_DEADLINE: Final = 10.0
 DEFAULT_RETRY_PERIOD: Final = 2.0
@@ -25,11 +26,13 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 _SECONDS: Final = re.compile(r"\d{1,4}(\.\d{1,3})?\Z")
 _BYTES: Final = re.compile(r"\d{1,10}\Z")
 _LEAST: Final = {"lease_duration": 3.0, "renew_deadline": 2.0, "retry_period": 0.5}
-_LEAST_BYTES: Final = 50_000
+_LEAST_BYTES: Final = {"bytes_per_second": 50_000, "most_bytes": 1024 * 1024}
+_LONGEST_REQUEST: Final = 10.0
 _OPTIONS: Final = (
     "kubeconfig",
     "context",
     "bytes_per_second",
+    "most_bytes",
     "lease_duration",
     "renew_deadline",
     "retry_period",
@@ -44,7 +47,8 @@ class Address:
     ``namespace``: None for the pod's own, or the one of the kubeconfig's context. ``name`` begins the name of each
     object: two deployments in one namespace have two. ``kubeconfig`` and ``context``: where one of them is given, the
     configuration comes from there; otherwise from the pod's service account inside a cluster, and from ``KUBECONFIG``
-    or ``~/.kube/config`` outside of one. ``bytes_per_second``: how fast pointers may be written, in the long run.
+    or ``~/.kube/config`` outside of one. ``bytes_per_second``: how fast pointers may be written, in the long run;
+    ``most_bytes``: how much they may hold.
     ``lease_duration`` > ``renew_deadline`` > ``retry_period`` (seconds): the election's. ``pod``: this replica's own
     Pod, for the election to label; None for none.
     """
@@ -58,6 +62,12 @@ class Address:
     renew_deadline: float = DEFAULT_RENEW_DEADLINE
     retry_period: float = DEFAULT_RETRY_PERIOD
     pod: str | None = None
+    most_bytes: int = DEFAULT_MOST_BYTES
+
+    @property
+    def request_seconds(self) -> float:
+        """How long one request about the Lease may take: twice as long fits into the renew deadline."""
+        return min(_LONGEST_REQUEST, self.renew_deadline / 2)
 
     @classmethod
     def parse(cls, url: str) -> Address:
@@ -75,7 +85,8 @@ class Address:
             name=_label(name.rstrip("/"), "a deployment's name", _LONGEST_NAME) if name.rstrip("/") else DEFAULT_NAME,
             kubeconfig=Path(path) if (path := _text(options, "kubeconfig")) else None,
             context=_text(options, "context"),
-            bytes_per_second=_bytes(options.get("bytes_per_second")),
+            bytes_per_second=_bytes(options, "bytes_per_second", DEFAULT_BYTES_PER_SECOND),
+            most_bytes=_bytes(options, "most_bytes", DEFAULT_MOST_BYTES),
             lease_duration=_seconds(options, "lease_duration", DEFAULT_LEASE_DURATION),
             renew_deadline=_seconds(options, "renew_deadline", DEFAULT_RENEW_DEADLINE),
             retry_period=_seconds(options, "retry_period", DEFAULT_RETRY_PERIOD),
@@ -129,9 +140,10 @@ def _seconds(options: dict[str, str], name: str, default: float) -> float:
     return float(value)
 
 
-def _bytes(value: str | None) -> int:
+def _bytes(options: dict[str, str], name: str, default: int) -> int:
+    value = options.get(name)
     if value is None:
-        return DEFAULT_BYTES_PER_SECOND
-    if not _BYTES.match(value) or int(value) < _LEAST_BYTES:
-        raise Misconfigured(f"bytes_per_second takes a number from {_LEAST_BYTES} on")
+        return default
+    if not _BYTES.match(value) or int(value) < _LEAST_BYTES[name]:
+        raise Misconfigured(f"{name} takes a number from {_LEAST_BYTES[name]} on")
     return int(value)

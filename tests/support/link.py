@@ -6,7 +6,7 @@ It looks at nothing, so what it carries may be encrypted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 _PIECE = 65536
@@ -23,6 +23,8 @@ class Link:
         self.port = 0
         self.requests_pass = asyncio.Event()
         self.answers_pass = asyncio.Event()
+        self.answers_take = 0.0
+        """Seconds by which each piece of an answer comes later."""
         self._upstream = upstream
         self._carrying: set[asyncio.Task[None]] = set()
         self.restore()
@@ -55,8 +57,8 @@ class Link:
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
             ends.append(up_writer)
             ways = [
-                asyncio.ensure_future(_carry(reader, up_writer, self.requests_pass)),
-                asyncio.ensure_future(_carry(up_reader, writer, self.answers_pass)),
+                asyncio.ensure_future(_carry(reader, up_writer, self.requests_pass, lambda: 0.0)),
+                asyncio.ensure_future(_carry(up_reader, writer, self.answers_pass, lambda: self.answers_take)),
             ]
             try:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -86,9 +88,12 @@ async def link(upstream: int) -> AsyncIterator[Link]:
             await made.cut()
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passes: asyncio.Event) -> None:
+async def _carry(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passes: asyncio.Event, takes: Callable[[], float]
+) -> None:
     with suppress(OSError):
         while piece := await reader.read(_PIECE):
+            await asyncio.sleep(takes())
             await passes.wait()
             writer.write(piece)
             await writer.drain()

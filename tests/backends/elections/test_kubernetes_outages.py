@@ -94,6 +94,22 @@ async def test_a_leader_that_was_paused_for_longer_than_its_lease_knows_that_it_
         assert holder(site).startswith(f"{OTHER}#")
 
 
+async def test_an_api_server_whose_answers_take_a_while_has_a_leader_all_the_same(far: Site, way: Link) -> None:
+    """Longer than a second each; what the lease leaves time for is what counts."""
+    way.answers_take = 1.2
+    times = {"lease_duration": "30", "renew_deadline": "20", "retry_period": "0.5"}
+    async with opened(far.address(**times), ONE) as one:
+        leadership = await won(one)
+        first = leadership.remaining(0.0)
+
+        async def renewed() -> bool:
+            return leadership.remaining(0.0) > first
+
+        await until(renewed)
+        assert leads(leadership)
+        way.answers_take = 0.0
+
+
 async def test_a_renewal_counts_from_before_it_was_sent(far: Site, way: Link, held_up: asyncio.Event) -> None:
     """Its answer comes late: what was sent counts, not what was heard."""
     async with opened(far.address(**FOR_EVER), ONE) as one:

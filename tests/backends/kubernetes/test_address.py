@@ -47,6 +47,7 @@ def test_what_is_left_out_has_a_default(url: str) -> None:
         ("kubernetes://team?renew_deadline=2", "must be longer"),
         ("kubernetes://team?bytes_per_second=1e6", "a number"),
         ("kubernetes://team?bytes_per_second=10", "from 50000"),
+        ("kubernetes://team?most_bytes=10", "from 1048576"),
         ("kubernetes://team?pod=a/b", "name of a Pod"),
     ],
 )
