@@ -47,7 +47,7 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="URL",
         help="embedded:DIR, or zookeeper://host:port,host:port/path?session_timeout=4&credentials_file=, or"
         " zookeeper+tls:// with ca_file=&cert_file=&key_file=&verify=full|ca|none as well, or kubernetes://namespace/name"
-        "?lease_duration=15&renew_deadline=10&retry_period=2&bytes_per_second=900000&pod=&kubeconfig=&context=;"
+        "?lease_duration=15&renew_deadline=10&retry_period=2&bytes_per_second=900000&most_bytes=67108864&pod=&kubeconfig=&context=;"
         " no option must be there",
     )
     flags.add_argument(

@@ -46,7 +46,7 @@ def wall_clock() -> str:
 
 def open_replica(deployment: Deployment, settings: Settings, clock: Callable[[], float] = time.monotonic) -> Replica:
     """A replica that is not started yet. Raises `Misconfigured` for a URL that means nothing here."""
-    pointers, election = _pointers(deployment.pointers, deployment.advertise)
+    pointers, election = _pointers(deployment.pointers, deployment.advertise, deployment.accepted_losses)
     return Replica(
         pointers=pointers,
         election=election,
@@ -73,7 +73,7 @@ def application(deployment: Deployment, replica: Replica, tokens: Tokens, access
     return create_app(context)
 
 
-def _pointers(url: str, advertise: str) -> tuple[PointerStore, Election]:
+def _pointers(url: str, advertise: str, losses: frozenset[str]) -> tuple[PointerStore, Election]:
     scheme, _, rest = url.partition(":")
     if scheme == "embedded" and rest:
         return EmbeddedPointers(Path(rest)), EmbeddedElection(Path(rest), advertise)
@@ -90,7 +90,7 @@ def _pointers(url: str, advertise: str) -> tuple[PointerStore, Election]:
         from backends.pointers.kubernetes import KubernetesPointers
 
         place = KubernetesAddress.parse(url)
-        return KubernetesPointers(place), KubernetesElection(place, advertise)
+        return KubernetesPointers(place, accept_loss=losses), KubernetesElection(place, advertise)
     raise Misconfigured(
         f"pointers of the kind {scheme!r} are not known; "
         "known are embedded:DIR, zookeeper://h1,h2/path and kubernetes://namespace/name"

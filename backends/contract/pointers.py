@@ -86,12 +86,17 @@ Commit = Done | Refused | Unknown
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """How much one commit may hold, and how many commits may be on their way at once."""
+    """How much one commit may hold, and how many commits may be on their way at once.
+
+    ``journal_bytes``: how much all records of a journal should hold together, keys and values; None: no matter. A store
+    takes a little more than that from who goes on in order to make room.
+    """
 
     requests: int = 256
     bytes: int = 4 * 1024 * 1024
     in_flight: int = 1
     value_bytes: int = 512 * 1024
+    journal_bytes: int | None = None
 
     def excess(self, changes: Sequence[Change]) -> str | None:
         """What in ``changes`` is larger than the store takes, in words, or None. Counted are values, not keys."""

@@ -33,6 +33,7 @@ from backends.contract import BackendError, Misconfigured, Refusal, StorageFull,
 SPACE_EXCEEDED: Final = "mvcc: database space exceeded"
 """etcd's quota is used up: from then on it refuses every create and update in the whole cluster."""
 
+_IMMUTABLE: Final = "`immutable` is set"
 _REQUEST_TOO_LARGE: Final = "request is too large"
 _TOO_LONG: Final = "Too long"
 _OVER_QUOTA: Final = "exceeded quota"
@@ -94,6 +95,11 @@ class Answer:
         if self.status == 500 and (_REQUEST_TOO_LARGE in self.message or SPACE_EXCEEDED in self.message):
             return Fate.NOT_APPLIED
         return Fate.UNKNOWN
+
+    @property
+    def is_of_immutable(self) -> bool:
+        """Whether it refuses to change what another hand has made immutable."""
+        return self.status == 422 and _IMMUTABLE in self.message
 
     @property
     def refusal(self) -> Refusal:

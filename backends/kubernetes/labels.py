@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+DEPLOYMENT: Final = "milepost/deployment"
 INSTANCE: Final = "app.kubernetes.io/instance"
+"""Of a Pod, by whoever made it; nothing that we make carries it, see `labels_of`."""
 ROLE: Final = "milepost/role"
 """Of a Pod: `LEADER` on the one that leads."""
 LEADER: Final = "leader"
 
-_MANAGER: Final = "milepost"
-
 
 def labels_of(name: str) -> dict[str, str]:
-    """What each object that the deployment ``name`` makes carries."""
-    return {MANAGED_BY: _MANAGER, INSTANCE: name}
+    """What the objects that the deployment ``name`` makes carry.
+
+    A label of our own alone: by those of ``app.kubernetes.io`` deployment tools know what they made, and prune what
+    they find with them beyond that.
+    """
+    return {DEPLOYMENT: name}
 
 
 def are_ours(labels: Mapping[str, str], name: str) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -35,6 +36,7 @@ from backends.pointers.kubernetes_journal import Journal
 from backends.pointers.kubernetes_maps import Maps
 from backends.pointers.kubernetes_memory import Memory
 from backends.pointers.kubernetes_objects import HEAD, NAME, ConfigMap, Layout
+from backends.pointers.kubernetes_retake import retake
 from backends.pointers.kubernetes_takeover import take_over
 
 log = logging.getLogger("milepost.kubernetes")
@@ -51,6 +53,7 @@ class KubernetesPointers:
     """A `PointerStore` in the namespace of ``address``; ``patience`` (seconds) bounds the wait for each answer.
 
     What others did to the ConfigMaps of journals that this process leads is put right every ``check_seconds``.
+    ``accept_loss``: the losses, see `JournalDamaged`, that the owner has accepted.
     """
 
     def __init__(
@@ -60,17 +63,20 @@ class KubernetesPointers:
         limits: GroupLimits = LIMITS,
         patience: float = 5.0,
         check_seconds: float = _CHECK_SECONDS,
+        accept_loss: Collection[str] = (),
     ) -> None:
-        self.limits = limits
+        self.limits = replace(limits, journal_bytes=address.most_bytes)
         self._instance = address.name
         self._client = Client(address, "pointers", patience=patience)
         self._maps = Maps(self._client)
         self._check_seconds = check_seconds
+        self._accept_loss = frozenset(accept_loss)
         self._journals: dict[str, Journal] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._attempted: dict[str, set[str]] = {}
         self._known: set[str] = set()
         self._checking: asyncio.Task[None] | None = None
+        self._check_now = asyncio.Event()
 
     @property
     def bytes_sent(self) -> int:
@@ -95,6 +101,8 @@ class KubernetesPointers:
             checking.cancel()
             await asyncio.wait([checking])
         journals, self._journals = self._journals, {}
+        for journal in journals.values():
+            await journal.flush()
         await self._client.close()
         for journal in journals.values():
             await journal.close()
@@ -110,14 +118,27 @@ class KubernetesPointers:
         """See `PointerStore.take_over`. A journal that was there and is gone is not made anew: `StorageUnavailable`."""
         layout = self._layout(check_key(journal))
         async with self._turn(journal):
-            await self._forget(journal)
             attempted = self._attempted.setdefault(journal, set())
-            known = ours is not None or journal in self._known
-            memory = await take_over(self._maps, layout, attempted, known=known)
+            memory = await self._retaken(ours, attempted)
+            if memory is None:
+                await self._forget(journal)
+                known = ours or journal in self._known
+                memory = await take_over(self._maps, layout, attempted, known=known, accepted=self._accept_loss)
             attempted.clear()
             self._known.add(journal)
             self._follow(memory)
             return memory.head
+
+    async def _retaken(self, ours: Head | None, attempted: set[str]) -> Memory | None:
+        """What this process remembers of a journal that it leads, under its next term; None: what is listed counts."""
+        journal = None if ours is None else self._journals.get(ours.journal)
+        if ours is None or journal is None or not journal.memory.knows(ours):
+            return None
+        await journal.close()  # its memory is kept, also where this fails: the next attempt goes by it again
+        if not await retake(self._maps, journal.memory, attempted):
+            return None
+        self._check_now.set()
+        return journal.memory
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
         """See `PointerStore.load`. What a take-over listed is what there is, if the head is still the same."""
@@ -148,7 +169,7 @@ class KubernetesPointers:
             try:
                 return await journal.commit(changes, after)
             finally:
-                await self._forget_if_void(head.journal, journal)
+                await self._forget_if_past(head.journal, journal)
 
     async def confirm(self, head: Head) -> bool:
         """See `PointerStore.confirm`."""
@@ -166,7 +187,7 @@ class KubernetesPointers:
                 await journal.check()
             if not journal.stands:
                 async with self._turn(name):
-                    await self._forget_if_void(name, journal)
+                    await self._forget_if_past(name, journal)
 
     # -- within ----------------------------------------------------------------------------------------------------
 
@@ -182,8 +203,8 @@ class KubernetesPointers:
         None if the head is another one. Raises `BackendError`.
         """
         journal = self._journals.get(head.journal)
-        if journal is not None and journal.stands and journal.memory.head == head:
-            return journal
+        if journal is not None and journal.memory.head == head:
+            return journal if journal.stands else None
         chain = chain_of(layout := self._layout(head.journal), await self._maps.listed(layout.labels, data=True))
         if chain is None or chain.head != head:
             return None
@@ -198,9 +219,9 @@ class KubernetesPointers:
         self._journals[name] = Journal(self._maps, memory, self._turn(name))
         return self._journals[name]
 
-    async def _forget_if_void(self, name: str, journal: Journal) -> None:
-        """Memory that proves nothing any more, such as that of who is deposed, is not kept; by whoever has the turn."""
-        if not journal.stands and self._journals.get(name) is journal:
+    async def _forget_if_past(self, name: str, journal: Journal) -> None:
+        """Memory that a later term has overtaken is not kept; by whoever has the turn."""
+        if journal.memory.is_past and self._journals.get(name) is journal:
             await self._forget(name)
 
     async def _forget(self, journal: str) -> None:
@@ -214,8 +235,8 @@ class KubernetesPointers:
             return False
         number = self._layout(annotations[NAME]).number(item.metadata.name)
         if number is None:
-            return Witness.decode(annotations.get(HEAD)) is not None
-        head = decode(annotations.get(HEAD), number)
+            return Witness.decode(annotations.get(HEAD), item.metadata.name) is not None
+        head = decode(annotations.get(HEAD), item.metadata.name)
         return head is not None and head.term > 0
 
     async def _permitted(self) -> None:
@@ -244,7 +265,10 @@ class KubernetesPointers:
 
     async def _check_always(self) -> None:
         while True:
-            await asyncio.sleep(self._check_seconds)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._check_seconds):
+                    await self._check_now.wait()
+            self._check_now.clear()
             try:
                 await self.check()
             except BackendError as error:

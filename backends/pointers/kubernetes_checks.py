@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from backends.contract import Commit, Head, Refusal, Refused
 from backends.pointers.kubernetes_chain import Segment
-from backends.pointers.kubernetes_head import EMPTY, State, Witness, decode
-from backends.pointers.kubernetes_maps import Maps, metadata_of
+from backends.pointers.kubernetes_head import EMPTY, State, decode
+from backends.pointers.kubernetes_maps import Maps
 from backends.pointers.kubernetes_memory import Memory
 from backends.pointers.kubernetes_objects import HEAD, ConfigMap, Metadata
-from backends.pointers.kubernetes_repair import adopt, deposed, exists_already, put_back, repair, rewrite
+from backends.pointers.kubernetes_repair import delete, deposed, repair, restored, rewrite
+from backends.pointers.kubernetes_stamps import note, read
 
 log = logging.getLogger("milepost.kubernetes")
 
@@ -34,7 +36,6 @@ class Checks:
         self._memory = memory
         self._turn = turn
         self._stands = stands
-        self._witness_uid = ""
 
     async def run(self) -> None:
         """Compare what is listed with what was left, and put it right. Raises `BackendError`."""
@@ -42,7 +43,7 @@ class Checks:
         left = {number: segment.metadata.resource_version for number, segment in memory.segments.items()}
         spare = memory.spare
         listed = {item.metadata.name: item for item in await self._maps.listed(layout.labels, data=False)}
-        await self._look_at_witness(listed)
+        await self._look_at_stamps(listed)
         if not self._leads():
             return
         if spare is not None and not _is_at(listed.get(layout.segment(spare.number)), spare.metadata.resource_version):
@@ -53,35 +54,42 @@ class Checks:
         oldest = memory.first
         memory.dropped = [item.metadata for name, item in listed.items() if (layout.number(name) or oldest) < oldest]
 
-    async def _look_at_witness(self, listed: Mapping[str, ConfigMap]) -> None:
-        """Write it again where it does not name this leader, though the journal's head does.
+    async def _look_at_stamps(self, listed: Mapping[str, ConfigMap]) -> None:
+        """Write the witness and the founding mark again where they do not name this leader, though the head does.
 
-        Nobody has taken over, then, but who does so just now, before its first group: it writes the witness after us.
+        Nobody has taken over, then, but who does so just now, before its first group: it writes them after us.
         """
-        memory, name, ours = self._memory, self._memory.layout.witness, Witness.of(self._memory.head)
-        found = listed.get(name)
-        if found is not None and _told(found) == ours:
-            self._witness_uid = found.metadata.uid
-            return
-        found, revision = await self._maps.read(name, data=False), memory.head.revision
-        told = None if found is None else _told(found)
-        if told is not None and told != ours and told.term >= ours.term:
-            self._not_put_right(name, Refused(Refusal.HEAD_MOVED, f"term {told.term} leads, says {name}"))
+        memory, layout = self._memory, self._memory.layout
+        revision, wrong = memory.head.revision, []
+        for last in (memory.witness, memory.mark):
+            found = await read(self._maps, last.name)
+            told = found.told
+            if told is not None and not told.is_of(memory.head) and told.term >= memory.head.term:
+                memory.is_past |= memory.is_behind(told)
+                self._not_put_right(last.name, Refused(Refusal.HEAD_MOVED, f"term {told.term} leads"))
+                return
+            marked = last is memory.mark or (found.metadata or Metadata()).labels.items() >= layout.labels.items()
+            if told is None or not told.is_of(memory.head) or not marked:
+                wrong.append(replace(found, told=None))
+        if not wrong:
             return
         head = await stored_head(self._maps, memory)
-        is_ahead = any((memory.layout.number(other) or 0) > memory.last + 1 for other in listed)
-        if is_ahead or head is None or Witness.of(head) != ours or head.revision < revision:
-            reason = Refusal.HEAD_MOVED if head is not None and head.term > ours.term else Refusal.FAILED
-            self._not_put_right(name, Refused(reason, f"the journal's head is not ours any more: {head}"))
-        elif found is not None and not self._is_ours(found, self._witness_uid):
-            self._not_put_right(name, Refused(Refusal.FAILED, "it is in the way, and somebody else's"))
-        elif self._leads():
-            log.warning("the ConfigMap %s was deleted or changed by somebody; it is written again", name)
-            metadata = Metadata(name=name) if found is None else found.metadata.check()
-            marked = memory.layout.marked(metadata, ours.encoded())
-            answer = await (self._maps.create(marked, {}) if found is None else self._maps.replace(marked, {}))
-            if not exists_already(answer):
-                self._witness_uid = metadata_of(answer, f"record the term in {name}").uid
+        is_ahead = any((layout.number(other) or 0) > memory.last + 1 for other in listed)
+        names = " and ".join(found.name for found in wrong)
+        if is_ahead or head is None or not _same(head, memory.head) or head.revision < revision:
+            is_later = head is not None and head.term > memory.head.term
+            memory.is_past |= is_later and head is not None and head.revision > memory.head.revision
+            reason = Refusal.HEAD_MOVED if is_later else Refusal.FAILED
+            self._not_put_right(names, Refused(reason, f"the journal's head is not ours any more: {head}"))
+            return
+        for found in wrong:
+            if self._leads():
+                log.warning("the ConfigMap %s was deleted or changed by somebody; it is written again", found.name)
+                noted = await note(self._maps, layout, found, memory.head)
+                if found.name == memory.mark.name:
+                    memory.mark = noted
+                else:
+                    memory.witness = noted
 
     async def _look_at_spare(self, spare: Segment) -> None:
         """Empty the next segment again; if it is gone, have it made anew. Nothing was lost with it."""
@@ -97,7 +105,11 @@ class Checks:
                 log.warning("the ConfigMap %s, empty as yet, was deleted by somebody; it is made anew", name)
                 memory.spare = None
                 return
-            if decode(found.metadata.annotations.get(HEAD), spare.number) is not EMPTY or found.data:
+            if found.immutable:
+                await delete(self._maps, found.metadata)
+                memory.spare = None
+                return
+            if decode(found.metadata.annotations.get(HEAD), name) is not EMPTY or found.data:
                 log.warning("the ConfigMap %s, empty as yet, was changed by somebody; it is put right", name)
             spare.metadata = found.metadata.check()
             await rewrite(self._maps, memory, spare)
@@ -121,10 +133,8 @@ class Checks:
                 if end is not None:
                     self._not_put_right(name, end)
                     return
-            elif found is None:
-                await put_back(self._maps, memory, segment)
             else:
-                adopt(segment, found)
+                await restored(self._maps, memory, segment, found)
             await rewrite(self._maps, memory, segment)
 
     # -- within ----------------------------------------------------------------------------------------------------
@@ -157,8 +167,9 @@ async def stored_head(maps: Maps, memory: Memory) -> Head | None:
     if memory.tail.head.state is State.EMPTY and number > memory.first:
         number -= 1
     while True:
-        found = await maps.read(memory.layout.segment(number), data=False)
-        told = None if found is None else decode(found.metadata.annotations.get(HEAD), number)
+        name = memory.layout.segment(number)
+        found = await maps.read(name, data=False)
+        told = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
         if told is None or told.state is State.EMPTY:
             return head
         head = told.of(memory.layout.journal)
@@ -171,5 +182,5 @@ def _is_at(found: ConfigMap | None, version: str) -> bool:
     return found is not None and found.metadata.resource_version == version
 
 
-def _told(found: ConfigMap) -> Witness | None:
-    return Witness.decode(found.metadata.annotations.get(HEAD))
+def _same(one: Head, other: Head) -> bool:
+    return (one.term, one.lineage) == (other.term, other.lineage)

@@ -1,7 +1,13 @@
-"""What a segment is: the head of its journal as of the last group that it took, and its place in the chain."""
+"""What a segment is: the head of its journal as of the last group that it took, its place in the chain, its proof.
+
+Each of these texts ends in a check over itself and over the name of the ConfigMap that it belongs to, so one that was
+altered, or put into another place, makes no sense. That of a segment also sums its entries up.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
@@ -9,7 +15,8 @@ import msgspec
 
 from backends.contract import NO_RECORDS, Head
 
-_SCHEMA: Final = 1
+_SCHEMA: Final = 2
+_SUM_BYTES: Final = 16
 
 
 class State(Enum):
@@ -26,7 +33,8 @@ class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
     """The annotation ``milepost/head``.
 
     ``first``: the oldest segment that counts; what is older is garbage. ``next``: the number of the segment that
-    follows a sealed one. A journal that was never taken over has term 0.
+    follows a sealed one. ``digest``: the journal's, see `Head`. ``entries``: the sum of the segment's own. A journal
+    that was never taken over has term 0.
     """
 
     schema: int
@@ -34,44 +42,62 @@ class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
     term: int = 0
     revision: int = 0
     lineage: str = ""
-    digest: str = NO_RECORDS
     first: int = 0
     next: int = 0
+    digest: str = NO_RECORDS
+    entries: str = ""
 
     def of(self, journal: str) -> Head:
         """The journal's head, as this segment has it."""
         return Head(journal, self.term, self.revision, self.lineage, self.digest)
 
-    def encoded(self) -> str:
-        """As it is stored."""
-        return msgspec.json.encode(self).decode()
+    def proves(self, data: Mapping[str, str]) -> bool:
+        """Whether these are the entries that it was written with."""
+        return self.state is State.EMPTY or self.entries == sum_of(data)
+
+    def encoded(self, name: str) -> str:
+        """As it is stored, in the ConfigMap of this name."""
+        return _checked(self, name)
+
+
+class _Stored(SegmentHead, frozen=True):
+    check: str = ""
 
 
 EMPTY: Final = SegmentHead(_SCHEMA, State.EMPTY)
-FIRST: Final = SegmentHead(_SCHEMA, State.ACTIVE, first=1)
-"""Of the first segment of a journal that nobody has taken over yet."""
 
 
-def active(head: Head, first: int) -> SegmentHead:
+def first() -> SegmentHead:
+    """Of the first segment of a journal that nobody has taken over yet."""
+    return SegmentHead(_SCHEMA, State.ACTIVE, first=1, entries=sum_of({}))
+
+
+def active(head: Head, first: int, data: Mapping[str, str]) -> SegmentHead:
     """Of the segment that took the group which led to ``head``."""
-    return SegmentHead(_SCHEMA, State.ACTIVE, head.term, head.revision, head.lineage, head.digest, first)
+    return SegmentHead(
+        _SCHEMA, State.ACTIVE, head.term, head.revision, head.lineage, first, 0, head.digest, sum_of(data)
+    )
 
 
-def sealed(head: Head, first: int, following: int) -> SegmentHead:
+def sealed(head: Head, first: int, following: int, data: Mapping[str, str]) -> SegmentHead:
     """The same, and no group follows in this one."""
-    return SegmentHead(_SCHEMA, State.SEALED, head.term, head.revision, head.lineage, head.digest, first, following)
+    return SegmentHead(
+        _SCHEMA, State.SEALED, head.term, head.revision, head.lineage, first, following, head.digest, sum_of(data)
+    )
 
 
-def decode(text: str | None, number: int) -> SegmentHead | None:
-    """What the segment of this number is; None if the annotation makes no sense."""
+def decode(text: str | None, name: str) -> SegmentHead | None:
+    """What the segment of this name is; None if the annotation makes no sense, or does not prove itself."""
     try:
-        head = msgspec.json.decode(text or "", type=SegmentHead)
+        stored = msgspec.json.decode(text or "", type=_Stored)
     except msgspec.MsgspecError:
         return None
-    if head.schema != _SCHEMA:
+    head = SegmentHead(*msgspec.structs.astuple(stored)[:-1])
+    if head.schema != _SCHEMA or stored.check != _check(head, name):
         return None
     if head.state is State.EMPTY:
         return EMPTY
+    number = int(name.rpartition("-")[2])
     taken_over = head.term > 0 and head.revision > 0 and bool(head.lineage)
     unused = head.term == head.revision == 0 and not head.lineage
     in_place = 1 <= head.first <= number and head.next == (number + 1 if head.state is State.SEALED else 0)
@@ -79,26 +105,56 @@ def decode(text: str | None, number: int) -> SegmentHead | None:
 
 
 class Witness(msgspec.Struct, frozen=True):
-    """The same annotation of the witness: who took the journal over last."""
+    """The same annotation of the witness, and of the founding mark: who took the journal over last, and how far it is.
+
+    The witness follows the groups a moment behind, the mark is written at each take-over.
+    """
 
     schema: int
     term: int
+    revision: int
     lineage: str
 
     @classmethod
     def of(cls, head: Head) -> Witness:
         """Of a head."""
-        return cls(_SCHEMA, head.term, head.lineage)
+        return cls(_SCHEMA, head.term, head.revision, head.lineage)
 
     @classmethod
-    def decode(cls, text: str | None) -> Witness | None:
-        """None if it makes no sense."""
+    def decode(cls, text: str | None, name: str) -> Witness | None:
+        """None if it makes no sense, or does not prove itself."""
         try:
-            witness = msgspec.json.decode(text or "", type=cls)
+            stored = msgspec.json.decode(text or "", type=_StoredWitness)
         except msgspec.MsgspecError:
             return None
-        return witness if witness.schema == _SCHEMA and witness.term > 0 and witness.lineage else None
+        witness = cls(*msgspec.structs.astuple(stored)[:-1])
+        sound = witness.schema == _SCHEMA and witness.term > 0 and bool(witness.lineage)
+        return witness if sound and stored.check == _check(witness, name) else None
 
-    def encoded(self) -> str:
-        """As it is stored."""
-        return msgspec.json.encode(self).decode()
+    def encoded(self, name: str) -> str:
+        """As it is stored, in the ConfigMap of this name."""
+        return _checked(self, name)
+
+    def is_of(self, head: Head) -> bool:
+        """Whether it names the same leadership."""
+        return (self.term, self.lineage) == (head.term, head.lineage)
+
+
+class _StoredWitness(Witness, frozen=True):
+    check: str = ""
+
+
+def sum_of(data: Mapping[str, str]) -> str:
+    """Of a segment's entries."""
+    digest = hashlib.blake2b(digest_size=_SUM_BYTES)
+    for key, text in sorted(data.items()):
+        digest.update(f"{len(key)}:{key}{len(text)}:{text}".encode())
+    return digest.hexdigest()
+
+
+def _checked(told: SegmentHead | Witness, name: str) -> str:
+    return f'{msgspec.json.encode(told).decode()[:-1]},"check":"{_check(told, name)}"}}'
+
+
+def _check(told: SegmentHead | Witness, name: str) -> str:
+    return hashlib.blake2b(name.encode() + b"\n" + msgspec.json.encode(told), digest_size=_SUM_BYTES).hexdigest()

@@ -10,18 +10,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from backends.contract import BackendError, Change, Commit, Head, Refusal, Refused, Unknown
 from backends.pointers.kubernetes_checks import Checks
 from backends.pointers.kubernetes_maps import Maps
 from backends.pointers.kubernetes_memory import Memory
+from backends.pointers.kubernetes_stamps import note
 from backends.pointers.kubernetes_write import commit, make_spare
 
 log = logging.getLogger("milepost.kubernetes")
 
 
 _AGAIN_SECONDS: Final = 1.0
+_WITNESS_SECONDS: Final = 0.5
+"""So long the witness may be behind the groups, and each writing of it costs bytes."""
+_WITNESS_AGAIN_SECONDS: Final = 5.0
+_FLUSH_SECONDS: Final = 2.0
 
 
 class Journal:
@@ -37,6 +43,7 @@ class Journal:
         self._spare: asyncio.Task[None] | None = None
         self._spare_not_before = 0.0
         self._sweep: asyncio.Task[None] | None = None
+        self._witness: asyncio.Task[None] | None = None
         self._keep_up()
 
     async def commit(self, changes: Sequence[Change], after: Head) -> Commit:
@@ -49,6 +56,8 @@ class Journal:
         lost = isinstance(end, Refused) and end.reason is Refusal.HEAD_MOVED
         self.stands = not lost and not isinstance(end, Unknown) and not self._closed
         self._keep_up()
+        if self.stands and (self._witness is None or self._witness.done()):
+            self._witness = asyncio.create_task(self._keep_witness())
         return end
 
     async def check(self) -> None:
@@ -58,11 +67,19 @@ class Journal:
             self.stands = False
         self._keep_up()
 
+    async def flush(self) -> None:
+        """Have the witness tell of the last group, if that can be done quickly."""
+        if not self.stands or self._witness is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FLUSH_SECONDS):
+                await self._note()
+
     async def close(self) -> None:
         """End what goes on in the background; nothing is begun any more, also when a group that was sent ends."""
         self.stands = False
         self._closed = True
-        tasks = [task for task in (self._spare, self._sweep) if task is not None]
+        tasks = [task for task in (self._spare, self._sweep, self._witness) if task is not None]
         for task in tasks:
             task.cancel()
         for ended in await asyncio.gather(*tasks, return_exceptions=True):
@@ -79,6 +96,28 @@ class Journal:
             self._spare = asyncio.create_task(self._make_spare())
         if self.memory.dropped and (self._sweep is None or self._sweep.done()):
             self._sweep = asyncio.create_task(self._delete_dropped())
+
+    async def _keep_witness(self) -> None:
+        """Write down how far the journal is, a moment after it moved, and again while it moves on."""
+        pause = _WITNESS_SECONDS
+        while self.stands and not self._is_told():
+            await asyncio.sleep(pause)
+            pause = _WITNESS_SECONDS if await self._note() else _WITNESS_AGAIN_SECONDS
+
+    async def _note(self) -> bool:
+        memory = self.memory
+        if not self.stands or self._is_told():
+            return True
+        try:
+            memory.witness = await note(self._maps, memory.layout, memory.witness, memory.head)
+        except BackendError as error:
+            log.warning("the ConfigMap %s is behind the groups for now: %s", memory.witness.name, error)
+            return False
+        return True
+
+    def _is_told(self) -> bool:
+        told, head = self.memory.witness.told, self.memory.head
+        return told is not None and told.is_of(head) and told.revision >= head.revision
 
     async def _spare_made(self) -> None:
         """Wait for the next segment if it is just being made."""

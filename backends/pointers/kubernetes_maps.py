@@ -66,12 +66,12 @@ class Maps:
         answer = await self.client.request("GET", self._path(name), accept=WHOLE if data else METADATA)
         return None if answer.status == 404 else _decoded(answer, ConfigMap, f"read the ConfigMap {name}")
 
-    async def replace(self, metadata: Metadata, data: Mapping[str, str]) -> Answer:
+    async def replace(self, metadata: Metadata, data: Mapping[str, str], *, immutable: bool = False) -> Answer:
         """PUT under the condition that nothing changed since ``metadata`` was read.
 
-        Raises `NotSent`, `NoAnswer`, `StorageFull`.
+        Of what is ``immutable`` only the metadata can be replaced. Raises `NotSent`, `NoAnswer`, `StorageFull`.
         """
-        return await self._write("PUT", self._path(metadata.check().name), encode(metadata, data))
+        return await self._write("PUT", self._path(metadata.check().name), encode(metadata, data, immutable=immutable))
 
     async def create(self, metadata: Metadata, data: Mapping[str, str]) -> Answer:
         """POST. Raises `NotSent`, `NoAnswer`, `StorageFull`."""

@@ -12,24 +12,28 @@ from dataclasses import dataclass
 from backends.contract import Change, Head
 from backends.pointers.kubernetes_chain import Chain, Segment
 from backends.pointers.kubernetes_entries import is_tombstone, key_of, size_of, value_of
-from backends.pointers.kubernetes_head import SegmentHead
+from backends.pointers.kubernetes_head import SegmentHead, Witness
 from backends.pointers.kubernetes_objects import Layout, Metadata
+from backends.pointers.kubernetes_stamps import Stamp
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What the last segment is to become."""
+    """What the segment ``number``, the last one, is to become. ``then``: in which one groups go on after it."""
 
+    number: int
     head: SegmentHead
     data: dict[str, str]
     size: int
+    then: Segment | None = None
 
 
 class Memory:
     """A journal under ``head``, as of its last write.
 
     ``live`` and ``space``: bytes of the entries that count, and of all. ``dropped``: segments that no longer count, to
-    be deleted by whoever takes them from here.
+    be deleted by whoever takes them from here. ``doubts``: what was sent, and may have landed or not. ``witness`` and
+    ``mark``: see `Stamp`.
     """
 
     def __init__(self, layout: Layout, chain: Chain) -> None:
@@ -40,6 +44,11 @@ class Memory:
         self.segments = chain.segments
         self.spare = chain.spare
         self.dropped: list[Metadata] = list(chain.leftovers)
+        self.doubts: list[Draft] = []
+        self.witness = chain.witness
+        self.mark = Stamp(layout.founding)
+        self.is_past = False
+        """Whether another leader was proven to have written since: then this proves nothing any more."""
         self.space = sum(segment.size for segment in chain.segments.values())
         self.live = 0
         self._places: dict[str, list[int]] = {}
@@ -53,6 +62,18 @@ class Memory:
     def tail(self) -> Segment:
         """The segment that takes the next group."""
         return self.segments[self.last]
+
+    def is_behind(self, told: Witness | SegmentHead) -> bool:
+        """Whether somebody who knew all this has led since.
+
+        A later term at an earlier revision is the work of who was paused, and has put back what it remembered.
+        """
+        return told.lineage != self.head.lineage and told.term >= self.head.term and told.revision > self.head.revision
+
+    def knows(self, head: Head) -> bool:
+        """Whether this is of the same leadership, and no less than what it had committed by then."""
+        same = (self.head.term, self.head.lineage) == (head.term, head.lineage)
+        return same and self.head.revision >= head.revision and not self.is_past
 
     def newest(self, key: str) -> int | None:
         """The segment whose copy counts."""
@@ -80,8 +101,9 @@ class Memory:
         return data
 
     def landed(self, draft: Draft, metadata: Metadata) -> None:
-        """The last segment has become this, and its metadata is that."""
+        """The last segment has become this, and its metadata is that; so nothing else that was sent can land."""
         tail = self.tail
+        self.doubts.clear()
         before, tail.data = tail.data, draft.data
         for key in before.keys() | draft.data.keys():
             old, new = before.get(key), draft.data.get(key)
@@ -92,11 +114,13 @@ class Memory:
         self.head = draft.head.of(self.layout.journal)
         while self.first < draft.head.first:
             self._drop()
+        if draft.then is not None:
+            self.last, self.spare = draft.then.number, None
+            self.segments[draft.then.number] = draft.then
 
-    def move_on(self, spare: Segment) -> None:
-        """The last segment is sealed: groups go on in ``spare``."""
-        self.last, self.spare = spare.number, None
-        self.segments[spare.number] = spare
+    def grown(self, entries: Mapping[str, str]) -> int:
+        """``live`` once these entries are there."""
+        return self.live + sum(_live(key, text) - self._live_size(key) for key, text in entries.items())
 
     # -- within ----------------------------------------------------------------------------------------------------
 

@@ -3,11 +3,13 @@
 ::
 
     <name>-<slug>-<hash>-000000000001      segments, in order of their numbers
-    <name>-<slug>-<hash>-term              the witness: which term was taken over last
+    <name>-<slug>-<hash>-term              the witness: which term was taken over last, and how far it is
+    <name>-<slug>-<hash>-founded           the founding mark: that there is such a journal
 
-All carry the labels ``app.kubernetes.io/managed-by: milepost``, ``app.kubernetes.io/instance: <name>`` and
-``milepost/journal: <hash>``; what does not is never touched. The journal's true name stands in ``milepost/name``, what
-a segment is in ``milepost/head``, both annotations.
+All but the mark carry the labels ``milepost/deployment: <name>`` and ``milepost/journal: <hash>``; what does not is
+never touched. The mark carries none, so that whoever deletes by a label does not delete it: while it is there, the
+journal is not made anew. The journal's true name stands in ``milepost/name``, what a ConfigMap is in ``milepost/head``,
+both annotations.
 """
 
 from __future__ import annotations
@@ -59,6 +61,8 @@ class ConfigMap(msgspec.Struct, omit_defaults=True):
 
     metadata: Metadata
     data: dict[str, str] = {}
+    immutable: bool = False
+    """By another hand: its data, and this, can never be changed, but its metadata can, and it can be deleted."""
 
 
 class _Continue(msgspec.Struct):
@@ -99,6 +103,11 @@ class Layout:
         """The name of the witness."""
         return f"{self.prefix}-term"
 
+    @property
+    def founding(self) -> str:
+        """The name of the founding mark."""
+        return f"{self.prefix}-founded"
+
     def number(self, name: str) -> int | None:
         """The number of the segment of this name; None if it is no segment's."""
         digits = name.removeprefix(self.prefix + "-")
@@ -113,14 +122,15 @@ class Layout:
         """What to write: ``found`` with our marks and ``head``; what others set stays."""
         return msgspec.structs.replace(
             found,
-            labels={**found.labels, **self.labels},
+            labels=found.labels if found.name == self.founding else {**found.labels, **self.labels},
             annotations={**found.annotations, NAME: self.journal, HEAD: head},
         )
 
 
-def encode(metadata: Metadata, data: Mapping[str, str]) -> bytes:
+def encode(metadata: Metadata, data: Mapping[str, str], *, immutable: bool = False) -> bytes:
     """A ConfigMap as it is sent. The API's tracking of fields is given up, since it grows with the data."""
     sent = msgspec.to_builtins(metadata)
     if metadata.uid:
         sent["managedFields"] = [{}]
-    return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": sent, "data": data})
+    whole = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": sent, "data": data}
+    return msgspec.json.encode({**whole, "immutable": True} if immutable else whole)

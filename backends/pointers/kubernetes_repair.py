@@ -2,9 +2,14 @@
 
 A write whose condition does not hold has two explanations: another leader took over, or somebody edited, wiped or
 deleted the ConfigMap. What is found there does not always tell: a segment that was wiped may have held the groups of a
-successor. The witness tells. Whoever takes over records that in it before the first group, so if it still names this
-leader when it is read *after* the segment, then nobody else's group was in what was found. The repair is conditional
-on what was found; so it never undoes a group of somebody else.
+successor. The witness and the founding mark tell. Whoever takes over records that in both before the first group, so if
+one still names this leader when it is read *after* the segment, then nobody else's group was in what was found. The
+repair is conditional on what was found; so it never undoes a group of somebody else. Where neither is left to ask, the
+head of the segment itself does, if it is this leader's own: a successor would have replaced it first of all.
+
+Of a ConfigMap that was made immutable only the metadata can be written. That is enough to seal it as it is, and groups
+go on in the next one. If its entries were altered as well, it is deleted on the version found, and made anew: the same
+as if its deletion had been the other hand's last act.
 """
 
 from __future__ import annotations
@@ -15,13 +20,14 @@ from typing import Final
 
 import msgspec
 
-from backends.contract import Commit, Refusal, Refused, Unknown
-from backends.kubernetes.errors import Answer
+from backends.contract import Commit, Refusal, Refused, StorageUnavailable, Unknown
+from backends.kubernetes.errors import Answer, backend_error
 from backends.pointers.kubernetes_chain import Segment
-from backends.pointers.kubernetes_head import EMPTY, SegmentHead, Witness, decode
+from backends.pointers.kubernetes_head import EMPTY, SegmentHead, decode
 from backends.pointers.kubernetes_maps import Maps, metadata_of
 from backends.pointers.kubernetes_memory import Memory
 from backends.pointers.kubernetes_objects import HEAD, ConfigMap, Metadata
+from backends.pointers.kubernetes_stamps import read
 
 log = logging.getLogger("milepost.kubernetes")
 
@@ -37,18 +43,17 @@ async def repair(maps: Maps, memory: Memory, segment: Segment, meant: SegmentHea
     """
     name = memory.layout.segment(segment.number)
     found = await maps.read(name, data=True)
+    head = None
     if found is not None:
-        head = decode(found.metadata.annotations.get(HEAD), segment.number)
+        head = decode(found.metadata.annotations.get(HEAD), name)
         if head is not None and head == meant:
             return Unknown(f"{name} has the head of this group, though the answer is a conflict")
         if head is not None and head != segment.head and not _is_older_copy(head, segment.head):
-            return Refused(Refusal.HEAD_MOVED, f"the head in {name} is {head.encoded()}")
-    if (end := await deposed(maps, memory)) is not None:
+            memory.is_past |= memory.is_behind(head)
+            return Refused(Refusal.HEAD_MOVED, f"the head in {name} is {head.encoded(name)}")
+    if (end := await deposed(maps, memory, is_ours=head is not None and head == segment.head)) is not None:
         return end
-    if found is None:
-        await put_back(maps, memory, segment)
-    else:
-        adopt(segment, found)
+    await restored(maps, memory, segment, found)
     return None
 
 
@@ -63,16 +68,44 @@ def _is_older_copy(head: SegmentHead, ours: SegmentHead) -> bool:
     return (head.term, head.lineage) == (ours.term, ours.lineage) and head.revision < ours.revision
 
 
-async def deposed(maps: Maps, memory: Memory) -> Refused | None:
-    """None if the witness, read now, says that nobody has taken over since. Raises `BackendError`."""
-    name = memory.layout.witness
-    found = await maps.read(name, data=False)
-    told = None if found is None else Witness.decode(found.metadata.annotations.get(HEAD))
-    if told is None:
-        return Refused(Refusal.FAILED, f"{name} is gone or makes no sense, so who leads last is not to be told")
-    if told != Witness.of(memory.head):
-        return Refused(Refusal.HEAD_MOVED, f"term {told.term} leads, says {name}")
-    return None
+async def deposed(maps: Maps, memory: Memory, *, is_ours: bool = False) -> Refused | None:
+    """None if nobody has taken over since, as the witness and the founding mark tell, read now. Raises `BackendError`.
+
+    ``is_ours``: the last segment was read before this, and has the head that this leader left there. Without that, and
+    with neither of the two, it is not to be told; it takes a lease that holds, and a new term, to go on.
+    """
+    named = False
+    for stamp in (memory.witness, memory.mark):
+        told = (await read(maps, stamp.name)).told
+        if told is not None and not told.is_of(memory.head) and told.term >= memory.head.term:
+            memory.is_past |= memory.is_behind(told)
+            return Refused(Refusal.HEAD_MOVED, f"term {told.term} leads, says {stamp.name}")
+        named |= told is not None and told.is_of(memory.head)
+    if named or is_ours:
+        return None
+    names = f"{memory.witness.name} and {memory.mark.name}"
+    return Refused(Refusal.HEAD_MOVED, f"{names} are gone or make no sense, so who leads last is not to be told")
+
+
+async def restored(maps: Maps, memory: Memory, segment: Segment, found: ConfigMap | None) -> None:
+    """Have a version to write the segment by: that which was found, or one made anew. Raises `BackendError`."""
+    if found is None:
+        await put_back(maps, memory, segment)
+        return
+    adopt(segment, found)
+    if found.immutable and found.data != segment.data:
+        await delete(maps, found.metadata)
+        await put_back(maps, memory, segment)
+
+
+async def delete(maps: Maps, metadata: Metadata) -> None:
+    """Delete what was found immutable, under the condition that it still is just as found. Raises `BackendError`."""
+    log.warning("the ConfigMap %s was altered and made immutable by somebody; it is made anew", metadata.name)
+    answer = await maps.delete(metadata)
+    if answer.status == 409:
+        raise StorageUnavailable(f"somebody keeps changing the ConfigMap {metadata.name}")
+    if not answer.done and answer.status != 404:
+        raise backend_error(answer, f"delete the immutable ConfigMap {metadata.name}")
 
 
 async def put_back(maps: Maps, memory: Memory, segment: Segment) -> None:
@@ -84,9 +117,10 @@ async def put_back(maps: Maps, memory: Memory, segment: Segment) -> None:
     name = memory.layout.segment(segment.number)
     log.warning("the ConfigMap %s was deleted while in use; it is put back", name)
     kept = msgspec.structs.replace(segment.metadata, name=name, uid="", resource_version="")
-    answer = await maps.create(memory.layout.marked(kept, segment.head.encoded()), segment.data)
+    answer = await maps.create(memory.layout.marked(kept, segment.head.encoded(name)), segment.data)
     if not exists_already(answer):
         segment.metadata = metadata_of(answer, f"put back the ConfigMap {name}")
+        segment.immutable = False
 
 
 async def rewrite(maps: Maps, memory: Memory, segment: Segment) -> None:
@@ -94,14 +128,16 @@ async def rewrite(maps: Maps, memory: Memory, segment: Segment) -> None:
 
     A conflict raises as well: the next check looks again.
     """
-    answer = await maps.replace(memory.layout.marked(segment.metadata, segment.head.encoded()), segment.data)
+    name = memory.layout.segment(segment.number)
+    marked = memory.layout.marked(segment.metadata, segment.head.encoded(name))
+    answer = await maps.replace(marked, segment.data, immutable=segment.immutable)
     segment.metadata = metadata_of(answer, f"put right the ConfigMap {segment.metadata.name}")
 
 
 def adopt(segment: Segment, found: ConfigMap) -> None:
     """Go on from the version found, whose labels, annotations, owners and finalizers are kept; tell what was done."""
     name, kept = segment.metadata.name, segment.metadata
-    if decode(found.metadata.annotations.get(HEAD), segment.number) != segment.head:
+    if decode(found.metadata.annotations.get(HEAD), found.metadata.name) != segment.head:
         log.warning("the ConfigMap %s was replaced by somebody, its head wiped or an older one; it is put right", name)
     if found.data != segment.data:
         keys = sorted(_altered(found.data, segment.data))
@@ -111,9 +147,11 @@ def adopt(segment: Segment, found: ConfigMap) -> None:
             name,
             ", ".join(keys[:_SHOWN]),
         )
+    if found.immutable and not segment.immutable:
+        log.warning("the ConfigMap %s was made immutable by somebody; groups go on in the next one", name)
     if _marks(found.metadata) != _marks(kept):
         log.info("the ConfigMap %s has other labels, annotations, owners or finalizers; they are kept", name)
-    segment.metadata = found.metadata.check()
+    segment.metadata, segment.immutable = found.metadata.check(), found.immutable
 
 
 def exists_already(answer: Answer) -> bool:

@@ -37,6 +37,8 @@ _SEAL_AT_LAST: Final = CAP * 3 // 4
 _SEGMENTS: Final = 256
 _LARGEST_GROUP: Final = 900 * 1024
 """Bytes of a group's entries. A ConfigMap takes 1 MiB."""
+_SLACK: Final = 17 / 16
+"""Beyond what the journal should hold at the most: for who makes room."""
 _ATTEMPTS: Final = 5
 """While somebody edits the ConfigMap under the leader's hands."""
 
@@ -50,34 +52,23 @@ async def commit(
     nearly fills it seals it by the way, which is worth waiting for the next segment (``spare_made``).
     """
     entries = dict(encode(key, value) for key, value in changes)
-    written = _size(entries)
-    if written > _LARGEST_GROUP:
-        return Refused(Refusal.TOO_LARGE, f"the group takes {written} bytes of a ConfigMap")
-    data = memory.patched(entries)
-    if _size(data) >= _SEAL_AT_LAST:
-        await spare_made()
-    if memory.tail.data and _size(data) > CAP:
-        if (end := await _sealed(maps, memory)) is not None:
+    if (excess := _excess(maps, memory, entries)) is not None:
+        return excess
+    for _ in range(_ATTEMPTS):
+        end = await _group(maps, memory, entries, after, spare_made)
+        if not isinstance(end, _Frozen):
             return end
-        data = memory.patched(entries)
-    first, size = compact(memory, data, _size(data), written)
-    spare = memory.spare if size >= _sealed_from(memory) else None
-    moved = active(after, first) if spare is None else sealed(after, first, spare.number)
-    if (end := await _written(maps, memory, Draft(moved, data, size))) is not None:
-        return end
-    if spare is not None:
-        memory.move_on(spare)
-    return Done(memory.head)
+    return Refused(Refusal.FAILED, f"somebody keeps making {memory.layout.journal!r}'s ConfigMaps immutable")
 
 
 async def make_spare(maps: Maps, memory: Memory) -> None:
     """Make the segment that will follow the last one, or find it made. Raises `BackendError`."""
     number = memory.last + 1
     name = memory.layout.segment(number)
-    answer = await maps.create(memory.layout.marked(Metadata(name=name), EMPTY.encoded()), {})
+    answer = await maps.create(memory.layout.marked(Metadata(name=name), EMPTY.encoded(name)), {})
     if exists_already(answer):
         found = await maps.read(name, data=False)
-        if found is None or decode(found.metadata.annotations.get(HEAD), number) is not EMPTY:
+        if found is None or decode(found.metadata.annotations.get(HEAD), name) is not EMPTY:
             raise StorageUnavailable(f"the ConfigMap {name} is in the way: it is no empty segment of a journal")
         metadata = found.metadata.check()
     else:
@@ -86,7 +77,43 @@ async def make_spare(maps: Maps, memory: Memory) -> None:
         memory.spare = Segment(number, metadata, EMPTY)
 
 
-async def _sealed(maps: Maps, memory: Memory) -> Commit | None:
+def _excess(maps: Maps, memory: Memory, entries: Mapping[str, str]) -> Refused | None:
+    """Why the group is more than there may be. What makes the journal no larger is always taken."""
+    written = _size(entries)
+    if written > _LARGEST_GROUP:
+        return Refused(Refusal.TOO_LARGE, f"the group takes {written} bytes of a ConfigMap")
+    most, live = maps.client.address.most_bytes * _SLACK, memory.grown(entries)
+    if live > max(most, memory.live):
+        return Refused(
+            Refusal.FULL,
+            f"the records take {memory.live} bytes, at the very most they may take {most:.0f}, and the group would make"
+            f" that {live}",
+        )
+    return None
+
+
+async def _group(
+    maps: Maps,
+    memory: Memory,
+    entries: Mapping[str, str],
+    after: Head,
+    spare_made: Callable[[], Awaitable[None]],
+) -> Commit | _Frozen:
+    data = memory.patched(entries)
+    if _size(data) >= _SEAL_AT_LAST:
+        await spare_made()
+    if memory.tail.immutable or (memory.tail.data and _size(data) > CAP):
+        if (end := await _sealed(maps, memory)) is not None:
+            return end
+        data = memory.patched(entries)
+    first, size = compact(memory, data, _size(data), _size(entries))
+    spare = memory.spare if size >= _sealed_from(memory) else None
+    moved = active(after, first, data) if spare is None else sealed(after, first, spare.number, data)
+    end = await _written(maps, memory, Draft(memory.last, moved, data, size, spare))
+    return Done(memory.head) if end is None else end
+
+
+async def _sealed(maps: Maps, memory: Memory) -> Commit | _Frozen | None:
     """Seal the last segment as it is, and go on in the next one. None: done."""
     try:
         if memory.spare is None:
@@ -95,21 +122,33 @@ async def _sealed(maps: Maps, memory: Memory) -> Commit | None:
         return _refused(error)
     spare = memory.spare
     assert spare is not None
-    head = sealed(memory.head, memory.first, spare.number)
-    if (end := await _written(maps, memory, Draft(head, memory.tail.data, memory.tail.size))) is not None:
-        return end
-    memory.move_on(spare)
-    return None
+    data = memory.tail.data
+    head = sealed(memory.head, memory.first, spare.number, data)
+    return await _written(maps, memory, Draft(memory.last, head, data, memory.tail.size, spare))
 
 
-async def _written(maps: Maps, memory: Memory, draft: Draft) -> Commit | None:
-    """Let the last segment become the draft. None: done, and ``memory`` knows. See `kubernetes_repair` on conflicts."""
+async def _written(maps: Maps, memory: Memory, draft: Draft) -> Commit | _Frozen | None:
+    """Let the last segment become the draft. None: done, and ``memory`` knows.
+
+    Until it is known to have landed, or that it never will, it stays among the doubts of ``memory``.
+    """
+    memory.doubts.append(draft)
+    end = await _sent(maps, memory, draft)
+    if end is not None and not isinstance(end, Unknown):
+        memory.doubts.remove(draft)
+    return end
+
+
+async def _sent(maps: Maps, memory: Memory, draft: Draft) -> Commit | _Frozen | None:
+    """The same. See `kubernetes_repair` on conflicts."""
     segment = memory.tail
+    name = memory.layout.segment(segment.number)
     for _ in range(_ATTEMPTS):
         try:
-            answer = await maps.replace(memory.layout.marked(segment.metadata, draft.head.encoded()), draft.data)
+            marked = memory.layout.marked(segment.metadata, draft.head.encoded(name))
+            answer = await maps.replace(marked, draft.data, immutable=segment.immutable)
             if answer.done:
-                memory.landed(draft, metadata_of(answer, f"write the ConfigMap {segment.metadata.name}"))
+                memory.landed(draft, metadata_of(answer, f"write the ConfigMap {name}"))
                 return None
         except (NotSent, StorageFull) as error:
             return _refused(error)
@@ -123,7 +162,13 @@ async def _written(maps: Maps, memory: Memory, draft: Draft) -> Commit | None:
             return _refused(error)
         if end is not None:
             return end
-    return Refused(Refusal.FAILED, f"somebody keeps changing the ConfigMap {segment.metadata.name}")
+        if segment.immutable and draft.data != segment.data:
+            return _Frozen()
+    return Refused(Refusal.FAILED, f"somebody keeps changing the ConfigMap {name}")
+
+
+class _Frozen:
+    """The last segment was made immutable: it takes no group any more, but can be sealed as it is."""
 
 
 def _sealed_from(memory: Memory) -> int:
@@ -139,7 +184,7 @@ def _end_of(answer: Answer) -> Commit | None:
     """What an answer other than success means for the group; None for a conflict, which has to be looked into."""
     if answer.fate is Fate.UNKNOWN:
         return Unknown(f"the Kubernetes API answers {answer}")
-    if answer.status in (404, 409):
+    if answer.status in (404, 409) or answer.is_of_immutable:
         return None
     return Refused(answer.refusal, f"the Kubernetes API answers {answer}")
 

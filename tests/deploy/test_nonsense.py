@@ -35,6 +35,7 @@ NONSENSE: list[tuple[str, Any]] = [
     ("pointers.kubernetes.leaseDuration", "15s"),
     ("pointers.kubernetes.retryPeriod", 0.1),
     ("pointers.kubernetes.bytesPerSecond", 1000),
+    ("pointers.kubernetes.mostBytes", 1000),
     ("pointers.zookeeper.hosts", "zk-0:2181"),
     ("pointers.zookeeper.hosts", ["zk-0:2181,zk-1:2181"]),
     ("pointers.zookeeper.hosts", ["user:password@zk-0:2181"]),

@@ -52,6 +52,7 @@ def test_pointers_in_kubernetes_with_all_their_values(helm: Helm) -> None:
         namespace=NAMESPACE,
         name="checkpoints",
         bytes_per_second=2_000_000,
+        most_bytes=33_554_432,
         lease_duration=6,
         renew_deadline=4,
         retry_period=0.5,

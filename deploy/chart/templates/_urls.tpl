@@ -19,6 +19,7 @@
 {{- $options = append $options (printf "renew_deadline=%v" .renewDeadline) -}}
 {{- $options = append $options (printf "retry_period=%v" .retryPeriod) -}}
 {{- $options = append $options (printf "bytes_per_second=%d" (int64 .bytesPerSecond)) -}}
+{{- $options = append $options (printf "most_bytes=%d" (int64 .mostBytes)) -}}
 {{- end -}}
 {{- printf "kubernetes://%s/%s?%s" .Release.Namespace (include "milepost.fullname" .) (join "&" $options) -}}
 {{- end -}}

@@ -40,8 +40,7 @@ async def test_the_lease_tells_people_who_leads_since_when_and_after_how_many(si
         await won(other)
         lease = site.lease()
         assert lease is not None
-        assert lease["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "milepost"
-        assert lease["metadata"]["labels"]["app.kubernetes.io/instance"] == "milepost"
+        assert lease["metadata"]["labels"] == {"milepost/deployment": "milepost"}
         assert lease["metadata"]["annotations"] == {"milepost/advertise": OTHER}
         assert "managedFields" not in lease["metadata"]
         assert lease["spec"]["holderIdentity"].startswith(f"{OTHER}#")
@@ -170,7 +169,7 @@ async def test_edits_that_leave_the_holder_cost_no_leadership_and_are_mended(sit
         site.edit_lease(
             {
                 "metadata": {
-                    "labels": {"team": "data", "app.kubernetes.io/managed-by": None},
+                    "labels": {"team": "data", "milepost/deployment": None},
                     "annotations": {"milepost/advertise": "http://nobody", "note": "kept"},
                 },
                 "spec": {"leaseDurationSeconds": 1, "leaseTransitions": 0, "renewTime": None},
@@ -180,7 +179,7 @@ async def test_edits_that_leave_the_holder_cost_no_leadership_and_are_mended(sit
         async def mended() -> bool:
             lease = site.lease()
             assert lease is not None
-            return "app.kubernetes.io/managed-by" in lease["metadata"]["labels"]
+            return "milepost/deployment" in lease["metadata"]["labels"]
 
         await until(mended)
         lease = site.lease()

@@ -14,7 +14,7 @@ from backends.elections.kubernetes_lease import ADVERTISE, RELEASED, Claim, Leas
 NOW = datetime(2026, 3, 1, 12, 30, 1, 5, timezone(timedelta(hours=2)))
 OURS = Claim("milepost", "here", "http://one:7070#1234", "http://one:7070", 2.5)
 THEIRS = Claim("milepost", "here", "http://other:7070#5678", "http://other:7070", 15)
-LABELS = {"app.kubernetes.io/managed-by": "milepost", "app.kubernetes.io/instance": "milepost"}
+LABELS = {"milepost/deployment": "milepost"}
 
 
 def content(body: bytes) -> Any:

@@ -36,7 +36,7 @@ def lease(
     metadata = {
         "uid": uid,
         "resourceVersion": version,
-        "labels": {"app.kubernetes.io/managed-by": "milepost", "app.kubernetes.io/instance": "milepost"},
+        "labels": {"milepost/deployment": "milepost"},
         "annotations": {ADVERTISE: URL} | ({RELEASED: released_by} if released_by else {}),
     }
     spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed}

@@ -92,3 +92,15 @@ class Outsider:
     def delete(self, name: str) -> None:
         """Delete one."""
         self._admin.ask("DELETE", f"{self._path}/{name}")
+
+
+def wipe(outsider: Outsider, name: str) -> None:
+    """As ``kubectl replace`` does with a file of somebody's own."""
+    outsider.put(name, {"data": {"theirs": "1"}})
+
+
+def backup(outsider: Outsider, name: str) -> dict[str, Any]:
+    """What it takes to bring a ConfigMap back."""
+    item = outsider.get(name)
+    kept = {field: item["metadata"].get(field) or {} for field in ("labels", "annotations")}
+    return {"metadata": kept, "data": item.get("data") or {}}

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from backends.contract import Head, JournalDamaged
 from backends.pointers.kubernetes_chain import chain_of
-from backends.pointers.kubernetes_head import EMPTY, FIRST, SegmentHead, Witness, active, sealed
+from backends.pointers.kubernetes_head import EMPTY, SegmentHead, Witness, active, sealed, sum_of
+from backends.pointers.kubernetes_head import first as untaken
 from backends.pointers.kubernetes_objects import HEAD, NAME, ConfigMap, Layout, Metadata
+from backends.pointers.kubernetes_stamps import Stamp
 
 LAYOUT = Layout("milepost", "root")
 HEAD_OF_TERM = Head("root", 3, 40, "abc")
+OF_ANOTHER_SCHEMA = msgspec.structs.replace(active(HEAD_OF_TERM, 1, {}), schema=1)
+
+
+def summed(head: SegmentHead, data: dict[str, str]) -> SegmentHead:
+    return head if head is EMPTY else msgspec.structs.replace(head, entries=sum_of(data))
 
 
 def segment(number: int, head: SegmentHead | str | None, **data: str) -> ConfigMap:
     """As the API lists it."""
     annotations = {NAME: "root"}
     if head is not None:
-        annotations[HEAD] = head if isinstance(head, str) else head.encoded()
+        annotations[HEAD] = head if isinstance(head, str) else summed(head, data).encoded(LAYOUT.segment(number))
     metadata = Metadata(LAYOUT.segment(number), "ns", "uid", str(100 + number), annotations=annotations)
     return ConfigMap(metadata, data)
 
@@ -29,11 +35,11 @@ def witness(text: str) -> ConfigMap:
 
 
 def full(number: int, first: int = 1) -> ConfigMap:
-    return segment(number, sealed(HEAD_OF_TERM, first, number + 1), a=str(number))
+    return segment(number, sealed(HEAD_OF_TERM, first, number + 1, {}), a=str(number))
 
 
 def last(number: int, first: int = 1) -> ConfigMap:
-    return segment(number, active(HEAD_OF_TERM, first), a=str(number))
+    return segment(number, active(HEAD_OF_TERM, first, {}), a=str(number))
 
 
 def test_nothing_is_no_journal() -> None:
@@ -41,21 +47,20 @@ def test_nothing_is_no_journal() -> None:
 
 
 def test_a_journal_that_nobody_took_over_has_term_0() -> None:
-    chain = chain_of(LAYOUT, [segment(1, FIRST)])
+    chain = chain_of(LAYOUT, [segment(1, untaken())])
     assert chain is not None
     assert (chain.head, chain.first, chain.last) == (Head("root", 0, 0, ""), 1, 1)
 
 
 def test_the_highest_segment_that_was_written_holds_the_head() -> None:
     told = Witness.of(HEAD_OF_TERM)
-    chain = chain_of(LAYOUT, [last(3, 2), segment(4, EMPTY), full(2), witness(told.encoded()), full(1)])
+    chain = chain_of(LAYOUT, [last(3, 2), segment(4, EMPTY), full(2), witness(told.encoded(LAYOUT.witness)), full(1)])
     assert chain is not None
     assert (chain.head, chain.first, chain.last, sorted(chain.segments)) == (HEAD_OF_TERM, 2, 3, [2, 3])
     assert chain.spare is not None
     assert chain.spare.number == 4
     assert [metadata.name for metadata in chain.leftovers] == [LAYOUT.segment(1)]
-    assert chain.witness is not None
-    assert chain.witness[1] == told
+    assert chain.witness.told == told
 
 
 def test_after_a_sealed_one_the_empty_one_takes_the_next_group() -> None:
@@ -74,7 +79,7 @@ def test_what_lies_below_the_first_is_garbage_whatever_it_says() -> None:
 
 
 def test_what_somebody_put_there_under_other_names_is_nothing_to_us() -> None:
-    stray = segment(9, active(HEAD_OF_TERM, 1))
+    stray = segment(9, active(HEAD_OF_TERM, 1, {}))
     for name in ("milepost-root-000000000009", LAYOUT.prefix + "-9", LAYOUT.segment(9) + "-copy", LAYOUT.prefix):
         stray.metadata.name = name
         chain = chain_of(LAYOUT, [last(1), stray])
@@ -92,16 +97,24 @@ def test_what_somebody_put_there_under_other_names_is_nothing_to_us() -> None:
         ([full(1), segment(2, None), last(3)], 2),
         ([full(1), segment(2, "{}"), last(3)], 2),
         ([full(1), segment(2, None)], 2),
-        ([full(1), last(2), segment(3, "garbage")], 3),
+        ([full(1), segment(2, active(HEAD_OF_TERM, 1, {}).encoded(LAYOUT.segment(3)))], 2),
+        ([full(1), last(2), segment(3, "garbage", a="1")], 3),
+        ([full(1), segment(2, "garbage")], 2),
         ([full(1), full(2)], 3),
         ([full(1), full(2), segment(4, EMPTY)], 3),
         ([segment(1, EMPTY)], 1),
         ([segment(2, EMPTY)], 1),
-        ([full(1), segment(2, sealed(HEAD_OF_TERM, 1, 4))], 2),
-        ([full(1), segment(2, active(Head("root", 0, 9, "abc"), 1))], 2),
-        ([full(1), segment(2, active(Head("root", 4, 9, ""), 1))], 2),
-        ([full(1), segment(2, active(HEAD_OF_TERM, 3))], 2),
-        ([full(1), segment(2, active(HEAD_OF_TERM, 1).encoded().replace('"schema":1', '"schema":2'))], 2),
+        ([full(1), segment(2, sealed(HEAD_OF_TERM, 1, 4, {}))], 2),
+        ([full(1), segment(2, active(Head("root", 0, 9, "abc"), 1, {}))], 2),
+        ([full(1), segment(2, active(Head("root", 4, 9, ""), 1, {}))], 2),
+        ([full(1), segment(2, active(HEAD_OF_TERM, 3, {}))], 2),
+        (
+            [
+                full(1),
+                segment(2, active(HEAD_OF_TERM, 1, {}).encoded(LAYOUT.segment(2)).replace('"schema":2', '"schema":3')),
+            ],
+            2,
+        ),
     ],
 )
 def test_anything_else_is_damage_and_the_message_names_the_config_map(items: list[ConfigMap], named: int) -> None:
@@ -111,18 +124,46 @@ def test_anything_else_is_damage_and_the_message_names_the_config_map(items: lis
 
 def test_a_witness_alone_is_damage() -> None:
     with pytest.raises(JournalDamaged, match=LAYOUT.witness):
-        chain_of(LAYOUT, [witness(Witness.of(HEAD_OF_TERM).encoded())])
+        chain_of(LAYOUT, [witness(Witness.of(HEAD_OF_TERM).encoded(LAYOUT.witness))])
 
 
-def test_a_witness_of_a_later_term_than_the_newest_segment_is_damage() -> None:
-    """A take-over writes its segment first: somebody put an older copy in its place, and groups are missing."""
-    later = Witness.of(dataclasses.replace(HEAD_OF_TERM, term=HEAD_OF_TERM.term + 1))
+@pytest.mark.parametrize(("later", "earlier"), [((4, 40), (2, 40)), ((3, 41), (3, 39)), ((4, 39), (2, 41))])
+def test_a_witness_or_a_mark_that_is_ahead_of_the_newest_segment_is_damage(
+    later: tuple[int, int], earlier: tuple[int, int]
+) -> None:
+    """Segments are written first: somebody put an older copy in its place, and groups are missing."""
+    ahead, behind = (Witness.of(Head("root", *told, "abc")) for told in (later, earlier))
     with pytest.raises(JournalDamaged, match="older copy"):
-        chain_of(LAYOUT, [last(1), witness(later.encoded())])
+        chain_of(LAYOUT, [last(1), witness(ahead.encoded(LAYOUT.witness))])
+    mark = Stamp(LAYOUT.founding, Metadata(LAYOUT.founding, "ns", "uid", "8"), ahead)
+    with pytest.raises(JournalDamaged, match="older copy"):
+        chain_of(LAYOUT, [last(1)], mark)
+    assert chain_of(LAYOUT, [last(1), witness(behind.encoded(LAYOUT.witness))]) is not None
+
+
+def test_a_founding_mark_alone_is_damage() -> None:
+    mark = Stamp(LAYOUT.founding, Metadata(LAYOUT.founding, "ns", "uid", "8"), Witness.of(HEAD_OF_TERM))
+    with pytest.raises(JournalDamaged, match=LAYOUT.founding):
+        chain_of(LAYOUT, [], mark)
+
+
+def test_a_next_segment_whose_head_was_garbled_while_it_was_empty_hides_nothing() -> None:
+    """It was not written to: that takes a sealing first."""
+    chain = chain_of(LAYOUT, [full(1), last(2), segment(3, "garbage")])
+    assert chain is not None
+    assert (chain.last, chain.spare) == (2, None)
+
+
+def test_entries_that_are_not_those_written_are_told_by_their_segment() -> None:
+    altered = full(1)
+    altered.data["a"] = "theirs"
+    chain = chain_of(LAYOUT, [altered, last(2)])
+    assert chain is not None
+    assert chain.unproven(LAYOUT) == [LAYOUT.segment(1)]
 
 
 def test_a_witness_that_makes_no_sense_is_none() -> None:
     chain = chain_of(LAYOUT, [last(1), witness("{}")])
     assert chain is not None
-    assert chain.witness is not None
-    assert chain.witness[1] is None
+    assert chain.witness.metadata is not None
+    assert chain.witness.told is None

@@ -77,41 +77,46 @@ async def test_what_somebody_made_in_place_of_the_next_segment_is_not_touched(
         await put(store, head, writes(a=b"2"))
 
 
+@pytest.mark.parametrize("name", [LAYOUT.witness, LAYOUT.founding])
 @pytest.mark.parametrize("harm", ["garble", "wipe", "delete", "older"])
-async def test_the_witness_is_looked_after(site: Site, outsider: Outsider, harm: str) -> None:
-    """So that what is done to segments after that is put right."""
+async def test_the_witness_and_the_founding_mark_are_looked_after(
+    site: Site, outsider: Outsider, name: str, harm: str
+) -> None:
+    """So that what is done to segments after that is put right. What somebody keeps in their place stays there."""
     async with opened(site.address()) as store:
         await store.take_over(ROOT)
-        older = outsider.get(LAYOUT.witness)["metadata"]["annotations"]
+        older = outsider.get(name)["metadata"]["annotations"]
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         await store.check()
-        meant = outsider.head(LAYOUT.witness)
         if harm == "older":
-            outsider.patch(LAYOUT.witness, {"metadata": {"annotations": older}})
+            outsider.patch(name, {"metadata": {"annotations": older}})
         else:
-            harmed(outsider, LAYOUT.witness, harm)
+            harmed(outsider, name, harm)
         await store.check()
-        assert outsider.head(LAYOUT.witness) == meant
-        assert outsider.get(LAYOUT.witness)["metadata"]["labels"].items() >= LAYOUT.labels.items()
+        assert outsider.head(name)["term"] == head.term
+        labels = outsider.get(name)["metadata"].get("labels", {})
+        assert labels == (LAYOUT.labels if name == LAYOUT.witness else {})
+        assert outsider.get(name).get("data") == (THEIRS["data"] if harm == "wipe" else None)
         harmed(outsider, FIRST, "wipe")
         head = await put(store, head, writes(b=b"2"))
         assert await records(store, head) == {"a": b"1", "b": b"2"}
 
 
-async def test_what_somebody_made_in_place_of_the_witness_is_not_touched(
-    site: Site, outsider: Outsider, caplog: pytest.LogCaptureFixture
+async def test_the_witness_follows_the_groups_and_is_up_to_date_once_the_store_is_closed(
+    site: Site, outsider: Outsider
 ) -> None:
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        await store.check()
-        outsider.delete(LAYOUT.witness)
-        outsider.create(LAYOUT.witness, **THEIRS)
-        before = outsider.get(LAYOUT.witness)
-        with caplog.at_level(logging.WARNING):
-            await store.check()
-        assert outsider.get(LAYOUT.witness) == before
-        assert "in the way" in caplog.text
-        await put(store, head, writes(a=b"2"))
+
+        async def told() -> bool:
+            return bool(outsider.head(LAYOUT.witness)["revision"] == head.revision)
+
+        await until(told)
+        sent = store.bytes_sent
+        for number in range(20):
+            head = await put(store, head, writes(a=b"%d" % number))
+        assert (store.bytes_sent - sent) / 20 < 2000, "it is written once for many groups"
+    assert outsider.head(LAYOUT.witness)["revision"] == head.revision
 
 
 async def test_a_deposed_leader_makes_no_witness_and_its_successor_does(site: Site, outsider: Outsider) -> None:
@@ -119,8 +124,9 @@ async def test_a_deposed_leader_makes_no_witness_and_its_successor_does(site: Si
         await put(older, await older.take_over(ROOT), writes(a=b"1"))
         head = await put(leader, await leader.take_over(ROOT), writes(a=b"2"))
         outsider.delete(LAYOUT.witness)
+        outsider.delete(LAYOUT.founding)
         await older.check()
-        assert LAYOUT.witness not in outsider.all()
+        assert not {LAYOUT.witness, LAYOUT.founding} & set(outsider.all())
         await leader.check()
         assert outsider.head(LAYOUT.witness)["term"] == head.term
 
@@ -140,8 +146,9 @@ async def test_a_witness_is_not_made_on_the_word_of_a_segment_that_others_have_l
         kept = {field: saved["metadata"][field] for field in ("labels", "annotations")}
         outsider.put(FIRST, {"metadata": kept, "data": saved["data"]})
         outsider.delete(LAYOUT.witness)
+        outsider.delete(LAYOUT.founding)
         await older.check()
-        assert LAYOUT.witness not in outsider.all()
+        assert not {LAYOUT.witness, LAYOUT.founding} & set(outsider.all())
 
 
 @pytest.mark.parametrize("harm", ["wipe", "delete"])
@@ -222,8 +229,8 @@ async def test_a_group_that_ends_after_the_store_was_closed_begins_nothing(
         await spare_is_there(store)
         memory, replace, create = memory_of(store), store._maps.replace, store._maps.create
 
-        async def held_up(*arguments: Any) -> Any:
-            answer = await replace(*arguments)
+        async def held_up(*arguments: Any, **named: Any) -> Any:
+            answer = await replace(*arguments, **named)
             landed.set()
             await over.wait()
             return answer

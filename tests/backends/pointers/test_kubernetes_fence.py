@@ -179,8 +179,8 @@ async def test_a_take_over_whose_end_is_unknown_can_be_repeated(site: Site) -> N
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         real = store._maps.replace
 
-        async def lost(*arguments: Any) -> Any:
-            await real(*arguments)
+        async def lost(*arguments: Any, **named: Any) -> Any:
+            await real(*arguments, **named)
             raise NoAnswer("lost")
 
         with pytest.MonkeyPatch.context() as patch:
@@ -197,14 +197,15 @@ async def test_an_own_fence_that_lands_during_the_next_attempt_is_no_other_leade
         await put(store, await store.take_over(ROOT), writes(a=b"1"))
         real, late = store._maps.replace, []
 
-        async def held_up(*arguments: Any) -> Any:
-            late.append(arguments)
+        async def held_up(*arguments: Any, **named: Any) -> Any:
+            late.append((arguments, named))
             raise NoAnswer("held up")
 
-        async def after_the_late_one(*arguments: Any) -> Any:
+        async def after_the_late_one(*arguments: Any, **named: Any) -> Any:
             if late:
-                await real(*late.pop())
-            return await real(*arguments)
+                first, how = late.pop()
+                await real(*first, **how)
+            return await real(*arguments, **named)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(store._maps, "replace", held_up)
@@ -217,7 +218,7 @@ async def test_an_own_fence_that_lands_during_the_next_attempt_is_no_other_leade
 
 async def test_a_late_creation_of_a_segment_is_used_or_is_garbage(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as older, opened(site.address()) as leader:
-        async with paused(older, "create", number=3) as pause:  # after the first segment and the witness
+        async with paused(older, "create", number=4) as pause:  # after the first segment, the witness and the mark
             head = await put(older, await older.take_over(ROOT), writes(a=b"1"))
             await pause.begun()
             new, _ = await taken_over(leader)

@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from backends.contract import Change
+from backends.contract import Change, Done, Refusal
 from backends.pointers.kubernetes_compaction import CAP
 from backends.pointers.kubernetes_memory import Memory
 from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider, memory_of, opened, spare_is_there
-from tests.contracts.journals import ROOT, put, records, taken_over, writes
+from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 from tests.support.kubernetes import Site
 from tests.support.waiting import until
 
@@ -117,6 +117,31 @@ async def test_deletions_leave_nothing_behind_in_the_end(site: Site, outsider: O
         assert memory.space <= 4 * CAP + 1000
         await swept(outsider, memory.first)
         assert (await taken_over(store))[1] == {"a": b"39"}
+
+
+async def test_a_journal_that_is_full_takes_what_makes_it_smaller_and_then_more_again(
+    site: Site, outsider: Outsider
+) -> None:
+    most = 1024 * 1024
+    address = site.address(bytes_per_second="100000000", most_bytes=str(most))
+    async with opened(address) as store:
+        assert store.limits.journal_bytes == most
+        head, number = await store.take_over(ROOT), 0
+        while True:
+            end = await store.commit(head, [record(number, 16_000), record(number + 1, 16_000)], head.revision + 2)
+            if not isinstance(end, Done):
+                break
+            head, number = end.head, number + 2
+            assert number < 100
+        assert refused(end) is Refusal.FULL
+        assert memory_of(store).live > most
+        head = await put(store, head, [record(0, 17_000), Change(record(1).key, None)])
+        for gone in range(2, number // 2):
+            head = await put(store, head, [Change(record(gone).key, None), *writes(tombstones=b"%d" % gone)])
+        assert memory_of(store).live < most * 2 // 3
+        head = await put(store, head, [record(number, 16_000), record(number + 1, 16_000)])
+        assert memory_of(store).space < 2 * most + 4 * CAP
+        await swept(outsider, memory_of(store).first)
 
 
 async def test_random_groups_leave_what_a_plain_dictionary_holds(site: Site) -> None:
