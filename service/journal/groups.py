@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from backends.contract import Change, Commit, GroupLimits, Head
 from milepost.wire import Code
+from service.journal.bound import Bound
 from service.journal.proof import Replaced
 from service.journal.tickets import Ticket
 from service.rules.decisions import Accepted, Decision, Moment, Refused
@@ -41,7 +42,7 @@ class Unchanging:
 class Group:
     """One atomic write on its way: from ``head`` to ``revision`` and ``digest``.
 
-    ``replaced``: the hashes that its records had before.
+    ``replaced``: the hashes that its records had before. ``growth``: see `Bound`.
     """
 
     number: int
@@ -50,6 +51,7 @@ class Group:
     members: list[Member] = field(default_factory=list)
     values: dict[str, bytes | None] = field(default_factory=dict)
     size: int = 0
+    growth: int = 0
     digest: str = ""
     replaced: Replaced = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
@@ -75,6 +77,7 @@ def build(
     limits: GroupLimits,
     decide: Decide,
     moment_at: Callable[[int], Moment],
+    bound: Bound,
 ) -> list[Unchanging]:
     """Decide waiting requests in order until ``group`` is full; its changes are staged on ``view``.
 
@@ -95,11 +98,16 @@ def build(
         if too_large := _oversized(encoded, limits):
             unchanging.append(Unchanging(ticket, too_large, view.depends))
             continue
+        growth = bound.growth(view, encoded)
+        if full := bound.refusal(ticket.request, growth, group.growth):
+            unchanging.append(Unchanging(ticket, full, view.depends))
+            continue
         if group.members and group.size + _size(encoded) > limits.bytes:
             queue.appendleft(ticket)
             break
         ticket.queued = False
         group.take(ticket, decision, encoded)
+        group.growth += growth
         view.stage(decision.changes, group.number)
     return unchanging
 

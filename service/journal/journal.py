@@ -27,6 +27,7 @@ from backends.contract import (
 from milepost.wire import Code
 from service.journal import settling
 from service.journal.admission import Admission
+from service.journal.bound import Bound
 from service.journal.claims import Claims
 from service.journal.gathering import Gathering
 from service.journal.groups import Decide, Group, Unchanging, build
@@ -114,6 +115,7 @@ class Journal:
         self._head = Head(name, 0, 0, "")
         self._view = View(State())
         self._proof = Proof()
+        self._bound = Bound(None)
         self._damaged: frozenset[str] = frozenset()
         self._refusals = 0
         self._horizon = Horizon(ENDED_SESSION_SECONDS)
@@ -172,6 +174,8 @@ class Journal:
         self._head, loaded = await self._taken_over(leadership)
         settling.verify(loaded, self._head, loaded.state.damaged(), self._settings.accepted_losses)
         self._proof = loaded.proof
+        self._bound = Bound(self._store.limits.journal_bytes)
+        self._bound.taken = loaded.size
         self._horizon = Horizon(ENDED_SESSION_SECONDS)
         self._horizon.note(self._clock(), self._head.revision)
         self.deployment = await self._founded(loaded.state)
@@ -318,7 +322,8 @@ class Journal:
         last = self._flight[-1] if self._flight else None
         head = replace(last.head, revision=last.revision, digest=last.digest) if last else self._head
         group = Group(self._groups + 1, head, head.revision)
-        for entry in build(self._admission.queue, self._view, group, self._store.limits, self._decide, self._moments()):
+        limits, queue = self._store.limits, self._admission.queue
+        for entry in build(queue, self._view, group, limits, self._decide, self._moments(), self._bound):
             if entry.depends:
                 self._waiting.append(entry)
             else:
@@ -327,6 +332,7 @@ class Journal:
             self._groups = group.number
             group.replaced = self._proof.apply(group.values.items())
             group.digest = self._proof.digest
+            self._bound.taken += group.growth
             self._gathering.launched()
             self._flight.append(group)
             group.task = asyncio.create_task(self._commit(group))
@@ -514,6 +520,7 @@ class Journal:
         verdict = settling.judge(self._flight, count, self._clock())
         for group in reversed(self._flight[count:]):
             self._proof.put_back(group.replaced)
+            self._bound.taken -= group.growth
         for group in verdict.landed:
             self._view.land(group.number)
         self._view.withdraw()

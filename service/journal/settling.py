@@ -29,12 +29,13 @@ log = logging.getLogger("milepost.journal")
 _LOAD_CHUNK = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Loaded:
-    """A journal as it was found under a head: its records, and their hashes."""
+    """A journal as it was found under a head: its records, their hashes, and how many bytes they take."""
 
     state: State
     proof: Proof
+    size: int = 0
 
 
 async def load(store: PointerStore, head: Head) -> Loaded:
@@ -45,6 +46,7 @@ async def load(store: PointerStore, head: Head) -> Loaded:
         if value is not None:
             loaded.state.apply([(key, decode(key, value))])
             loaded.proof.apply([(key, value)])
+            loaded.size += len(key) + len(value)
         count += 1
         if count % _LOAD_CHUNK == 0:
             await asyncio.sleep(0)

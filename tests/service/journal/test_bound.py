@@ -1,0 +1,88 @@
+"""How much the records of a journal may take, and who still has room when others have none."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+import pytest
+
+from backends.contract import GroupLimits, Head
+from milepost.wire import Code
+from service.journal.bound import Bound
+from service.journal.groups import Group, Unchanging, build
+from service.journal.tickets import Ticket
+from service.rules.decisions import Accepted, Answer, Decision, Moment, Refused
+from service.rules.records import Session, encode
+from service.rules.requests import Add, Campaign, EndSession, OpenSession, Remove, Request
+from service.rules.state import State, View
+
+pytestmark = pytest.mark.anyio
+
+MOST = 32_000
+LIMITS = GroupLimits(journal_bytes=MOST)
+REFUSED_FROM = {Add: 30_000, OpenSession: 31_000, Campaign: 31_000, Remove: None, EndSession: None}
+
+
+def record(name: str, size: int) -> Session:
+    return Session(name, 1.0, 1, holder="x" * size)
+
+
+def decide(view: View, request: Request, moment: Moment) -> Decision:
+    """Writes a record under the session's name that is as large as its key says, or deletes it."""
+    del view, moment
+    size = int(request.key or "0")
+    return Accepted(Answer(), {f"sessions/{request.session}": record(request.session, size) if size else None})
+
+
+def built(view: View, bound: Bound, *requests: Request) -> tuple[Group, list[Unchanging]]:
+    moment = Moment(1, "abc", "now")
+    group = Group(1, Head("root", 1, 1, "abc"), 1)
+    queue = deque(Ticket(request, 0.0) for request in requests)
+    return group, build(queue, view, group, LIMITS, decide, lambda revision: replace(moment, revision=revision), bound)
+
+
+@pytest.mark.parametrize("kind", list(REFUSED_FROM))
+async def test_who_makes_it_larger_is_refused_before_who_lets_go(kind: type[Request]) -> None:
+    begin = REFUSED_FROM[kind]
+    for taken in (29_000, 30_500, 31_500, 32_500):
+        bound = Bound(MOST)
+        bound.taken = taken
+        group, unchanging = built(View(State()), bound, kind(session="a", key="100"))
+        if begin is None or taken < begin:
+            assert (len(group.members), unchanging) == (1, [])
+            assert group.growth == len("sessions/a") + len(encode("sessions/a", record("a", 100)))
+        else:
+            assert group.members == []
+            (refusal,) = (entry.decision for entry in unchanging)
+            assert isinstance(refusal, Refused)
+            assert refusal.code is Code.STORAGE_FULL
+            assert "MiB" in refusal.detail
+
+
+async def test_in_one_group_only_the_request_that_makes_it_larger_is_refused() -> None:
+    state = State()
+    state.apply([(f"sessions/{name}", record(name, 500)) for name in ("a", "b")])
+    bound = Bound(MOST)
+    bound.taken = MOST
+    smaller = Add(session="b", key="400")
+    group, unchanging = built(View(state), bound, Add(session="c", key="1"), Remove(session="a", key="0"), smaller)
+    assert [member.ticket.request.session for member in group.members] == ["a", "b"]
+    assert [entry.ticket.request.session for entry in unchanging] == ["c"]
+    assert group.growth < -500
+
+
+async def test_what_waits_in_the_same_group_counts() -> None:
+    bound = Bound(MOST)
+    requests = [Add(session=f"s{number}", key="1000") for number in range(40)]
+    group, unchanging = built(View(State()), bound, *requests)
+    assert 24 < len(group.members) < 30
+    assert len(group.members) + len(unchanging) == 40
+    assert group.growth <= MOST * 30 // 32
+
+
+async def test_without_a_bound_nothing_is_counted() -> None:
+    bound = Bound(None)
+    bound.taken = 10**12
+    group, _ = built(View(State()), bound, Add(session="a", key="1000"))
+    assert (len(group.members), group.growth) == (1, 0)
