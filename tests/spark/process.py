@@ -146,9 +146,10 @@ class Driver:
     def _jvm(self) -> int | None:
         """The process of its JVM, a child of its Python."""
         tasks = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
-        for child in tasks.read_text().split():
-            if Path(f"/proc/{child}/comm").read_text().strip() == "java":
-                return int(child)
+        with suppress(OSError):  # either may end at this moment
+            for child in tasks.read_text().split():
+                if Path(f"/proc/{child}/comm").read_text().strip() == "java":
+                    return int(child)
         return None
 
     def _is_done(self) -> bool:
