@@ -116,3 +116,16 @@ def test_what_only_follows_from_the_end_of_the_jvm_is_told_as_that(gateway: Gate
     gateway.close()
     with pytest.raises(JvmLost, match="nobody there"), Driver(spark).telling():
         raise ConnectionRefusedError("nobody there")
+
+
+def test_a_signal_that_finds_no_jvm_any_more_is_no_error_of_its_thread(caplog: pytest.LogCaptureFixture) -> None:
+    class Gone:
+        def stop(self) -> None:
+            raise ConnectionRefusedError("nobody there")
+
+    spark: Any = SimpleNamespace()
+    driver = Driver(spark)
+    gone: Any = Gone()
+    driver.job = gone
+    driver.stop()
+    assert "Spark does not answer any more" in caplog.text

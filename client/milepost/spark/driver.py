@@ -48,12 +48,14 @@ class Driver:
     def stop(self) -> None:
         """Stop the query between two batches."""
         if self.job is not None:
-            self.job.stop()
+            with _spark_may_be_gone():
+                self.job.stop()
 
     def lost(self, session: Session, _reason: str) -> None:
         """Stop the query at once when the session that leads it is lost."""
         if self.job is not None and self._standby is not None and session is self._standby.session:
-            self.job.abandon()
+            with _spark_may_be_gone():
+                self.job.abandon()
 
     def batch(self) -> tuple[int, float] | None:
         """The batch that is being run and for how many seconds; None without one."""
@@ -92,3 +94,12 @@ class Driver:
             raise self._error from error
         if self._error is not None:
             raise self._error
+
+
+@contextmanager
+def _spark_may_be_gone() -> Iterator[None]:
+    """For threads of our own, which nobody waits for: a query whose JVM has ended is stopped."""
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        _log.warning("Spark does not answer any more, the query is left as it is: %s", error)
