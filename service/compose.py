@@ -83,7 +83,7 @@ def _pointers(url: str, advertise: str, losses: frozenset[str]) -> tuple[Pointer
         from backends.zookeeper.address import Address
 
         address = Address.parse(url)
-        return ZooKeeperPointers(address), ZooKeeperElection(address, advertise)
+        return ZooKeeperPointers(address, accept_loss=losses), ZooKeeperElection(address, advertise)
     if scheme == "kubernetes":
         from backends.elections.kubernetes import KubernetesElection
         from backends.kubernetes.address import Address as KubernetesAddress

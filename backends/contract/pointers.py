@@ -52,7 +52,7 @@ class Change(NamedTuple):
 class Refusal(Enum):
     """Why a commit was refused."""
 
-    HEAD_MOVED = "the head moved: another term leads"
+    HEAD_MOVED = "the head moved, or a foreign hand was at the journal: a take-over tells"
     FULL = "the store is full"
     TOO_LARGE = "the group is larger than the store takes"
     DENIED = "the store does not permit it"

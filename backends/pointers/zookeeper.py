@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from backends.contract import (
     Done,
     GroupLimits,
     Head,
+    JournalDamaged,
     Refusal,
     Refused,
     StorageUnavailable,
@@ -69,15 +70,22 @@ class _Flight:
 class ZooKeeperPointers:
     """A `PointerStore` under ``address``; ``patience`` (seconds) bounds the wait for each answer.
 
-    A session that is lost does not matter: nothing here depends on it.
+    A session that is lost does not matter: nothing here depends on it. ``accept_loss``: see `JournalDamaged`.
     """
 
-    def __init__(self, address: Address, *, limits: GroupLimits = LIMITS, patience: float | None = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        limits: GroupLimits = LIMITS,
+        patience: float | None = None,
+        accept_loss: Collection[str] = (),
+    ) -> None:
         self.limits = limits
         self.bytes_sent = 0
         self._root = address.root
         self._connection = Connection(address, "pointers", patience)
-        self._heads = Heads(self._connection)
+        self._heads = Heads(self._connection, accept_loss)
         self._leads: dict[str, _Lead] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._known: set[str] = set()
@@ -87,8 +95,8 @@ class ZooKeeperPointers:
         """See `PointerStore.open`. What is absent of the place is made."""
         await self._connection.open()
         try:
-            await self._make(journals_of(self._root))
-            await self._make(founded_of(self._root))
+            await self._heads.make(journals_of(self._root))
+            await self._heads.make(founded_of(self._root))
             await self.journals()
         except BaseException:
             await self.close()
@@ -110,10 +118,10 @@ class ZooKeeperPointers:
         return sorted(await self._list())
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """See `PointerStore.take_over`. A journal that was there and is gone is not made anew: `StorageUnavailable`."""
+        """See `PointerStore.take_over`."""
         layout = Layout(self._root, check_key(journal))
         self._leads.pop(journal, None)
-        head = await self._heads.take_over(layout, known=ours is not None or journal in self._known)
+        head = await self._heads.take_over(layout, ours, known=journal in self._known)
         self._known.add(journal)
         self._leads[journal] = _Lead(head, 0)
         return head
@@ -133,7 +141,8 @@ class ZooKeeperPointers:
         if self._connection.lost_sessions != session:
             # A new session may be with a server that lags behind what the old one had seen.
             raise StorageUnavailable(f"the session with ZooKeeper was lost while {head.journal!r} was loaded")
-        self._leads[head.journal] = _Lead(head, version, Znodes(walk.present, complete=True, strange=walk.strange))
+        present = [*walk.present, layout.witness]  # which the take-over has written
+        self._leads[head.journal] = _Lead(head, version, Znodes(present, complete=True, strange=walk.strange))
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         """See `PointerStore.commit`. If the waiting task is cancelled, a group that was sent goes its way."""
@@ -147,6 +156,8 @@ class ZooKeeperPointers:
         async with self._turns.setdefault(head.journal, asyncio.Lock()):  # groups are sent in the order they come
             try:
                 flight = await self._send(head, changes, after)
+            except JournalDamaged as error:
+                return Refused(Refusal.HEAD_MOVED, str(error))  # by a foreign hand; a take-over puts it right
             except BackendError as error:
                 return Refused(Refusal.FAILED, str(error))
         if not isinstance(flight, _Flight):
@@ -159,9 +170,6 @@ class ZooKeeperPointers:
     async def confirm(self, head: Head) -> bool:
         """See `PointerStore.confirm`."""
         return await self._heads.confirm(Layout(self._root, head.journal), head)
-
-    async def _make(self, place: str) -> None:
-        await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
 
     async def _list(self) -> list[str]:
         place = journals_of(self._root)
@@ -192,7 +200,10 @@ class ZooKeeperPointers:
         if lead.version >= _LAST_VERSION:
             return Refused(Refusal.FAILED, f"the head of {head.journal!r} had too many groups: take over anew")
         await self._look_up(layout, changes, lead.znodes)
-        transaction = build(layout, changes, lead.znodes)
+        if not lead.znodes.has(layout.witness):
+            log.error("%s, the witness of journal %r, was deleted; it is written anew", layout.witness, head.journal)
+            await self._heads.make(founded_of(self._root))
+        transaction = build(layout, changes, lead.znodes, after)
         if transaction.size > MAX_TRANSACTION_BYTES:
             return Refused(Refusal.TOO_LARGE, f"the group takes {transaction.size} bytes on its way to ZooKeeper")
         version = lead.version
@@ -224,22 +235,9 @@ class ZooKeeperPointers:
     async def _end(self, flight: _Flight) -> Commit:
         try:
             async with asyncio.timeout(self._connection.patience):
-                end = end_of(await flight.results, flight.head)
+                return end_of(await flight.results, flight.head)
         except TimeoutError:
             return Unknown("ZooKeeper gives no answer")
         except KazooException as error:
             # Also for an expired session: what was on its way when it expired may have landed.
             return Unknown(f"ZooKeeper gives no answer: {name_of(error)}")
-        return await self._explained(end, flight.head)
-
-    async def _explained(self, end: Commit, head: Head) -> Commit:
-        """A head that is gone moved to the next term, unless the whole journal is gone, which is nobody's term."""
-        if not isinstance(end, Refused) or end.reason is not Refusal.HEAD_MOVED:
-            return end
-        place = Layout(self._root, head.journal).place
-        try:
-            if await self._exists(place):
-                return end
-        except BackendError:
-            return end
-        return Refused(Refusal.FAILED, f"{place} was deleted while in use")

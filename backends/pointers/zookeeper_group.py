@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from kazoo.exceptions import BadVersionError, KazooException, NoNodeError
+from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError, NotEmptyError
 
 from backends.contract import Change, Commit, Done, Head, Refusal, Refused, Unknown
 from backends.pointers.zookeeper_layout import Layout, encode_head
@@ -96,6 +96,7 @@ class Transaction:
 
 def involved(layout: Layout, changes: Sequence[Change]) -> Iterator[str]:
     """The paths of which must be known whether they are there."""
+    yield layout.witness
     for key, value in changes:
         path = layout.record(key)
         yield path
@@ -104,14 +105,18 @@ def involved(layout: Layout, changes: Sequence[Change]) -> Iterator[str]:
 
 
 def parents(layout: Layout, path: str) -> list[str]:
-    """The znodes between the records' and this one, from the top."""
+    """The records' znode, and those between it and this one, from the top."""
     names = path[len(layout.records) + 1 :].split("/")[:-1]
-    return [layout.records + "/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
+    below = [layout.records + "/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
+    return [layout.records, *below]
 
 
-def build(layout: Layout, changes: Sequence[Change], znodes: Znodes) -> Transaction:
-    """The transaction that makes these changes; everything `involved` is known."""
+def build(layout: Layout, changes: Sequence[Change], znodes: Znodes, after: Head) -> Transaction:
+    """The transaction that makes these changes and leaves ``after`` as the head; everything `involved` is known."""
     transaction = Transaction()
+    # Whatever version the witness has: the head is what the transaction is conditional on.
+    witnessed = transaction.set if znodes.has(layout.witness) else transaction.created
+    witnessed[layout.witness] = encode_head(after)
     for key, value in changes:
         path = layout.record(key)
         if value is None:
@@ -136,6 +141,10 @@ def end_of(results: list[object], head: Head) -> Commit:
     number, error = failure
     if number == 0 and isinstance(error, BadVersionError | NoNodeError):
         return Refused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} moved ({name_of(error)})")
+    if isinstance(error, NoNodeError | NodeExistsError | NotEmptyError):
+        # The head was this leader's, so nobody else leads: a take-over writes back what should be there.
+        what = f"operation {number} of the transaction ended with {name_of(error)}"
+        return Refused(Refusal.HEAD_MOVED, f"somebody else changed what is stored of {head.journal!r}: {what}")
     reason = refusal(error)
     if reason is None:
         return Unknown(f"operation {number} of the transaction ended with {name_of(error)}")

@@ -1,43 +1,59 @@
-"""The head of a journal in ZooKeeper: how it is read, made, and taken over."""
+"""The head of a journal in ZooKeeper, and its witness: how they are read, made, and taken over."""
 
 from __future__ import annotations
 
+import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
 from backends.contract import Head, JournalDamaged, StorageUnavailable, TakeOverLost
-from backends.pointers.zookeeper_layout import HEAD_PREFIX, Layout, decode_head, encode_head
+from backends.pointers.zookeeper_layout import (
+    HEAD_PREFIX,
+    RECORDS,
+    Layout,
+    decode_head,
+    encode_head,
+    founded_of,
+    head_name,
+    journals_of,
+)
+from backends.pointers.zookeeper_succession import Found, Stored, succession
 from backends.zookeeper.connection import Connection
 from backends.zookeeper.errors import backend_error, culprit
+
+log = logging.getLogger("milepost.zookeeper")
 
 _ATTEMPTS: Final = 20
 """Of a take-over, while groups of the older leader still land; no more than a few of those are on their way."""
 
 
 class Heads:
-    """Heads of journals, over one connection."""
+    """Heads of journals, over one connection. ``accepted``: losses that the owner goes on from."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, accepted: Collection[str] = ()) -> None:
         self._connection = connection
+        self._accepted = accepted
 
     async def sync(self, path: str) -> None:
         """Let the server that we are connected to catch up with the ensemble."""
         await self._connection.ask(f"catch up on {path}", lambda client: client.sync_async(path))
 
+    async def make(self, place: str) -> None:
+        """Make a directory and what lies above it, where it is not there."""
+        await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
+
     async def version(self, layout: Layout, head: Head) -> int | None:
         """The version of the znode's data, if the stored head is this one. Raises `JournalDamaged`."""
         path = layout.head(head)
-        try:
-            data, stat = await self._connection.ask(
-                f"read the head of {layout.journal!r}", lambda client: client.get_async(path), NoNodeError
-            )
-        except NoNodeError:
+        found = await self._stored(layout, path)
+        if found is None:
             return None
-        stored = decode_head(layout, path.rpartition("/")[2], data)
-        return int(stat.version) if stored == head else None
+        if found.head is None:
+            raise JournalDamaged(f"{path} does not prove itself to be a head: {found.data[:300]!r}")
+        return found.version if found.head == head else None
 
     async def confirm(self, layout: Layout, head: Head) -> bool:
         """Whether the stored head is of this term."""
@@ -46,76 +62,88 @@ class Heads:
         doing = f"read the head of {layout.journal!r}"
         return await self._connection.ask(doing, lambda client: client.exists_async(path)) is not None
 
-    async def take_over(self, layout: Layout, *, known: bool) -> Head:
-        """See `PointerStore.take_over`. A journal that was there, which is ``known`` or was noted, is not made anew."""
+    async def take_over(self, layout: Layout, ours: Head | None, *, known: bool) -> Head:
+        """See `PointerStore.take_over`. ``known``: the journal was there once."""
+        session = self._connection.lost_sessions
         await self.sync(layout.place)
+        begun: Head | None = None
         for _ in range(_ATTEMPTS):
-            stored = await self._stored(layout)
-            founded = await self._founded(layout)
-            if stored is None and (known or founded):
-                raise StorageUnavailable(f"{layout.place} was deleted while in use")
-            head = await (self._create(layout) if stored is None else self._succeed(layout, *stored, founded=founded))
+            found = await self._found(layout)
+            try:
+                judged = succession(found, layout.witness, ours=ours, known=known, accepted=self._accepted)
+            except JournalDamaged as error:
+                if self._connection.lost_sessions != session:
+                    # A new session may be with a server that lags behind what the old one had seen.
+                    raise StorageUnavailable(f"the session with ZooKeeper was lost before: {error}") from error
+                raise
+            if begun is not None and 0 < begun.term < judged.last.term:
+                raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
+            begun = begun or judged.last
+            head = await self._succeed(layout, found, judged.last)
             if head is not None:
+                for line in judged.told:
+                    log.error("%s", line)
                 return head
         raise StorageUnavailable(f"groups of an older leader keep landing in {layout.journal!r}")
 
-    async def _stored(self, layout: Layout) -> tuple[Head, int] | None:
-        """The head and the version of its data; None for an absent journal."""
-        doing = f"read the head of {layout.journal!r}"
+    async def _found(self, layout: Layout) -> Found:
+        """What there is of the journal. The witness is read before the heads; see `Found`."""
+        witness = await self._stored(layout, layout.witness)
         try:
             names = await self._connection.ask(
-                doing, lambda client: client.get_children_async(layout.place), NoNodeError
+                f"read the head of {layout.journal!r}",
+                lambda client: client.get_children_async(layout.place),
+                NoNodeError,
             )
         except NoNodeError:
-            return None
-        heads = [name for name in names if name.startswith(HEAD_PREFIX)]
-        if len(heads) != 1 or layout.records.rpartition("/")[2] not in names:
-            raise JournalDamaged(f"{layout.place} is no journal with one head and its records: {sorted(names)[:20]}")
-        path = f"{layout.place}/{heads[0]}"
+            return Found(layout.journal, layout.place, False, False, (), witness)
+        heads = []
+        for name in sorted(names):
+            if name.startswith(HEAD_PREFIX):
+                stored = await self._stored(layout, f"{layout.place}/{name}")
+                if stored is None:
+                    raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
+                heads.append(stored)
+        return Found(layout.journal, layout.place, True, RECORDS in names, tuple(heads), witness)
+
+    async def _stored(self, layout: Layout, path: str) -> Stored | None:
+        """A znode that is meant to hold a head: that of a term, which is named after it, or the witness."""
         try:
-            data, stat = await self._connection.ask(doing, lambda client: client.get_async(path), NoNodeError)
-        except NoNodeError as error:
-            raise TakeOverLost(f"another leader took {layout.journal!r} over just now") from error
-        return decode_head(layout, heads[0], data), int(stat.version)
-
-    async def _founded(self, layout: Layout) -> bool:
-        doing = f"look for {layout.founded}"
-        return await self._connection.ask(doing, lambda client: client.exists_async(layout.founded)) is not None
-
-    async def _create(self, layout: Layout) -> Head | None:
-        """Make the journal, all of it at once; None if another did just now."""
-        head = Head(layout.journal, 1, 1, secrets.token_hex(6))
-
-        def make(request: Any) -> None:
-            request.create(layout.place, b"")
-            request.create(layout.records, b"")
-            request.create(layout.head(head), encode_head(head))
-            request.create(layout.founded, b"")
-
-        failure = await self._transact(layout, make)
-        if failure is None:
-            return head
-        if isinstance(failure, NodeExistsError):
+            data, stat = await self._connection.ask(f"read {path}", lambda client: client.get_async(path), NoNodeError)
+        except NoNodeError:
             return None
-        raise backend_error(failure, f"make {layout.place}") from failure
+        head = decode_head(layout.journal, data)
+        if head is not None and path not in (layout.witness, layout.head(head)):
+            head = None
+        return Stored(path, bytes(data), int(stat.version), head)
 
-    async def _succeed(self, layout: Layout, last: Head, version: int, *, founded: bool) -> Head | None:
-        """Put a new head in the place of the last one; None if a group under the last one landed just now."""
+    async def _succeed(self, layout: Layout, found: Found, last: Head) -> Head | None:
+        """Put a new head in the place of all that was found; None if something of it is not as it was found."""
         head = Head(layout.journal, last.term + 1, last.revision + 1, secrets.token_hex(6), last.digest)
+        content = encode_head(head)
+        if not found.there:
+            await self.make(journals_of(layout.root))
+        if found.witness is None:
+            await self.make(founded_of(layout.root))
 
         def replace(request: Any) -> None:
-            request.delete(layout.head(last), version)
-            request.create(layout.head(head), encode_head(head))
-            if not founded:
-                request.create(layout.founded, b"")
+            for stored in found.heads:
+                request.delete(stored.path, stored.version)
+            if not found.there:
+                request.create(layout.place, b"")
+            if not found.records:
+                request.create(layout.records, b"")
+            request.create(f"{layout.place}/{head_name(head)}", content)
+            if found.witness is None:
+                request.create(layout.witness, content)
+            else:
+                request.set_data(layout.witness, content, found.witness.version)
 
         failure = await self._transact(layout, replace)
         if failure is None:
             return head
-        if isinstance(failure, BadVersionError | NodeExistsError):
+        if isinstance(failure, BadVersionError | NodeExistsError | NoNodeError):
             return None
-        if isinstance(failure, NoNodeError):
-            raise TakeOverLost(f"another leader took {layout.journal!r} over just now") from failure
         raise backend_error(failure, f"take over {layout.journal!r}") from failure
 
     async def _transact(self, layout: Layout, fill: Callable[[Any], None]) -> KazooException | None:

@@ -2,9 +2,12 @@
 
 ::
 
-    <root>/journals/<journal>/head-<term>-<lineage>           {"schema": 1, "term": …, …}
+    <root>/journals/<journal>/head-<term>-<lineage>           {"schema": 1, "term": …, …, "check": …}
     <root>/journals/<journal>/records/<directory>/~c1/<name>  the value of the record <directory>/<name>
-    <root>/founded/<journal>                                  made along with the journal, and never deleted
+    <root>/founded/<journal>                                  the witness: a copy of the head
+
+The witness is made along with the journal, is written in the transaction of each group, and is never deleted. It tells
+that there was a journal, and which head was its last, where somebody deleted it or put an older copy in its place.
 
 The head's name carries its term, so that the head of another term is another znode, whatever its version. It carries
 the lineage too: after a restore from a snapshot two leaders may come to the same term.
@@ -21,9 +24,10 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-from backends.contract import Head, JournalDamaged
+from backends.contract import Head
 
 HEAD_PREFIX: Final = "head-"
+RECORDS: Final = "records"
 
 _SCHEMA: Final = 1
 _BUCKET: Final = re.compile(r"~[0-9a-f]{2}\Z")
@@ -42,14 +46,14 @@ class Layout:
         return f"{journals_of(self.root)}/{self.journal}"
 
     @property
-    def founded(self) -> str:
-        """What tells that the journal was made, when it is not there."""
+    def witness(self) -> str:
+        """What tells that the journal was made, and of its last head."""
         return f"{founded_of(self.root)}/{self.journal}"
 
     @property
     def records(self) -> str:
         """What all records lie under."""
-        return f"{self.place}/records"
+        return f"{self.place}/{RECORDS}"
 
     def head(self, head: Head) -> str:
         """The head of one term."""
@@ -88,18 +92,17 @@ def head_name(head: Head) -> str:
 
 
 def encode_head(head: Head) -> bytes:
-    """As it is stored."""
+    """As it is stored, to the byte."""
     stored = {"schema": _SCHEMA, "term": head.term, "revision": head.revision, "lineage": head.lineage}
     return json.dumps({**stored, "digest": head.digest, "check": head.check}).encode()
 
 
-def decode_head(layout: Layout, name: str, data: bytes) -> Head:
-    """The head that is stored in the znode ``name``. Raises `JournalDamaged`."""
-    path = f"{layout.place}/{name}"
+def decode_head(journal: str, data: bytes) -> Head | None:
+    """The head that is stored there; None for what does not prove itself to be one of this journal."""
     try:
         stored = json.loads(data)
-    except ValueError as error:
-        raise JournalDamaged(f"{path} holds no head: {data[:200]!r}") from error
+    except (ValueError, RecursionError):
+        return None
     match stored:
         case {
             "schema": 1,
@@ -108,10 +111,8 @@ def decode_head(layout: Layout, name: str, data: bytes) -> Head:
             "lineage": str(lineage),
             "digest": str(digest),
             "check": str(check),
-        } if (head := Head(layout.journal, term, revision, lineage, digest)).check == check:
-            pass
+        } if (lineage + digest).isascii():
+            head = Head(journal, term, revision, lineage, digest)
+            return head if head.check == check and encode_head(head) == data else None
         case _:
-            raise JournalDamaged(f"{path} holds no head: {data[:200]!r}")
-    if head_name(head) != name:
-        raise JournalDamaged(f"{path} holds the head of another term: {data[:200]!r}")
-    return head
+            return None

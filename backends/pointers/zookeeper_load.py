@@ -52,10 +52,11 @@ class Walk:
                     if isinstance(answer, Children):
                         self._descend(path, answer)
                     elif isinstance(answer, Found):
-                        yield self._record(path, answer)
+                        if self._belongs(path):
+                            yield self._record(path, answer)
                     elif isinstance(answer, NoAuthError) and self._is_single(path):
                         log.error("ZooKeeper does not permit to read %s", path)
-                        if path not in self._record_above:
+                        if path not in self._record_above and self._belongs(path):
                             yield self._record(path, Found(UNREADABLE))
                     elif not isinstance(answer, NoNodeError):
                         raise backend_error(answer, f"read {path}") from answer
@@ -100,6 +101,14 @@ class Walk:
             self._directories.append(path)
         bucket, _, name = path.rpartition("/")
         return Change(self._layout.key(bucket.rpartition("/")[0], name), found.value)
+
+    def _belongs(self, path: str) -> bool:
+        """Whether it lies where we look for it. What does not is no record, and might pass for one that is."""
+        bucket, _, name = path.rpartition("/")
+        if self._layout.record(self._layout.key(bucket.rpartition("/")[0], name)) == path:
+            return True
+        log.error("%s is not in the bucket of its name: somebody else put it there, and it does not count", path)
+        return False
 
     def _is_single(self, path: str) -> bool:
         """Whether this is a record, or below one. What is not may hold any number of records."""

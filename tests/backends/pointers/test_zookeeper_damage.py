@@ -6,71 +6,29 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from backends.contract import Change, JournalDamaged, Misconfigured, Refusal, StorageUnavailable
-from backends.pointers import zookeeper
-from backends.pointers.zookeeper_layout import encode_head
+from backends.contract import Change, Misconfigured, Refusal
 from backends.pointers.zookeeper_load import UNREADABLE
 from backends.zookeeper.address import Address
 from tests.backends.pointers.zookeeper_places import layout, opened
-from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
-from tests.support.waiting import until
+from tests.contracts.journals import ROOT, put, refused, taken_over, writes
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize(
-    "garbage",
-    [
-        b"",
-        b"\xff\x00",
-        b"[]",
-        b'{"schema": 2, "term": 1, "revision": 1, "lineage": "a"}',
-        b'{"schema": 1, "term": "1", "revision": 1, "lineage": "a"}',
-        b'{"schema": 1, "term": 0, "revision": 1, "lineage": "a"}',
-        b'{"schema": 1, "term": 7, "revision": 1, "lineage": "a"}',
-    ],
-)
-async def test_a_head_that_holds_garbage_is_damage(
-    zookeeper_address: Address, visitor: KazooClient, garbage: bytes
-) -> None:
-    async with opened(zookeeper_address) as store:
-        head = await store.take_over(ROOT)
-        path = layout(zookeeper_address).head(head)
-        visitor.set(path, garbage)
-        with pytest.raises(JournalDamaged, match=path):
-            await store.take_over(ROOT)
-        with pytest.raises(JournalDamaged, match=path):
-            await records(store, head)
-        assert refused(await store.commit(head, writes(a=b"1"), head.revision + 1)) is Refusal.FAILED
-        visitor.set(path, encode_head(head))
-        assert (await store.take_over(ROOT)).term == head.term + 1
-
-
-async def test_a_journal_without_one_head_is_damage(zookeeper_address: Address, visitor: KazooClient) -> None:
-    there = layout(zookeeper_address)
-    async with opened(zookeeper_address) as store:
-        head = await store.take_over(ROOT)
-        visitor.create(f"{there.place}/head-000000000009-abc", b"")
-        with pytest.raises(JournalDamaged, match=there.place):
-            await store.take_over(ROOT)
-        visitor.delete(f"{there.place}/head-000000000009-abc")
-        visitor.delete(there.head(head))
-        with pytest.raises(JournalDamaged, match=there.place):
-            await store.take_over(ROOT)
-
-
 async def test_a_record_that_holds_garbage_is_delivered_as_it_is(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
         await put(store, await store.take_over(ROOT), writes(a=b"1", b=b"2"))
         visitor.set(there.record("a"), b"\xff\x00garbage")
-        visitor.create(f"{there.records}/stores/~00/žluťoučký kůň", b"?", makepath=True)
+        visitor.create(there.record("stores/žluťoučký kůň"), b"?", makepath=True)
+        visitor.create(f"{there.records}/~00/b", b"the same name in another bucket", makepath=True)
         visitor.create(f"{there.records}/stores/empty", b"not a record")
         visitor.create(f"{there.record('b')}/below", b"not a record")
         head, found = await taken_over(store)
         assert found == {"a": b"\xff\x00garbage", "b": b"2", "stores/žluťoučký kůň": b"?"}
+        assert f"{there.records}/~00/b is not in the bucket of its name" in caplog.text
         await put(store, head, writes(a=b"3"))
         assert (await taken_over(store))[1]["a"] == b"3"
 
@@ -101,7 +59,7 @@ async def test_what_comes_to_lie_below_a_record_fails_one_removal_and_blocks_not
         head, _ = await taken_over(store)
         visitor.create(f"{there.record('a')}/below", b"?")
         removal = [Change("a", None)]
-        assert refused(await store.commit(head, removal, head.revision + 1)) is Refusal.FAILED
+        assert refused(await store.commit(head, removal, head.revision + 1)) is Refusal.HEAD_MOVED
         head, _ = await taken_over(store)
         await put(store, head, removal)
         assert (await taken_over(store))[1] == {}
@@ -145,9 +103,23 @@ async def test_a_record_that_somebody_deleted_fails_one_group_and_blocks_nothing
         head, _ = await taken_over(store)
         visitor.delete(there.record("a"))
         group = writes(b=b"2", a=b"2")
-        assert refused(await store.commit(head, group, head.revision + 2)) is Refusal.FAILED
+        assert refused(await store.commit(head, group, head.revision + 2)) is Refusal.HEAD_MOVED
         await put(store, head, group)
         assert (await taken_over(store))[1] == {"a": b"2", "b": b"2"}
+
+
+async def test_all_records_that_somebody_deleted_fail_one_group_and_block_nothing(
+    zookeeper_address: Address, visitor: KazooClient
+) -> None:
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as store:
+        await put(store, await store.take_over(ROOT), [Change("stores/a", b"1"), Change("stores/b", b"1")])
+        head, _ = await taken_over(store)
+        visitor.delete(there.records, recursive=True)
+        group = [Change("stores/a", b"2"), Change("stores/c", b"2")]
+        assert refused(await store.commit(head, group, head.revision + 2)) is Refusal.HEAD_MOVED
+        await put(store, head, group)
+        assert (await taken_over(store))[1] == {"stores/a": b"2", "stores/c": b"2"}
 
 
 async def test_a_record_that_somebody_made_fails_one_group_and_blocks_nothing(
@@ -158,59 +130,11 @@ async def test_a_record_that_somebody_made_fails_one_group_and_blocks_nothing(
         head, _ = await taken_over(store)
         visitor.create(there.record("sessions/a"), b"?", makepath=True)
         group = [Change("sessions/a", b"1")]
-        assert refused(await store.commit(head, group, head.revision + 1)) is Refusal.FAILED
+        assert refused(await store.commit(head, group, head.revision + 1)) is Refusal.HEAD_MOVED
         head, found = await taken_over(store)
         assert found == {"sessions/a": b"?"}
         await put(store, head, group)
         assert (await taken_over(store))[1] == {"sessions/a": b"1"}
-
-
-async def test_a_journal_that_was_deleted_while_in_use_is_not_made_anew(
-    zookeeper_address: Address, visitor: KazooClient
-) -> None:
-    """Not by its leader, and by no other; what is gone may be brought back from a backup."""
-    there = layout(zookeeper_address)
-    async with opened(zookeeper_address) as store, opened(zookeeper_address) as follower:
-        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        visitor.delete(there.place, recursive=True)
-        assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.FAILED
-        async with opened(zookeeper_address) as newcomer:
-            for each in (store, follower, newcomer):
-                with pytest.raises(StorageUnavailable, match=f"{there.place} was deleted"):
-                    await each.take_over(ROOT)
-    assert visitor.exists(there.place) is None
-
-
-async def test_where_everything_was_deleted_who_was_open_makes_no_journal_anew(
-    zookeeper_address: Address, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was open before there was a journal, and nobody asked it for one since."""
-    monkeypatch.setattr(zookeeper, "_LEARN_SECONDS", 0.05)
-    there = layout(zookeeper_address)
-    async with opened(zookeeper_address) as follower:
-        async with opened(zookeeper_address) as store:
-            await store.take_over(ROOT)
-
-        async def learnt() -> bool:
-            return ROOT in follower._known
-
-        await until(learnt)
-        visitor.delete(zookeeper_address.root, recursive=True)
-        async with opened(zookeeper_address):
-            with pytest.raises(StorageUnavailable, match=f"{there.place} was deleted"):
-                await follower.take_over(ROOT)
-    assert visitor.exists(there.place) is None
-
-
-async def test_a_journal_of_before_it_was_noted_that_there_is_one_is_noted(
-    zookeeper_address: Address, visitor: KazooClient
-) -> None:
-    there = layout(zookeeper_address)
-    async with opened(zookeeper_address) as store:
-        await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        visitor.delete(there.founded)
-        assert (await taken_over(store))[1] == {"a": b"1"}
-        assert visitor.exists(there.founded) is not None
 
 
 async def test_a_group_larger_than_a_server_takes_is_refused_and_burns_nothing(zookeeper_address: Address) -> None:

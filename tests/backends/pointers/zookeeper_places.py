@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from backends.pointers.zookeeper import ZooKeeperPointers
@@ -12,9 +12,11 @@ from tests.contracts.journals import ROOT
 
 
 @asynccontextmanager
-async def opened(address: Address, patience: float = 60.0) -> AsyncIterator[ZooKeeperPointers]:
+async def opened(
+    address: Address, patience: float = 60.0, accept_loss: Collection[str] = ()
+) -> AsyncIterator[ZooKeeperPointers]:
     """A store, open."""
-    store = ZooKeeperPointers(address, patience=60.0)
+    store = ZooKeeperPointers(address, patience=60.0, accept_loss=accept_loss)
     await store.open()
     store._connection.patience = patience
     try:

@@ -1,0 +1,145 @@
+"""Which head a take-over goes on from, judged by what was found of a journal and of its witness.
+
+The witness is a copy of the head that lies elsewhere, and is written in the same transaction. So each of the two tells
+whether the other is an older copy, was altered, or is gone; neither is believed without its checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from backends.contract import NO_RECORDS, Head, JournalDamaged
+
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A znode that is meant to hold a head; ``head`` is None where it does not prove itself."""
+
+    path: str
+    data: bytes
+    version: int
+    head: Head | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of a journal in ZooKeeper: the znode of it, that of its records, its heads, its witness.
+
+    The witness was read before the heads, so that a group which lands meanwhile does not make it look newer.
+    """
+
+    journal: str
+    place: str
+    there: bool
+    records: bool
+    heads: tuple[Stored, ...]
+    witness: Stored | None
+
+
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """The head to go on from, of term 0 for a journal that never was; and what the log is to tell of it."""
+
+    last: Head
+    told: tuple[str, ...] = ()
+
+
+def succession(
+    found: Found, witness_path: str, *, ours: Head | None, known: bool, accepted: Collection[str]
+) -> Succession:
+    """Judge what was ``found``. Raises `JournalDamaged` for what nobody may go on from.
+
+    ``ours``: see `PointerStore.take_over`. ``known``: the journal was there once. ``accepted``: losses.
+    """
+    witness = found.witness.head if found.witness is not None else None
+    nothing = not found.there and found.witness is None
+    if nothing and ours is None and not known:
+        return Succession(Head(found.journal, 0, 0, "", NO_RECORDS))
+    head, strays = _witnessed(found, witness)
+    damage = _damage(found, head, witness)
+    if damage is None and head is not None:
+        if ours is None or not _contradicts(ours, head):
+            return Succession(head, (*_of_witness(found.witness, head, witness_path), *strays))
+        damage = f"the head of {found.place} is an older copy: {_named(head)}, where {_named(ours)} was committed"
+    proven = [head for head in (ours, witness, *(stored.head for stored in found.heads)) if head is not None]
+    last = max(proven, key=_number, default=None)
+    if ours is not None and last is not None and last.term <= ours.term:
+        return Succession(last, (f"{damage}; this replica leads, and writes it anew from memory",))
+    if last is None and not found.there:
+        last = Head(found.journal, 0, 0, "", NO_RECORDS)
+    error = JournalDamaged(
+        f"{damage}. Put back what is stored in ZooKeeper as it was, from a backup if need be",
+        None if last is None else _evidence(found),
+    )
+    if last is None or error.loss not in accepted:
+        raise error
+    if not (found.there and found.records):
+        last = replace(last, digest=NO_RECORDS)
+    return Succession(last, (f"{damage}; accepted as the loss {error.loss}, it goes on after {_named(last)}",))
+
+
+def _witnessed(found: Found, witness: Head | None) -> tuple[Head | None, tuple[str, ...]]:
+    """The one head, or the one of several that the witness is a copy of; what is told of the others, which go."""
+    if len(found.heads) == 1:
+        return found.heads[0].head, ()
+    if witness is None or witness not in [stored.head for stored in found.heads]:
+        return None, ()
+    strays = [stored for stored in found.heads if stored.head != witness]
+    return witness, tuple(
+        f"{stored.path} was put there by somebody else, and is deleted: {stored.data[:300]!r}" for stored in strays
+    )
+
+
+def _damage(found: Found, head: Head | None, witness: Head | None) -> str | None:
+    """What is wrong with the journal, in words; None if its head proves itself and is not contradicted."""
+    if not found.there:
+        return f"{found.place} was deleted"
+    if not found.records:
+        return f"{found.place} has no records any more"
+    if not found.heads:
+        return f"{found.place} has no head any more"
+    if head is None and len(found.heads) == 1:
+        return f"{found.heads[0].path} does not prove itself to be a head: {found.heads[0].data[:300]!r}"
+    if head is None:
+        names = sorted(stored.path.rpartition("/")[2] for stored in found.heads)
+        return f"{found.place} has {len(names)} heads, and none that its witness knows: {names[:_SHOWN]}"
+    if witness is not None and _contradicts(witness, head):
+        told = found.witness.path if found.witness is not None else ""
+        return f"{found.heads[0].path} is an older copy: {_named(head)}, where {told} tells of {_named(witness)}"
+    return None
+
+
+def _of_witness(witness: Stored | None, head: Head, path: str) -> tuple[str, ...]:
+    """What is told of a witness that has to be written anew."""
+    if witness is None:
+        return (f"{path}, the witness of journal {head.journal!r}, was deleted; it is written anew",)
+    if witness.head is None:
+        return (f"{path} does not prove itself to be a witness, and is written anew: {witness.data[:300]!r}",)
+    if witness.head != head:
+        return (f"{path} is an older copy, {_named(witness.head)}, and is written anew",)
+    return ()
+
+
+def _contradicts(other: Head, head: Head) -> bool:
+    """Whether who knows of ``other`` cannot believe ``head``: it is older, or another one with the same numbers."""
+    return _number(other) > _number(head) or (_number(other) == _number(head) and other != head)
+
+
+def _number(head: Head) -> tuple[int, int]:
+    return head.term, head.revision
+
+
+def _named(head: Head) -> str:
+    return f"term {head.term}, revision {head.revision}"
+
+
+def _evidence(found: Found) -> str:
+    """What tells this damage from any other, and stays as it is while nobody takes over."""
+    stored = [*found.heads, *([found.witness] if found.witness is not None else [])]
+    parts = sorted(f"{each.path} {hashlib.blake2b(each.data, digest_size=16).hexdigest()}" for each in stored)
+    return f"{found.place} {found.there} {found.records} {parts}"

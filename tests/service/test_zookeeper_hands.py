@@ -1,0 +1,164 @@
+"""A foreign hand at the znodes of a service: under its leader nothing is lost and nobody waits long for it; without a
+leader nothing is served that does not prove itself, and it is said what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from backends.blobs.local import LocalBlobs
+from backends.elections.zookeeper import ZooKeeperElection
+from backends.pointers.zookeeper import ZooKeeperPointers
+from backends.zookeeper.address import Address
+from milepost.errors import AlreadyExists, Corrupt
+from tests.backends.pointers.zookeeper_hands import AT_HEADS, AT_WITNESSES, Act, Hand, second_head
+from tests.backends.pointers.zookeeper_places import layout
+from tests.contracts.places import Services
+from tests.service.acting import STORE, actor
+from tests.support import zookeeper
+from tests.support.replicas import Backends, Build, Rig, rig
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+NAMES = [f"h{number}" for number in range(5)]
+DEADLINE = 60.0
+
+
+@pytest.fixture
+def address(tmp_path: Path, services: Services) -> Address:
+    return Address.parse(zookeeper.fresh_url(tmp_path, services))
+
+
+@pytest.fixture
+def build(address: Address, tmp_path: Path) -> Build:
+    def made(advertise: str) -> Backends:
+        return Backends(
+            ZooKeeperPointers(address), ZooKeeperElection(address, advertise), LocalBlobs(tmp_path / "blobs")
+        )
+
+    return made
+
+
+def record(hand: Hand, name: str) -> str:
+    return hand.layout.record(f"stores/{STORE}/handles/{name}")
+
+
+def garble_records(hand: Hand) -> None:
+    for name in NAMES:
+        hand.visitor.set(record(hand, name), b"\xff\x00")
+
+
+def flip_records(hand: Hand) -> None:
+    for name in NAMES:
+        hand.flip(record(hand, name), 600)
+
+
+def delete_one_record(hand: Hand) -> None:
+    hand.visitor.delete(record(hand, NAMES[0]))
+
+
+def delete_the_store(hand: Hand) -> None:
+    hand.visitor.delete(f"{hand.layout.records}/stores/{STORE}", recursive=True)
+
+
+def make_what_is_to_come(hand: Hand) -> None:
+    hand.visitor.create(record(hand, "another"), b"a stranger's", makepath=True)
+
+
+AT_RECORDS: tuple[Act, ...] = (
+    garble_records,
+    flip_records,
+    delete_one_record,
+    delete_the_store,
+)
+
+
+@asynccontextmanager
+async def worked(build: Build, address: Address) -> AsyncIterator[tuple[Rig, Hand]]:
+    """A service that leads, with acknowledged handles, and a hand at its znodes."""
+    async with rig(build) as running:
+        a = await actor(running, "a")
+        for name in NAMES:
+            await a.add(name, b"older")
+        journal, there = running.replica.journal, layout(address)
+        with zookeeper.visitor(address.hosts) as visitor:
+            earlier = visitor.get(there.head(journal.head))[0]
+            for entry in await a.listing():
+                await a.replace(entry.name, entry.version, entry.name.encode())
+            yield running, Hand(visitor, there, journal.head, earlier)
+
+
+@pytest.mark.parametrize("act", [*AT_HEADS, *AT_WITNESSES, *AT_RECORDS, second_head])
+async def test_under_a_leader_nothing_is_lost(build: Build, address: Address, act: Act) -> None:
+    async with worked(build, address) as (running, hand):
+        act(hand)
+        a = await actor(running, "b")
+        async with asyncio.timeout(DEADLINE):
+            await a.lock_all()
+            await a.add("another", b"another")
+            for entry in await a.listing():
+                await a.replace(entry.name, entry.version, entry.name.encode())
+            states = {name: await a.read(name) for name in await a.names()}
+        assert states == {name: name.encode() for name in [*NAMES, "another"]}
+        await running.restart()
+        b = await actor(running, "c")
+        assert {name: await b.read(name) for name in await b.names()} == states
+
+
+async def test_a_strangers_record_is_named_under_a_leader_and_can_be_removed(build: Build, address: Address) -> None:
+    async with worked(build, address) as (running, hand):
+        make_what_is_to_come(hand)
+        a = await actor(running, "b")
+        async with asyncio.timeout(DEADLINE):
+            with pytest.raises(AlreadyExists, match="damaged"):
+                await a.add("another", b"another")
+            await a.remove("another")
+            await a.add("another", b"another")
+            assert await a.read("another") == b"another"
+        await running.restart()
+        assert await (await actor(running, "c")).names() == ["another", *NAMES]
+
+
+@pytest.mark.parametrize("act", [*AT_HEADS, delete_one_record, delete_the_store, make_what_is_to_come])
+async def test_without_a_leader_nothing_is_served_and_it_is_said_what_to_do(
+    build: Build, address: Address, caplog: pytest.LogCaptureFixture, act: Act
+) -> None:
+    async with worked(build, address) as (running, hand):
+        await running.stop()
+        act(hand)
+        async with rig(build, leading=False) as again:
+
+            async def told() -> bool:
+                return re.search("JournalDamaged.*--accept-loss [0-9a-f]{8}", caplog.text) is not None
+
+            await until(told)
+            assert not again.replica.leads
+
+
+@pytest.mark.parametrize("act", [garble_records, flip_records])
+async def test_records_that_do_not_prove_themselves_are_named_and_can_be_removed(
+    build: Build, address: Address, caplog: pytest.LogCaptureFixture, act: Act
+) -> None:
+    async with worked(build, address) as (running, hand):
+        await running.stop()
+        act(hand)
+        await running.restart()
+        assert f"stores/{STORE}/handles/{NAMES[0]}" in caplog.text
+        b = await actor(running, "b")
+        for name in NAMES:
+            with pytest.raises(Corrupt):
+                await b.read(name)
+        await b.remove(NAMES[0])
+        await b.add(NAMES[0], b"new")
+        assert await b.read(NAMES[0]) == b"new"
+        await b.clear()
+        await running.restart()
+        assert running.replica.journal.damaged == []
+        assert await (await actor(running, "c")).names() == []
