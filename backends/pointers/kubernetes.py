@@ -144,9 +144,13 @@ class KubernetesPointers:
         """See `PointerStore.load`. What a take-over listed is what there is, if the head is still the same."""
         async with self._turn(head.journal):
             journal = await self._followed(head)
-        stored = None if journal is None else await stored_head(self._maps, journal.memory)
-        if journal is None or stored != head:
+        if journal is None:
             raise TakeOverLost(f"another leader took {head.journal!r} over")
+        stored = await stored_head(self._maps, journal.memory)
+        if stored != head:
+            if stored is not None and journal.memory.is_behind(stored):
+                raise TakeOverLost(f"another leader took {head.journal!r} over")
+            raise StorageUnavailable(f"somebody changed the head of {head.journal!r} since it was taken over")
         for change in journal.memory.records():
             yield change
 

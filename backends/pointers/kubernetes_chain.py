@@ -35,6 +35,11 @@ class Segment:
     size: int = 0
     immutable: bool = False
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether its entries are those that it was written with."""
+        return self.head.proves(self.data)
+
     def hold(self, data: dict[str, str]) -> None:
         """Have these entries."""
         self.data = data
@@ -59,14 +64,6 @@ class Chain:
     leftovers: list[Metadata]
     witness: Stamp
     mend: tuple[int, ...] = ()
-
-    def unproven(self, layout: Layout) -> list[str]:
-        """The names of segments whose entries are not those that they were written with."""
-        return [
-            layout.segment(number)
-            for number, segment in self.segments.items()
-            if number not in self.mend and not segment.head.proves(segment.data)
-        ]
 
 
 @dataclass(slots=True)

@@ -47,6 +47,7 @@ class Memory:
         self.doubts: list[Draft] = []
         self.witness = chain.witness
         self.mark = Stamp(layout.founding)
+        self._lineages = {chain.head.lineage}
         self.is_past = False
         """Whether another leader was proven to have written since: then this proves nothing any more."""
         self.space = sum(segment.size for segment in chain.segments.values())
@@ -63,7 +64,7 @@ class Memory:
         """The segment that takes the next group."""
         return self.segments[self.last]
 
-    def is_behind(self, told: Witness | SegmentHead) -> bool:
+    def is_behind(self, told: Witness | SegmentHead | Head) -> bool:
         """Whether somebody who knew all this has led since.
 
         A later term at an earlier revision is the work of who was paused, and has put back what it remembered.
@@ -71,9 +72,8 @@ class Memory:
         return told.lineage != self.head.lineage and told.term >= self.head.term and told.revision > self.head.revision
 
     def knows(self, head: Head) -> bool:
-        """Whether this is of the same leadership, and no less than what it had committed by then."""
-        same = (self.head.term, self.head.lineage) == (head.term, head.lineage)
-        return same and self.head.revision >= head.revision and not self.is_past
+        """Whether this goes back to that head of the same leadership, perhaps by terms that were taken since."""
+        return head.lineage in self._lineages and self.head.revision >= head.revision and not self.is_past
 
     def newest(self, key: str) -> int | None:
         """The segment whose copy counts."""
@@ -112,6 +112,7 @@ class Memory:
         self.space += draft.size - tail.size
         tail.size, tail.head, tail.metadata = draft.size, draft.head, metadata
         self.head = draft.head.of(self.layout.journal)
+        self._lineages.add(self.head.lineage)
         while self.first < draft.head.first:
             self._drop()
         if draft.then is not None:

@@ -18,6 +18,7 @@ Whoever led before, under a lease that still holds, has all in memory and goes b
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Collection
@@ -66,8 +67,11 @@ async def take_over(
             raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
         if fenced is None:
             _not_older(layout, chain, known)
-            for name in chain.unproven(layout):
-                log.error("the entries of the ConfigMap %s were altered by somebody, as its sum tells", name)
+            for number in chain.segments.keys() - set(chain.mend):
+                if not chain.segments[number].is_proven:
+                    name = layout.segment(number)
+                    log.error("the entries of the ConfigMap %s were altered by somebody, as its sum tells", name)
+                await asyncio.sleep(0)  # there may be many megabytes of them
             await _mend(maps, layout, chain)
         memory = Memory(layout, chain)
         if fenced is None:
@@ -138,10 +142,14 @@ async def _fence(maps: Maps, memory: Memory, chain: Chain, past: int, attempted:
     layout, tail = memory.layout, memory.tail
     name = layout.segment(tail.number)
     metadata, data, last, first = tail.metadata, tail.data, chain.head, chain.first
+    altered = None if tail.is_proven else tail.head.entries  # so that whoever comes next is told as well
     for attempt in range(_FENCES):
         head = Head(last.journal, max(last.term, past) + 1, last.revision + 1, secrets.token_hex(6), digest=last.digest)
         attempted.add(head.lineage)
-        draft = Draft(tail.number, active(head, first, data), data, tail.size)
+        moved = active(head, first, data)
+        if altered is not None:
+            moved = msgspec.structs.replace(moved, entries=altered)
+        draft = Draft(tail.number, moved, data, tail.size)
         answer = await maps.replace(layout.marked(metadata, draft.head.encoded(name)), data, immutable=tail.immutable)
         if answer.done:
             if attempt == 0:
@@ -156,4 +164,5 @@ async def _fence(maps: Maps, memory: Memory, chain: Chain, past: int, attempted:
         if (told.term, told.lineage) != (chain.head.term, chain.head.lineage):
             raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
         metadata, data, last, first = found.metadata.check(), found.data, told.of(layout.journal), told.first
+        altered = None if told.proves(data) else told.entries
     raise StorageUnavailable(f"groups of an older leader keep landing in {layout.journal!r}")

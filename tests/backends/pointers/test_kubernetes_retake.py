@@ -280,6 +280,21 @@ async def test_what_a_leader_remembers_is_kept_until_it_could_take_over_again(si
         assert await records(store, new) == {"a": b"1"}
 
 
+async def test_a_head_that_is_wiped_right_after_the_take_over_costs_only_another_one(
+    site: Site, outsider: Outsider
+) -> None:
+    """Whoever asks again names the head that it committed last, of a term before."""
+    async with opened(site.address()) as store:
+        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        await in_doubt(store, head, "late")
+        for _ in range(2):
+            new = await store.take_over(ROOT, head)
+            wipe(outsider, FIRST)
+            with pytest.raises(StorageUnavailable, match="somebody changed the head"):
+                await records(store, new)
+        assert await records(store, await store.take_over(ROOT, head)) == {"a": b"1"}
+
+
 async def test_while_somebody_keeps_editing_groups_end_truthfully_and_nothing_is_lost(
     site: Site, outsider: Outsider
 ) -> None:
