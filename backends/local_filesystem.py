@@ -6,12 +6,20 @@ can both believe that they hold the lock, so a directory on one is refused.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
 from backends.contract import Misconfigured
+
+PRIVATE_FILE = 0o600
+PRIVATE_DIRECTORY = 0o700
+"""What is stored may hold anything that a job computes, so nobody but the server's own user reads it."""
+
+log = logging.getLogger(__name__)
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 
@@ -75,6 +83,16 @@ def is_shared(type_: str) -> bool:
     return type_ in SHARED_TYPES or (kind == "fuse" and helper in SHARED_FUSE)
 
 
+def lies_on_shared(directory: Path) -> bool:
+    """Whether ``directory`` lies on a network file system, as far as can be told (only Linux tells)."""
+    try:
+        mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return False
+    type_ = mount_type(directory.resolve(), mountinfo)
+    return type_ is not None and is_shared(type_)
+
+
 def require_local(directory: Path) -> None:
     """Refuse a directory (which need not exist yet) on a network file system. Raises `Misconfigured`.
 
@@ -109,5 +127,26 @@ def make_durable_directory(directory: Path) -> None:
             break
         directory = directory.parent
     for each in reversed(missing):
-        each.mkdir(exist_ok=True)
+        each.mkdir(PRIVATE_DIRECTORY, exist_ok=True)
         sync_directory(each.parent)
+
+
+def keep_private(path: Path) -> None:
+    """Take from group and others what they may do with an existing file of the server's own user.
+
+    A directory is only told about, for whoever made it may have meant it so (or it is ``/tmp``), and so is what belongs
+    to another user. What is not there is no concern. Raises OSError.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    open_to_others = stat.S_IMODE(status.st_mode) & 0o077
+    if not open_to_others or stat.S_ISLNK(status.st_mode):
+        return
+    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+        path.chmod(stat.S_IMODE(status.st_mode) & ~0o077)
+        log.info("narrowed %s from mode %o: only the server's own user may read it", path, status.st_mode & 0o777)
+    else:
+        advice = "chmod go= on it keeps them out"
+        log.warning("other users may read or enter %s (mode %o): %s", path, status.st_mode & 0o777, advice)

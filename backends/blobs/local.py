@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -10,24 +12,31 @@ from typing import TypeVar
 
 from backends.blobs.local_files import CHUNK, Draft
 from backends.blobs.local_tree import BlobTree
-from backends.contract import BlobInfo, StorageUnavailable
+from backends.contract import BackendError, BlobInfo, StorageUnavailable
 from backends.threads import whole_step
 
 T = TypeVar("T")
 
 _LISTED_AT_ONCE = 500
 
+log = logging.getLogger(__name__)
+
 
 class LocalBlobs:
-    """A `BlobStore` in ``directory``; ``threads`` bounds how many calls are at the disk at once."""
+    """A `BlobStore` in ``directory``; ``threads`` bounds how many calls are at the disk at once.
 
-    def __init__(self, directory: Path, *, threads: int = 16) -> None:
+    Drafts of writers that are gone go when it is opened, and every ``tidy_seconds``.
+    """
+
+    def __init__(self, directory: Path, *, threads: int = 16, tidy_seconds: float = 3600.0) -> None:
         self._tree = BlobTree(directory)
         self._threads_at_most = threads
         self._threads: ThreadPoolExecutor | None = None
+        self._tidy_seconds = tidy_seconds
+        self._tidying: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """See `BlobStore.open`. Also clears away what writers that died left unfinished more than an hour ago."""
+        """See `BlobStore.open`. Also clears away what writers that died left unfinished."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._threads_at_most, thread_name_prefix="blobs")
         try:
@@ -35,9 +44,14 @@ class LocalBlobs:
         except BaseException:
             await self.close()
             raise
+        if self._tidying is None:
+            self._tidying = asyncio.create_task(self._tidy(), name="blob-drafts")
 
     async def close(self) -> None:
         """See `BlobStore.close`. Calls under way end with `StorageUnavailable` at their next step."""
+        tidying, self._tidying = self._tidying, None
+        if tidying is not None:
+            tidying.cancel()
         threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(wait=False)
@@ -98,6 +112,14 @@ class LocalBlobs:
 
     async def checked_digest(self, key: str) -> None:
         """See `BlobStore.checked_digest`: a file system keeps no digests."""
+
+    async def _tidy(self) -> None:
+        while True:
+            await asyncio.sleep(self._tidy_seconds)
+            try:
+                await self._step(self._tree.tidy)
+            except BackendError as error:
+                log.warning("abandoned drafts stay for now: %s", error)
 
     async def _step(self, act: Callable[..., T], *arguments: object) -> T:
         if self._threads is None:

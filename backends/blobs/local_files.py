@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 import os
 import stat
@@ -19,9 +20,10 @@ from backends.contract import (
     StorageFull,
     StorageUnavailable,
 )
-from backends.local_filesystem import sync_directory
+from backends.local_filesystem import PRIVATE_FILE, sync_directory
 
 CHUNK = 1024 * 1024
+_BEGINNINGS = 5
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -81,12 +83,26 @@ class Draft:
         """Append ``chunks``."""
         with border("write a blob"):
             if self._descriptor is None:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                self._descriptor = os.open(self._temporary, flags, 0o644)
-                self._begun = True
+                self._begin()
+            assert self._descriptor is not None
             rest = memoryview(b"".join(chunks))
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
+
+    def _begin(self) -> None:
+        """Make the file and lock it for as long as it is written, which tells whoever tidies up that it has a writer.
+
+        Who tidied up in the moment before the lock took the file, and another is made.
+        """
+        for _ in range(_BEGINNINGS):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._descriptor = os.open(self._temporary, flags, PRIVATE_FILE)
+            self._begun = True
+            if _lock(self._descriptor) is not False and os.fstat(self._descriptor).st_nlink > 0:
+                return
+            self._close()
+            self._temporary.unlink(missing_ok=True)
+        raise OSError(errno.EAGAIN, f"{self._temporary} was taken away each time")
 
     def publish(self, chunks: Sequence[bytes]) -> None:
         """Append the last chunks, make all of it durable and then visible, and that durable too."""
@@ -94,7 +110,6 @@ class Draft:
         assert self._descriptor is not None
         with border("complete a blob"):
             os.fsync(self._descriptor)
-            self._close()
             self._make_directory(self._target.parent)
             try:
                 os.link(self._temporary, self._target)
@@ -104,6 +119,7 @@ class Draft:
             sync_directory(self._target.parent)
             os.unlink(self._temporary)
             self._begun = False
+            self._close()
 
     def discard(self) -> None:
         """Leave nothing visible. What cannot be removed is logged only: the error that led here matters more."""
@@ -119,6 +135,34 @@ class Draft:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+
+
+def remove_draft(path: Path) -> bool | None:
+    """Remove the draft at ``path`` unless somebody writes it; whether it went, None where locks cannot tell.
+
+    Raises OSError.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        locked = _lock(descriptor)
+        if locked:  # while it is held, so that nobody can begin on it
+            path.unlink(missing_ok=True)
+        return locked
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Whether this process has the file for itself now; None where the file system knows no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
+            return None
+        raise
+    return True
 
 
 class Source:

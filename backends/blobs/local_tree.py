@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import threading
@@ -11,15 +12,23 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from backends.blobs.local_files import Draft, Source, border, is_absent
+from backends.blobs.local_files import Draft, Source, border, is_absent, remove_draft
 from backends.contract import BlobInfo, BlobMissing, Misconfigured, StorageFull, check_key, check_prefix
-from backends.local_filesystem import make_durable_directory, sync_directory
+from backends.local_filesystem import (
+    PRIVATE_DIRECTORY,
+    keep_private,
+    lies_on_shared,
+    make_durable_directory,
+    sync_directory,
+)
 
 DRAFTS = ".tmp"
 
-# A put writes to its file with every megabyte, so one that was not touched for so long has no living writer. Should it
-# have one after all, that put fails and leaves nothing behind.
+# Where locks do not tell whether a draft has a writer: a put writes to its file with every megabyte, so one that was
+# not touched for so long has none. Should it have one after all, that put fails and leaves nothing behind.
 ABANDONED_AFTER_SECONDS = 3600.0
+
+log = logging.getLogger(__name__)
 
 
 class BlobTree:
@@ -36,9 +45,15 @@ class BlobTree:
         doing = f"work in {self._root}"
         with border(doing, set_up=True):
             make_durable_directory(self._drafts)
+            keep_private(self._root)
             self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
         with suppress(StorageFull), border(doing, set_up=True):
             self._try_out()
+
+    def tidy(self) -> None:
+        """Remove the drafts that nobody writes any more. Raises `StorageUnavailable`."""
+        with border(f"remove abandoned drafts in {self._drafts}"):
+            self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
 
     def draft(self, key: str) -> Draft:
         """A blob to be written under ``key``."""
@@ -97,13 +112,13 @@ class BlobTree:
             inner = directory.relative_to(self._root).parts
             for depth in range(1, len(inner) + 1):
                 level = self._root.joinpath(*inner[:depth])
-                level.mkdir(exist_ok=True)
+                level.mkdir(PRIVATE_DIRECTORY, exist_ok=True)
                 sync_directory(level.parent)
             self._durable.add(directory)
 
     def _try_out(self) -> None:
         """Write, link, read and remove a small file, as a put, a get and a delete will."""
-        first = self._drafts / uuid.uuid4().hex
+        first = self._drafts / f".{uuid.uuid4().hex}"
         second = first.with_suffix(".linked")
         try:
             first.write_bytes(b"milepost")
@@ -115,9 +130,24 @@ class BlobTree:
             second.unlink(missing_ok=True)
 
     def _remove_abandoned(self, before: float) -> None:
-        for path, status in _files(self._drafts):
-            if status.st_mtime < before:
-                path.unlink(missing_ok=True)
+        """Who writes a draft holds a lock on it for as long as he lives.
+
+        On a network file system the locks of other machines may not be seen, and what was tried out has none: there
+        only age counts.
+        """
+        by_age = lies_on_shared(self._drafts)
+        removed = 0
+        with os.scandir(self._drafts) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    path = Path(entry.path)
+                    gone = None if by_age or entry.name.startswith(".") else remove_draft(path)
+                    if gone is None and entry.stat(follow_symlinks=False).st_mtime < before:
+                        path.unlink()
+                        gone = True
+                    removed += gone is True
+        if removed:
+            log.info("removed %d drafts of blobs whose writers are gone from %s", removed, self._drafts)
 
 
 def _files(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:

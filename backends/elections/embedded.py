@@ -21,7 +21,7 @@ from pathlib import Path
 
 from backends.contract import Leadership, StorageUnavailable
 from backends.elections.file_lock import FileLock, border, read_locked
-from backends.local_filesystem import make_durable_directory, require_local
+from backends.local_filesystem import keep_private, make_durable_directory, require_local
 
 LOCK_NAME = "leader.lock"
 ANNOUNCEMENT_NAME = "leader.json"
@@ -48,6 +48,8 @@ class EmbeddedElection:
         require_local(self._directory)
         with border(f"hold elections in {self._directory}"):
             make_durable_directory(self._directory)
+            for name in (LOCK_NAME, ANNOUNCEMENT_NAME):
+                keep_private(self._directory / name)
             FileLock.prepare(self._directory / LOCK_NAME)
         self._open = True
 

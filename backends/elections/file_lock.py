@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from backends.contract import BackendError, Misconfigured, StorageUnavailable
-from backends.local_filesystem import FileIdentity
+from backends.local_filesystem import PRIVATE_FILE, FileIdentity
 
 _FOR_LOCKING = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _MISCONFIGURED = frozenset(
@@ -42,13 +42,13 @@ class FileLock:
     @staticmethod
     def prepare(path: Path) -> None:
         """Make the file if it is absent, and see that it can be opened for locking. Raises OSError."""
-        os.close(os.open(path, _FOR_LOCKING, 0o644))
+        os.close(os.open(path, _FOR_LOCKING, PRIVATE_FILE))
 
     @classmethod
     def try_take(cls, path: Path) -> FileLock | None:
         """Take the lock on the file at ``path``, made if it is absent; None while another holds it. Raises OSError."""
         while True:
-            descriptor = os.open(path, _FOR_LOCKING, 0o644)
+            descriptor = os.open(path, _FOR_LOCKING, PRIVATE_FILE)
             if not _lock(descriptor, fcntl.LOCK_EX):
                 os.close(descriptor)
                 return None
@@ -65,7 +65,7 @@ class FileLock:
         """
         draft = path.with_suffix(".new")
         draft.unlink(missing_ok=True)
-        descriptor = os.open(draft, _FOR_LOCKING | os.O_TRUNC, 0o644)
+        descriptor = os.open(draft, _FOR_LOCKING | os.O_TRUNC, PRIVATE_FILE)
         try:
             _lock(descriptor, fcntl.LOCK_EX)  # nobody knows of this file yet
             os.write(descriptor, content)

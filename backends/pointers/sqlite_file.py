@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from backends.contract import BackendError, Misconfigured, StorageUnavailable
-from backends.local_filesystem import make_durable_directory, require_local, sync_directory
+from backends.local_filesystem import (
+    PRIVATE_FILE,
+    keep_private,
+    make_durable_directory,
+    require_local,
+    sync_directory,
+)
 from backends.pointers.sqlite_errors import backend_error, is_busy
 
 APPLICATION_ID = 0x4D4C5053  # "MLPS", so that file(1) and a wrong path can be told
@@ -42,11 +48,18 @@ def prepare_directory(path: Path) -> None:
     require_local(directory)
     try:
         make_durable_directory(directory)
+        for each in (directory, path, *log_files(path)):
+            keep_private(each)
     except OSError as error:
-        raise Misconfigured(f"cannot make {directory}: {error.strerror}") from error
+        raise Misconfigured(f"cannot make {directory} and keep it private: {error.strerror}") from error
     for each in (directory, path):
         if each.exists() and not os.access(each, os.R_OK | os.W_OK):
             raise Misconfigured(f"{each} must be readable and writable for this user")
+
+
+def log_files(path: Path) -> tuple[Path, Path]:
+    """The write-ahead log of the file at ``path``, and the index of it that its users share."""
+    return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
 
 
 def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connection:
@@ -58,9 +71,13 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
     address = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}&psow=1"
     doing = f"cannot open {path}"
     try:
+        if create:  # SQLite gives its log and its index the rights of this file
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
         connection = sqlite3.connect(address, uri=True, timeout=busy_timeout, isolation_level=None)
     except sqlite3.Error as error:
         raise backend_error(error, doing) from error
+    except OSError as error:
+        raise StorageUnavailable(f"{doing}: {error.strerror}") from error
     try:
         _set_up(connection, path, busy_timeout)
         sync_directory(path.parent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import time
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from backends.blobs import local_tree
 from backends.blobs.local import LocalBlobs
 from backends.blobs.local_tree import ABANDONED_AFTER_SECONDS, DRAFTS
 from backends.contract import BlobInfo, BlobTruncated, Misconfigured, StorageUnavailable
@@ -21,6 +23,7 @@ from backends.local_filesystem import FileIdentity
 from tests.contracts.streams import Stalled, fresh_stream, is_missing, keys, read, stream
 from tests.support.children import child
 from tests.support.small_disk import small_disk
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -214,16 +217,69 @@ async def test_a_clock_that_went_back_makes_no_blob_vanish(store: LocalBlobs, pl
     assert [info async for info in store.list("", 0)] == [BlobInfo("blob", 1, 0.0)]
 
 
-async def test_opening_removes_drafts_that_nobody_wrote_to_for_long(place: Path) -> None:
+async def test_opening_removes_drafts_of_writers_that_are_gone_and_no_others(store: LocalBlobs, place: Path) -> None:
+    """However young they are: a server that was killed and started again left them a moment ago."""
+    stalled = Stalled(b"x" * MIB, b"y")
+    putting = asyncio.create_task(store.put("blob", aiter(stalled)))
+    async with asyncio.timeout(60):
+        await stalled.stalled.wait()
+    (written,) = drafts(place)
+    (place / DRAFTS / "abandoned").write_bytes(b"x")
+    other = LocalBlobs(place)
+    await other.open()
+    assert drafts(place) == [written]
+    await other.close()
+    putting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await putting
+
+
+async def test_where_locks_cannot_be_seen_only_drafts_that_nobody_wrote_to_for_long_go(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a network file system, which this machine has none of."""
+    monkeypatch.setattr(local_tree, "lies_on_shared", lambda _: True)
     os.makedirs(place / DRAFTS)
     old = time.time() - ABANDONED_AFTER_SECONDS - 60
-    for name, written in (("abandoned", old), ("young", old + 120)):
+    for name, written in (("abandoned", old), (".tried", old), ("young", old + 120)):
         (place / DRAFTS / name).write_bytes(b"x")
         os.utime(place / DRAFTS / name, (written, written))
     store = LocalBlobs(place)
     await store.open()
     assert drafts(place) == ["young"]
     await store.close()
+
+
+async def test_drafts_of_writers_that_are_gone_go_every_so_often(place: Path) -> None:
+    store = LocalBlobs(place, tidy_seconds=0.01)
+    await store.open()
+    (place / DRAFTS / "abandoned").write_bytes(b"x")
+
+    async def gone() -> bool:
+        return drafts(place) == []
+
+    await until(gone)
+    await store.close()
+
+
+async def test_a_draft_that_was_tidied_away_before_its_lock_is_begun_again(
+    store: LocalBlobs, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between making a file and locking it another process may take it for abandoned."""
+    flock, taken = fcntl.flock, 0
+
+    def first_taken_away(descriptor: int, kind: int) -> None:
+        nonlocal taken
+        if not taken:
+            taken += 1
+            os.unlink(place / DRAFTS / drafts(place)[0])
+        flock(descriptor, kind)
+
+    monkeypatch.setattr(fcntl, "flock", first_taken_away)
+    await store.put("blob", stream(b"x"))
+    assert taken == 1
+    assert await read(store, "blob") == b"x"
+    assert drafts(place) == []
 
 
 async def test_a_put_whose_draft_was_removed_fails_and_leaves_nothing(store: LocalBlobs, place: Path) -> None:
