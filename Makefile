@@ -69,7 +69,7 @@ PYTHONS ?= all
 .PHONY: test
 test: PYTHONS = ends
 test: lint types floors unit test-sdk ## Everything that must hold before a change goes in; CI runs test-kubernetes and test-cluster too
-	@echo "Passed. Not part of it: make test-kubernetes and test-cluster, which CI runs too; simulate, test-spark-full, test-kill, test-slow, explore."
+	@echo "Passed. Not part of it: make test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-kill, test-slow, explore."
 
 .PHONY: lint
 lint: $(ready) ## Style and likely mistakes
@@ -110,6 +110,10 @@ test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over, and 60 
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points
 	@MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -s tests/crash $(ARGS)
+
+.PHONY: corrupt
+corrupt: $(ready) ## Damage each kind of stored thing in each way, and see that nothing passes in silence
+	@$(with_java) $(python) -m tests.corrupt $(ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(ready) build ## The chart, its upgrades and dying leaders on a real Kubernetes node (root and Go needed)

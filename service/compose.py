@@ -76,7 +76,7 @@ def application(deployment: Deployment, replica: Replica, tokens: Tokens, access
 def _pointers(url: str, advertise: str, losses: frozenset[str]) -> tuple[PointerStore, Election]:
     scheme, _, rest = url.partition(":")
     if scheme == "embedded" and rest:
-        return EmbeddedPointers(Path(rest)), EmbeddedElection(Path(rest), advertise)
+        return EmbeddedPointers(Path(rest), accept_loss=losses), EmbeddedElection(Path(rest), advertise)
     if scheme in ("zookeeper", "zookeeper+tls"):
         from backends.elections.zookeeper import ZooKeeperElection  # as for S3
         from backends.pointers.zookeeper import ZooKeeperPointers

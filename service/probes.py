@@ -67,7 +67,8 @@ async def _pointers(replica: Replica) -> Line:
         journals = await within(_PROBE_SECONDS, replica.pointers.journals())
     except (BackendError, TimeoutError) as error:
         return Line("pointers", False, str(error) or "no answer in time")
-    return Line("pointers", True, f"{len(journals)} journals")
+    full = replica.pointers.full
+    return Line("pointers", True, f"{len(journals)} journals" + (f"; full: {full}" if full else ""))
 
 
 async def _blobs(replica: Replica) -> Line:
@@ -75,4 +76,5 @@ async def _blobs(replica: Replica) -> Line:
         await within(_PROBE_SECONDS, anext(replica.blobs.list("", 0.0), None))
     except (BackendError, TimeoutError) as error:
         return Line("blobs", False, str(error) or "no answer in time")
-    return Line("blobs", True, "listed")
+    full = replica.blobs.full
+    return Line("blobs", True, "listed" + (f"; full: {full}" if full else ""))

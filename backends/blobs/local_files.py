@@ -21,6 +21,7 @@ from backends.contract import (
     StorageUnavailable,
 )
 from backends.local_filesystem import PRIVATE_FILE, sync_directory
+from backends.reserve import room_on
 
 CHUNK = 1024 * 1024
 _BEGINNINGS = 5
@@ -86,8 +87,19 @@ class Draft:
                 self._begin()
             assert self._descriptor is not None
             rest = memoryview(b"".join(chunks))
+            self._leave_room(len(rest))
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
+
+    def _leave_room(self, size: int) -> None:
+        """The last of a disk is for what frees room, and pointers may lie on this one. Raises `StorageFull`."""
+        assert self._descriptor is not None
+        free, kept = room_on(self._descriptor)
+        if free - size < kept:
+            raise StorageFull(
+                f"cannot write a blob: {free} bytes are left on the disk of {self._target}, of which {kept} are kept"
+                " for removals and locks"
+            )
 
     def _begin(self) -> None:
         """Make the file and lock it for as long as it is written, which tells whoever tidies up that it has a writer.

@@ -121,6 +121,14 @@ class PointerStore(Protocol):
         What is written again along with a change counts as well; bytes are what etcd, for one, has least of.
         """
 
+    @property
+    def full(self) -> str | None:
+        """Why nothing may be written now that grows, in words; None while there is room. Cheap.
+
+        What is sent all the same is refused as `Refusal.FULL` at the latest when room is gone that is kept for what
+        frees room: removals, releases, locks and take-overs.
+        """
+
     async def open(self) -> None:
         """Connect or open. Idempotent.
 

@@ -7,27 +7,38 @@ for it cannot leave it half done. Durable by a write-ahead log that is synced in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from backends.contract import Change, Commit, GroupLimits, Head, Refusal, Refused, StorageUnavailable
 from backends.pointers.sqlite_journal import SqliteJournals
+from backends.pointers.sqlite_place import RESERVE_SUFFIX, WITNESS_SUFFIX
 
 T = TypeVar("T")
 
 FILE_NAME = "pointers.db"
+WITNESS_NAME = f"pointers{WITNESS_SUFFIX}"
+RESERVE_NAME = f"pointers{RESERVE_SUFFIX}"
 
 
 class EmbeddedPointers:
-    """A `PointerStore` in ``directory/pointers.db``; ``busy_timeout`` (seconds) bounds a wait for another process."""
+    """A `PointerStore` in ``directory/pointers.db``; ``busy_timeout`` (seconds) bounds a wait for another process.
 
-    def __init__(self, directory: Path, *, busy_timeout: float = 5.0) -> None:
+    ``accept_loss``: the names of damages from which its owner goes on.
+    """
+
+    def __init__(self, directory: Path, *, busy_timeout: float = 5.0, accept_loss: Collection[str] = ()) -> None:
         self.limits = GroupLimits(requests=1024, bytes=8 * 1024 * 1024, in_flight=1)
         self.bytes_sent = 0
-        self._journals = SqliteJournals(directory / FILE_NAME, busy_timeout, self.limits)
+        self._journals = SqliteJournals(directory / FILE_NAME, busy_timeout, self.limits, accept_loss)
         self._worker: ThreadPoolExecutor | None = None
+
+    @property
+    def full(self) -> str | None:
+        """See `PointerStore.full`."""
+        return self._journals.full()
 
     async def open(self) -> None:
         """See `PointerStore.open`. Raises `JournalDamaged` for a file that is no database."""

@@ -83,6 +83,11 @@ class KubernetesPointers:
         """Bytes of all that was sent to be written, since this object was made."""
         return self._client.bytes_sent
 
+    @property
+    def full(self) -> str | None:
+        """See `PointerStore.full`: room is kept here by `GroupLimits.journal_bytes`."""
+        return None
+
     async def open(self) -> None:
         """See `PointerStore.open`."""
         await self._client.open()

@@ -78,6 +78,7 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
         raise backend_error(error, doing) from error
     except OSError as error:
         raise StorageUnavailable(f"{doing}: {error.strerror}") from error
+    connection.text_factory = _text
     try:
         _set_up(connection, path, busy_timeout)
         sync_directory(path.parent)
@@ -91,6 +92,11 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
         connection.close()
         raise
     return connection
+
+
+def _text(content: bytes) -> str:
+    """Text that was damaged is shown, and proves itself as little as before; it is no failure of the database."""
+    return content.decode("utf-8", "backslashreplace")
 
 
 def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +24,12 @@ from backends.contract import (
     StorageUnavailable,
     TakeOverLost,
 )
-from backends.local_filesystem import FileIdentity
 from backends.pointers.sqlite_errors import backend_error, commit_end
-from backends.pointers.sqlite_file import connect, prepare_directory
+from backends.pointers.sqlite_heads import has_records, move_head, moved, stored_head
+from backends.pointers.sqlite_place import SqlitePlace
+from backends.pointers.sqlite_salvage import mended
+from backends.pointers.succession import Found, last_head
+from backends.pointers.witness import Testimony
 
 log = logging.getLogger("milepost.embedded")
 
@@ -36,13 +39,7 @@ _UPSERT = (
     "INSERT INTO record (journal, key, value) VALUES (?, ?, ?)"
     " ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value"
 )
-_HEAD = 'SELECT term, revision, lineage, digest, "check" FROM head WHERE journal = ?'
 _DELETE = "DELETE FROM record WHERE journal = ? AND key = ?"
-_MOVE_HEAD = (
-    'INSERT INTO head (journal, term, revision, lineage, digest, "check") VALUES (?, ?, ?, ?, ?, ?)'
-    " ON CONFLICT (journal) DO UPDATE SET term = excluded.term, revision = excluded.revision,"
-    ' lineage = excluded.lineage, digest = excluded.digest, "check" = excluded."check"'
-)
 # In the order of the rows, not of the keys (hence the +, which keeps the index out): one pass over the file. The casts
 # let a damaged row, of whatever type or encoding, through to those who can tell what it should have been.
 _BATCH = "SELECT id, CAST(key AS BLOB), CAST(value AS BLOB) FROM record WHERE id > ? AND +journal = ? ORDER BY id"
@@ -58,48 +55,64 @@ class Batch(NamedTuple):
 class SqliteJournals:
     """Every call runs one whole transaction, or none: between calls the connection holds no lock and no snapshot."""
 
-    def __init__(self, path: Path, busy_timeout: float, limits: GroupLimits) -> None:
-        self._path = path
-        self._busy_timeout = busy_timeout
+    def __init__(self, path: Path, busy_timeout: float, limits: GroupLimits, accept_loss: Collection[str]) -> None:
+        self._place = SqlitePlace(path, busy_timeout, accept_loss)
         self._limits = limits
-        self._connection: sqlite3.Connection | None = None
-        self._identity: FileIdentity | None = None
+        self.open = self._place.open
+        self.close = self._place.close
 
-    def open(self) -> None:
-        if self._connection is None:
-            prepare_directory(self._path)
-            self._connection = connect(self._path, self._busy_timeout, create=True)
-            self._identity = _identity_at(self._path)
-
-    def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+    def full(self) -> str | None:
+        """Why nothing may be written that grows; to be asked by any thread."""
+        return self._place.reserve.missing()
 
     def journals(self) -> list[str]:
         with self._transaction("BEGIN", "cannot list the journals") as connection:
             return [str(name) for (name,) in connection.execute("SELECT journal FROM head ORDER BY journal")]
 
     def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        lineage = secrets.token_hex(6)
-        with self._transaction("BEGIN IMMEDIATE", f"cannot take over {journal!r}") as connection:
-            last = _last_head(connection, journal, ours) or Head(journal, 0, 0, lineage)
-            head = Head(journal, last.term + 1, last.revision + 1, lineage, last.digest)
-            _move_head(connection, head)
-            connection.execute("COMMIT")
+        head = self._place.with_room(lambda: self._taken_over(journal, ours))
+        self._testify(self._place.witness.begin, head)
         return head
+
+    def _taken_over(self, journal: str, ours: Head | None) -> Head:
+        doing = f"cannot take over {journal!r}"
+        with self._transaction("BEGIN IMMEDIATE", doing) as connection:
+            if (what := mended(connection, self._place.path)) is not None:
+                raise self._place.damaged(what)
+            last = last_head(
+                journal, _found(connection, journal), self._witness(journal), ours, self._place.accept_loss
+            )
+            last = last or Head(journal, 0, 0, "")
+            head = Head(journal, last.term + 1, last.revision + 1, secrets.token_hex(6), last.digest)
+            move_head(connection, head)
+            connection.execute("COMMIT")
+        self._place.note_log()
+        return head
+
+    def _witness(self, journal: str) -> Testimony:
+        try:
+            return self._place.witness.ask(journal)
+        except OSError as error:
+            raise StorageUnavailable(f"cannot read {self._place.witness.path}: {error.strerror}") from error
+
+    def _testify(self, act: Callable[[Head], None], head: Head) -> None:
+        """The database has it: a witness that cannot be written is told, and no reason to fail."""
+        try:
+            act(head)
+        except OSError as error:
+            log.error("cannot write the witness %s: %s", self._place.witness.path, error.strerror)
 
     def confirm(self, head: Head) -> bool:
         with self._transaction("BEGIN", f"cannot read the head of {head.journal!r}") as connection:
-            stored = _stored_head(connection, head.journal)
+            stored = stored_head(connection, head.journal)
         return stored is not None and (stored.term, stored.lineage) == (head.term, head.lineage)
 
     def batch(self, head: Head, begin: int) -> Batch:
         """Records after row ``begin``. While the head stays the same so do they: the batches make up one snapshot."""
         with self._transaction("BEGIN", f"cannot load {head.journal!r}") as connection:
-            stored = _stored_head(connection, head.journal)
+            stored = stored_head(connection, head.journal)
             if stored != head:
-                raise TakeOverLost(_moved(head, stored))
+                raise TakeOverLost(moved(head, stored))
             records: list[Change] = []
             size = 0
             for row, key, value in connection.execute(_BATCH, (begin, head.journal)):
@@ -114,19 +127,29 @@ class SqliteJournals:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
         if excess := self._limits.excess(changes):
             return Refused(Refusal.TOO_LARGE, excess)
-        moved = replace(head, revision=revision, digest=head.digest if digest is None else digest)
+        after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
+        outcome = self._committed(head, changes, after)
+        if isinstance(outcome, Done):
+            self._place.note_log()
+            self._testify(self._place.witness.note, outcome.head)
+        elif isinstance(outcome, Refused) and outcome.reason is Refusal.FULL:
+            self._make_room()
+        return outcome
+
+    def _committed(self, head: Head, changes: Sequence[Change], after: Head) -> Commit:
         committing = False
         try:
-            connection = self._ready()
+            connection = self._place.ready()
+            self._place.reserve.keep()
             connection.execute("BEGIN IMMEDIATE")
-            stored = _stored_head(connection, head.journal)
+            stored = stored_head(connection, head.journal)
             if stored != head:
-                return Refused(Refusal.HEAD_MOVED, _moved(head, stored))
+                return Refused(Refusal.HEAD_MOVED, moved(head, stored))
             written = [(head.journal, key, value) for key, value in changes if value is not None]
             deleted = [(head.journal, key) for key, value in changes if value is None]
             connection.executemany(_UPSERT, written)
             connection.executemany(_DELETE, deleted)
-            _move_head(connection, moved)
+            move_head(connection, after)
             committing = True
             connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -137,85 +160,44 @@ class SqliteJournals:
             return Refused(Refusal.FAILED, str(error))
         finally:
             self._end_transaction()
-        return Done(moved)
+        return Done(after)
+
+    def _make_room(self) -> None:
+        """Give the reserve up, and take the log into the database, so that the next commit writes over it."""
+        if self._place.reserve.give_up() and self._place.connection is not None:
+            try:
+                self._place.connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+            except sqlite3.Error as error:
+                log.warning("the log of %s stays as it is for now: %s", self._place.path, error)
 
     @contextmanager
     def _transaction(self, begin: str, doing: str) -> Iterator[sqlite3.Connection]:
         """One transaction for anything but a commit, with SQLite's errors translated; rolled back unless committed."""
         try:
-            connection = self._ready()
+            connection = self._place.ready()
             connection.execute(begin)
             yield connection
         except sqlite3.Error as error:
-            raise backend_error(error, doing) from error
+            translated = backend_error(error, doing)
+            if isinstance(translated, JournalDamaged):
+                translated = self._place.damaged(str(translated))
+            raise translated from error
         finally:
             self._end_transaction()
 
-    def _ready(self) -> sqlite3.Connection:
-        """The connection, if its file is still the one at the path: a commit to a deleted file would be lost."""
-        if _identity_at(self._path) != self._identity:
-            self.close()
-            raise StorageUnavailable(f"{self._path} was moved, deleted or replaced while in use")
-        if self._connection is None:
-            self._connection = connect(self._path, self._busy_timeout, create=False)
-        return self._connection
-
     def _end_transaction(self) -> None:
         """Make certain that what was not committed never will be: roll back, or else close the connection."""
-        if self._connection is not None and self._connection.in_transaction:
+        connection = self._place.connection
+        if connection is not None and connection.in_transaction:
             try:
-                self._connection.execute("ROLLBACK")
+                connection.execute("ROLLBACK")
             except sqlite3.Error:
                 self.close()
 
 
-def _identity_at(path: Path) -> FileIdentity | None:
-    """Which file it is. Raises `StorageUnavailable` where the path cannot be looked at."""
+def _found(connection: sqlite3.Connection, journal: str) -> Found:
+    records = has_records(connection, journal)
     try:
-        return FileIdentity.of(path)
-    except OSError as error:
-        raise StorageUnavailable(f"cannot look at {path}: {error.strerror}") from error
-
-
-def _stored_head(connection: sqlite3.Connection, journal: str) -> Head | None:
-    """The stored head, or None for an absent journal. Raises `JournalDamaged` for one that makes no sense."""
-    row = connection.execute(_HEAD, (journal,)).fetchone()
-    if row is None:
-        return None
-    match row:
-        case (int(term), int(revision), str(lineage), str(digest), str(check)):
-            head = Head(journal, term, revision, lineage, digest)
-            if head.check == check:
-                return head
-        case _:
-            pass
-    raise JournalDamaged(f"the head of {journal!r} is not a head: {row!r}")
-
-
-def _last_head(connection: sqlite3.Connection, journal: str, ours: Head | None) -> Head | None:
-    """The stored head, or ``ours`` where that is gone, unreadable or older: who holds the file's lock leads."""
-    try:
-        stored = _stored_head(connection, journal)
+        return Found(stored_head(connection, journal), None, records)
     except JournalDamaged as error:
-        if ours is None:
-            raise
-        log.error("%s: it is written anew from memory", error)
-        return ours
-    if ours is None or (stored is not None and (stored.term, stored.revision) >= (ours.term, ours.revision)):
-        return stored
-    log.error("%s: it is written anew from memory", _moved(ours, stored))
-    return ours
-
-
-def _move_head(connection: sqlite3.Connection, head: Head) -> None:
-    row = (head.journal, head.term, head.revision, head.lineage, head.digest, head.check)
-    connection.execute(_MOVE_HEAD, row)
-
-
-def _moved(expected: Head, stored: Head | None) -> str:
-    if stored is None:
-        return f"there is no journal {expected.journal!r}"
-    return (
-        f"the head of {expected.journal!r} is {stored.term}/{stored.revision}/{stored.lineage}, not"
-        f" {expected.term}/{expected.revision}/{expected.lineage} (term/revision/lineage)"
-    )
+        return Found(None, str(error), records)

@@ -91,6 +91,11 @@ class ZooKeeperPointers:
         self._known: set[str] = set()
         self._learning: asyncio.Task[None] | None = None
 
+    @property
+    def full(self) -> str | None:
+        """See `PointerStore.full`: nothing is kept for removals here."""
+        return None
+
     async def open(self) -> None:
         """See `PointerStore.open`. What is absent of the place is made."""
         await self._connection.open()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import TypeVar
 
-from backends.contract import BlobInfo, BlobStore, SignedRequest, StorageUnavailable
+from backends.contract import BlobInfo, BlobStore, SignedRequest, StorageFull, StorageUnavailable
 from service.patience import seen, within
 
 T = TypeVar("T")
@@ -22,6 +22,8 @@ class PatientBlobs:
     def __init__(self, blobs: BlobStore, seconds: float) -> None:
         self.beneath = blobs
         self._seconds = seconds
+        self.full: str | None = None
+        """Why the last put had no room, in words; None once another had."""
 
     async def open(self) -> None:
         """See `BlobStore.open`."""
@@ -57,7 +59,13 @@ class PatientBlobs:
         finally:
             putting.cancel()
             putting.add_done_callback(seen)  # also where it ended just when the waiting was cancelled
-        return putting.result()
+        try:
+            size = putting.result()
+        except StorageFull as error:
+            self.full = str(error)
+            raise
+        self.full = None
+        return size
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """See `BlobStore.get`."""

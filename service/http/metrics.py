@@ -35,6 +35,11 @@ class Metrics:
         self._gauge("milepost_journal_damaged", unproven, lambda: float(replica.damage is not None))
         sent = "Bytes sent to the pointer store to be written, with what is written again along with a change"
         self._gauge("milepost_pointer_bytes_sent", sent, lambda: float(replica.pointers.bytes_sent))
+        self._gauge(
+            "milepost_storage_full",
+            "1 while no state is taken for want of room; removals and locks go on",
+            lambda: float((replica.pointers.full or replica.blobs.full) is not None),
+        )
         self._gauge("milepost_terms_burnt", "Terms burnt by a doubt", lambda: float(journal.terms_burnt))
 
     def _gauge(self, name: str, text: str, value: Callable[[], float]) -> None:

@@ -34,6 +34,7 @@ from service.journal.groups import Decide, Group, Unchanging, build
 from service.journal.horizon import Horizon
 from service.journal.proof import Proof
 from service.journal.restoring import restore
+from service.journal.room import Room
 from service.journal.tickets import Served, Ticket
 from service.problems import problem
 from service.rules.decide import decide as rules_decide
@@ -109,7 +110,7 @@ class Journal:
         self._wall = wall
         self._on_landed = landed
         self._settings = settings or JournalSettings()
-        self._decide = decide
+        self._decide = Room(store).deciding(decide)
         self._jitter = jitter or random.Random()
         self._leadership: Leadership | None = None
         self._head = Head(name, 0, 0, "")

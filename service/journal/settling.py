@@ -17,6 +17,7 @@ from milepost.errors import Problem
 from milepost.wire import Code
 from service.journal.groups import Group
 from service.journal.proof import Proof
+from service.journal.room import grows
 from service.journal.tickets import Ticket
 from service.problems import problem
 from service.rules.checksums import count_in
@@ -96,7 +97,7 @@ def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
     for position, group in enumerate(flight[count:]):
         error = certain_refusal(group) if position == 0 else None
         for ticket in (member.ticket for member in group.members):
-            if error is not None:
+            if error is not None and not _spared(ticket, error):
                 verdict.given_up.append((ticket, error))
             elif ticket.deadline <= now:
                 late = problem(Code.STORAGE_UNAVAILABLE, "the storage did not take the write in time")
@@ -104,6 +105,16 @@ def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
             else:
                 verdict.again.append(ticket)
     return verdict
+
+
+def _spared(ticket: Ticket, error: Problem) -> bool:
+    """Whether a request that frees room is tried once more: beside others that grow, or before the store made room for
+    it, it was refused along with them.
+    """
+    if error.code is not Code.STORAGE_FULL or grows(ticket.request) or ticket.spared:
+        return False
+    ticket.spared = True
+    return True
 
 
 def landed(flight: Sequence[Group], head: Head, state: State) -> int:

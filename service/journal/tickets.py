@@ -26,6 +26,7 @@ class Ticket:
     ``done`` ends with what truly became of the request, also when nobody waits any more: a `Served`, or a problem whose
     outcome is ``not_applied`` (it can never land) or ``unknown`` (leadership was lost over it). ``abandoned``: whoever
     waited was told before, that the outcome is unknown. ``waiter`` ends with ``done``, or at the deadline before it.
+    ``spared``: it goes on although the store was full, since it frees room; but not a second time.
     """
 
     request: Request
@@ -33,6 +34,7 @@ class Ticket:
     done: asyncio.Future[Served] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     queued: bool = True
     abandoned: bool = False
+    spared: bool = False
     waiter: asyncio.Future[None] | None = None
 
     @property

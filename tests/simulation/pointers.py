@@ -104,6 +104,11 @@ class SimPointers:
         self._line = line
         self._random = random
 
+    @property
+    def full(self) -> str | None:
+        """See `PointerStore.full`: nothing is kept for removals here."""
+        return None
+
     async def open(self) -> None:
         """Nothing to open."""
 

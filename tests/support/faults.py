@@ -144,6 +144,10 @@ class FaultyPointers:
     def bytes_sent(self) -> int:
         return self.real.bytes_sent
 
+    @property
+    def full(self) -> str | None:
+        return self.real.full
+
     def disturb(self, *disturbances: Disturbance) -> None:
         """Disturb the next commits, one after the other."""
         self._disturbances.extend(disturbances)

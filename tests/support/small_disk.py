@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -19,6 +20,19 @@ def small_disk(directory: Path, kibibytes: int) -> Sequence[str] | None:
     except FileNotFoundError:
         return None
     return command if tried.returncode == 0 else None
+
+
+@contextmanager
+def lasting(command: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The command under which any number of children, one after the other, see the disk that `small_disk` named."""
+    with subprocess.Popen([*command, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as keeper:
+        assert keeper.stdin is not None
+        assert keeper.stdout is not None
+        keeper.stdin.write(b"\n")
+        keeper.stdin.flush()
+        keeper.stdout.readline()  # it is mounted
+        yield ["nsenter", f"--target={keeper.pid}", "--user", "--mount", "--preserve-credentials", "--"]
+        keeper.stdin.close()
 
 
 def _mount(kibibytes: int) -> str:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from parts.server import ServerProcess
-from tests.support.small_disk import small_disk
+from tests.support.small_disk import lasting, small_disk
 from tests.wire.api import Api, connect, problem, until
 from tests.wire.damage import database
 from tests.wire.unchanged import nothing_changed
@@ -60,11 +60,12 @@ def test_a_disk_without_room(tmp_path: Path) -> None:
 
 def nothing_more_fits(tmp_path: Path, disk: Path, small: Sequence[str]) -> None:
     with (
+        lasting(small) as inside_of_it,
         ServerProcess(
             tmp_path,
             pointers=f"embedded:{disk}/pointers",
             blobs=f"file:{disk}/blobs",
-            wrapper=small,
+            wrapper=inside_of_it,
         ) as server,
         connect(server.start().url, timeout=120) as http,
     ):
@@ -81,11 +82,39 @@ def nothing_more_fits(tmp_path: Path, disk: Path, small: Sequence[str]) -> None:
         opened = sessions_until_full(http)
         assert api.everything()["handles"] == before["handles"]
         assert [api.state(name).content for name in kept] == [b"x" * MIB] * len(kept)
+        goes_on_without_room(api, kept)
+        server.kill()
+        fill_up(inside_of(server.start(), disk) / "more")
+        goes_on_without_room(api, kept)
+        assert "removals and locks" in server.logged()
 
-        (inside / "filler").unlink()
+        inside = inside_of(server, disk)
+        for name in ("filler", "more"):
+            (inside / name).unlink()
         (inside / "ballast").unlink()
         assert api.add("one-more", b"x" * MIB).status_code == 201
         assert [http.get(f"/v1/sessions/{each}").status_code for each in opened] == [200] * len(opened)
+
+
+def inside_of(server: ServerProcess, disk: Path) -> Path:
+    """The disk as the server sees it."""
+    return Path(f"/proc/{server.pid}/root{disk}")
+
+
+def goes_on_without_room(api: Api, kept: list[str]) -> None:
+    """What does not grow goes on, what does is refused, and the replica says why."""
+    assert api.http.post(f"/v1/sessions/{api.session}/keepalive").status_code == 200
+    assert api.lock(kept[0]).status_code == 200
+    assert api.release(kept[0]).status_code == 204
+    for _ in range(100):
+        assert api.lock(kept[0]).status_code == 200
+    problem(api.add("one-more", b"small"), 507, "storage-full")
+    problem(api.add("one-more", b"x" * MIB), 507, "storage-full")
+    assert api.remove(kept.pop()).json() == {"removed": True}
+    ready = api.http.get("/readyz?verbose")
+    assert (ready.status_code, "full: the disk of" in ready.text) == (200, True), ready.text
+    assert "milepost_storage_full 1.0" in api.http.get("/metrics").text
+    assert api.http.get("/leader").status_code == 200
 
 
 def no_file_may_grow(tmp_path: Path) -> None:

@@ -337,7 +337,7 @@ EXPECTED = {
 
 async def test_a_full_disk(tmp_path: Path) -> None:
     """What does not fit leaves nothing behind; the rest can be read, deleted, and opened again."""
-    disk = small_disk(tmp_path, 5 * 1024)
+    disk = small_disk(tmp_path, 6 * 1024)
     report = await (report_of(tmp_path, "file-size") if disk is None else report_of(tmp_path, "disk", disk))
     assert report == EXPECTED
 

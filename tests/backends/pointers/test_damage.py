@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Change, JournalDamaged, Refusal
-from backends.pointers.embedded import EmbeddedPointers
+from backends.pointers.embedded import RESERVE_NAME, WITNESS_NAME, EmbeddedPointers
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 
 pytestmark = pytest.mark.anyio
@@ -77,6 +78,109 @@ async def test_a_damaged_page_is_told(store: EmbeddedPointers, file: Path) -> No
     await store.close()
     overwrite_middle(file)
     await store.open()
+    with pytest.raises(JournalDamaged, match="is damaged") as told:
+        await store.take_over(ROOT)
+    await store.close()
+    assert told.value.loss is not None
+    owners = EmbeddedPointers(file.parent, accept_loss={told.value.loss})
+    await owners.open()
+    found = (await taken_over(owners))[1]
+    assert 0 < len(found) < 500
+    assert set(found.values()) == {b"x" * 1000}
+    assert (file.parent / f"{file.name}.damaged-1").exists()
+    await owners.close()
+
+
+def leave_empty(file: Path) -> None:
+    """A file without a byte."""
+    file.write_bytes(b"")
+
+
+def below(directory: Path) -> set[str]:
+    """The names of everything below."""
+    return {path.relative_to(directory).as_posix() for path in directory.rglob("*")}
+
+
+def leave_only(directory: Path, left: str) -> None:
+    """Delete all else; make it if it is not there."""
+    for path in directory.iterdir():
+        if path.name != left:
+            path.unlink()
+    (directory / left).parent.mkdir(parents=True, exist_ok=True)
+    (directory / left).touch()
+
+
+@pytest.mark.parametrize("left", ["leader.json", "blobs/1a2b3c/x", WITNESS_NAME])
+@pytest.mark.parametrize("how", ["gone", "empty"])
+async def test_a_journal_is_not_founded_anew_beside_what_is_left_of_another(
+    store: EmbeddedPointers, file: Path, left: str, how: str
+) -> None:
+    await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    await store.close()
+    leave_only(file.parent, left)
+    if how == "empty":
+        leave_empty(file)
+    before = below(file.parent)
+    with pytest.raises(JournalDamaged, match="is not founded anew") as told:
+        await store.open()
+    assert left.partition("/x")[0] in str(told.value)
+    assert below(file.parent) - {RESERVE_NAME} == before
+
+
+async def test_a_lost_tail_of_the_log_is_told(store: EmbeddedPointers, file: Path, tmp_path: Path) -> None:
+    """One changed byte: SQLite takes what came after it for never committed."""
     head = await store.take_over(ROOT)
-    with pytest.raises(JournalDamaged, match="cannot load 'root'"):
-        await records(store, head)
+    for number in range(20):
+        head = await put(store, head, writes(**{f"k{number}": b"x"}))
+    crashed = tmp_path / "crashed"
+    shutil.copytree(file.parent, crashed, ignore=shutil.ignore_patterns("crashed"))
+    log = crashed / f"{file.name}-wal"
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 1
+    log.write_bytes(content)
+    damaged = EmbeddedPointers(crashed)
+    await damaged.open()
+    with pytest.raises(JournalDamaged, match=rf"revisions \d+ to {head.revision} are lost"):
+        await damaged.take_over(ROOT)
+    await damaged.close()
+
+
+async def test_a_crash_is_not_taken_for_damage(store: EmbeddedPointers, file: Path, tmp_path: Path) -> None:
+    """After each commit the files are as a kill, or a power failure that lost the last of the witness, leaves them."""
+    head = await store.take_over(ROOT)
+    older = (file.parent / WITNESS_NAME).read_bytes()
+    for number in range(10):
+        head = await put(store, head, writes(**{f"k{number}": b"x"}))
+        witness = (file.parent / WITNESS_NAME).read_bytes()
+        torn = [witness[:4096] + b"\xff" * 100 + witness[4196:], b"\xff" * 100 + witness[100:]]
+        for case, left in enumerate((witness, older, *torn)):
+            crashed = tmp_path / f"crashed-{number}-{case}"
+            shutil.copytree(file.parent, crashed, ignore=shutil.ignore_patterns("crashed*", RESERVE_NAME))
+            (crashed / WITNESS_NAME).write_bytes(left)
+            after = EmbeddedPointers(crashed)
+            await after.open()
+            assert (await after.take_over(ROOT)).revision == head.revision + 1
+            await after.close()
+        older = witness
+
+
+async def test_a_witness_that_is_gone_is_told_and_written_anew(
+    store: EmbeddedPointers, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    (file.parent / WITNESS_NAME).unlink()
+    await store.take_over(ROOT)
+    assert "the witness of journal 'root' is gone: it is written anew from the database" in caplog.text
+    caplog.clear()
+    await store.take_over(ROOT)
+    assert "witness" not in caplog.text
+
+
+async def test_a_log_that_is_deleted_in_use_loses_nothing(store: EmbeddedPointers, file: Path) -> None:
+    head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    file.with_name(f"{file.name}-wal").unlink()
+    head = await put(store, head, writes(b=b"2"))
+    assert file.with_name(f"{file.name}-wal").exists()
+    await store.close()
+    await store.open()
+    assert (await taken_over(store))[1] == {"a": b"1", "b": b"2"}

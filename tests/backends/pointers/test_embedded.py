@@ -21,8 +21,8 @@ from backends.contract import (
     StorageUnavailable,
     TakeOverLost,
 )
-from backends.pointers import sqlite_file, sqlite_journal
-from backends.pointers.embedded import FILE_NAME, EmbeddedPointers
+from backends.pointers import sqlite_file, sqlite_journal, sqlite_place
+from backends.pointers.embedded import FILE_NAME, RESERVE_NAME, WITNESS_NAME, EmbeddedPointers
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
 
 pytestmark = pytest.mark.anyio
@@ -47,10 +47,12 @@ async def test_a_revision_that_does_not_rise_is_a_mistake_of_the_caller(store: E
         await store.commit(head, [], head.revision)
 
 
-async def test_a_closed_store_leaves_one_file(store: EmbeddedPointers, tmp_path: Path) -> None:
+async def test_a_closed_store_leaves_the_database_and_what_lies_beside_it(
+    store: EmbeddedPointers, tmp_path: Path
+) -> None:
     await put(store, await store.take_over(ROOT), writes(a=b"1"))
     await store.close()
-    assert os.listdir(tmp_path) == [FILE_NAME]
+    assert set(os.listdir(tmp_path)) == {FILE_NAME, WITNESS_NAME, RESERVE_NAME}
 
 
 async def test_other_tasks_run_between_the_batches_of_a_load(store: EmbeddedPointers) -> None:
@@ -140,7 +142,7 @@ async def test_a_database_at_its_size_limit_is_full_and_takes_deletions(
         connection.execute("PRAGMA max_page_count = 60")
         return connection
 
-    monkeypatch.setattr(sqlite_journal, "connect", connect)
+    monkeypatch.setattr(sqlite_place, "connect", connect)
     store = EmbeddedPointers(tmp_path)
     await store.open()
     head = await put(store, await store.take_over(ROOT), writes(a=b"x" * 100_000))
@@ -164,8 +166,10 @@ async def test_nothing_is_committed_to_a_file_that_was_deleted(store: EmbeddedPo
     assert (await taken_over(store))[1] == {"a": b"1"}
 
 
-async def test_a_restored_backup_starts_a_lineage_of_its_own(store: EmbeddedPointers, tmp_path: Path) -> None:
-    """Terms and revisions come again; with the lineage no version that was handed out does."""
+async def test_a_backup_is_led_once_the_loss_is_accepted_and_no_term_or_revision_comes_again(
+    store: EmbeddedPointers, tmp_path: Path
+) -> None:
+    """The witness knows how far the journal had come."""
     head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
     await store.close()
     shutil.copyfile(tmp_path / FILE_NAME, tmp_path / "backup")
@@ -175,11 +179,18 @@ async def test_a_restored_backup_starts_a_lineage_of_its_own(store: EmbeddedPoin
     await store.close()
     (tmp_path / "backup").replace(tmp_path / FILE_NAME)
     await store.open()
-    second, found = await taken_over(store)
-    assert (second.term, second.revision) == (first.term, first.revision) == (head.term + 1, head.revision + 1)
+    with pytest.raises(JournalDamaged, match="revisions 3 to 4 are lost") as told:
+        await store.take_over(ROOT)
+    await store.close()
+    assert told.value.loss is not None
+    owners = EmbeddedPointers(tmp_path, accept_loss={told.value.loss})
+    await owners.open()
+    second, found = await taken_over(owners)
+    assert (second.term, second.revision) == (first.term + 1, first.revision + 2) == (head.term + 2, head.revision + 3)
     assert second.lineage != first.lineage
     assert found == {"a": b"1"}
-    assert refused(await store.commit(first, writes(c=b"late"), first.revision + 1)) is Refusal.HEAD_MOVED
+    assert refused(await owners.commit(first, writes(c=b"late"), first.revision + 1)) is Refusal.HEAD_MOVED
+    await owners.close()
 
 
 async def test_a_file_that_was_replaced_in_use_is_not_written_to_until_reopened(
@@ -195,7 +206,8 @@ async def test_a_file_that_was_replaced_in_use_is_not_written_to_until_reopened(
     assert refused(await store.commit(head, writes(b=b"2"), head.revision + 1)) is Refusal.FAILED
     await store.close()
     await store.open()
-    assert (await taken_over(store))[1] == {"other": b"1"}
+    with pytest.raises(JournalDamaged, match="another one than its witness knows"):
+        await store.take_over(ROOT)
 
 
 async def test_a_store_that_could_not_be_opened_can_be_later(tmp_path: Path) -> None:

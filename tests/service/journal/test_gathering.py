@@ -146,6 +146,10 @@ class SlowPointers:
         self.bytes_sent = 0
         self.sizes: list[int] = []
 
+    @property
+    def full(self) -> str | None:
+        return None
+
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...

@@ -1,0 +1,180 @@
+"""The directory of a database: its connection, the witness and the reserve beside it, and whether it may be opened."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Final, TypeVar
+
+from backends.contract import (
+    JournalDamaged,
+    Misconfigured,
+    StorageFull,
+    StorageUnavailable,
+    loss_of,
+)
+from backends.local_filesystem import FileIdentity
+from backends.pointers.sqlite_errors import backend_error
+from backends.pointers.sqlite_file import connect, log_files, prepare_directory
+from backends.pointers.sqlite_salvage import salvage
+from backends.pointers.witness import Witness
+from backends.reserve import Reserve
+
+WITNESS_SUFFIX: Final = ".witness"
+RESERVE_SUFFIX: Final = ".reserve"
+_OF_A_LEADER: Final = "leader.json"
+_BLOBS: Final = "blobs"
+_WHAT_TO_DO: Final = (
+    "Put back all files of the directory as they were, or restore a backup and begin with --epochs-above;"
+    " what can be read of the file is taken over if the loss is accepted"
+)
+
+T = TypeVar("T")
+
+
+class SqlitePlace:
+    """The database at ``path`` and what belongs to it. For one thread."""
+
+    def __init__(self, path: Path, busy_timeout: float, accept_loss: Collection[str]) -> None:
+        self.path = path
+        self.accept_loss = accept_loss
+        self.witness = Witness(path.with_suffix(WITNESS_SUFFIX))
+        self.reserve = Reserve(path.with_suffix(RESERVE_SUFFIX))
+        self._busy_timeout = busy_timeout
+        self._connection: sqlite3.Connection | None = None
+        self._identity: FileIdentity | None = None
+        self._log: tuple[FileIdentity | None, int] | None = None
+
+    @property
+    def connection(self) -> sqlite3.Connection | None:
+        """The connection, if there is one."""
+        return self._connection
+
+    def open(self) -> None:
+        """Open the database, founding it in an empty directory alone. Raises what `PointerStore.open` raises."""
+        if self._connection is not None:
+            return
+        prepare_directory(self.path)
+        self.reserve.keep()
+        try:
+            if loss_of(self._evidence()) in self.accept_loss:
+                salvage(self.path, self._busy_timeout)
+            self._refuse_to_found_anew()
+            self._connection = self.with_room(lambda: self._connect(create=True))
+            self._identity = identity_at(self.path)
+        except sqlite3.Error as error:
+            raise backend_error(error, f"cannot open {self.path}") from error
+        except OSError as error:
+            raise StorageUnavailable(f"cannot open {self.path}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def ready(self) -> sqlite3.Connection:
+        """The connection, if its file is still the one at the path: a commit to a deleted file would be lost.
+
+        A log that was deleted, replaced or cut short under us is left: what it held goes into the database if it can
+        still be read, and whatever could not is found by the next look at the head.
+        """
+        if identity_at(self.path) != self._identity:
+            self.close()
+            raise StorageUnavailable(f"{self.path} was moved, deleted or replaced while in use")
+        if self._connection is not None and self._log is not None and not self._log_is_whole(self._log):
+            self.close()
+        if self._connection is None:
+            self._log = None
+            self._connection = self._connect(create=False)
+        return self._connection
+
+    def note_log(self) -> None:
+        """Remember the log as it is after a transaction of ours."""
+        self._log = _log_at(self.path)
+
+    def damaged(self, what: str) -> JournalDamaged:
+        """The error for damage in the database file itself, which its owner may accept."""
+        return JournalDamaged(f"{self.path} is damaged: {what}. {_WHAT_TO_DO}", self._evidence())
+
+    def with_room(self, act: Callable[[], T]) -> T:
+        """Its result, once more with the room that the reserve gives up where there was none."""
+        try:
+            return act()
+        except StorageFull:
+            if not self.reserve.give_up():
+                raise
+        except StorageUnavailable:
+            if not self.reserve.is_short() or not self.reserve.give_up():
+                raise
+        return act()
+
+    def _connect(self, *, create: bool) -> sqlite3.Connection:
+        """Raises as `connect` does, but what would be another's file is a damaged one where a witness tells of ours."""
+        try:
+            return connect(self.path, self._busy_timeout, create=create)
+        except JournalDamaged as error:
+            raise self.damaged(str(error)) from error
+        except Misconfigured as error:
+            if self.witness.path.exists() and self.path.exists():
+                raise self.damaged(str(error)) from error
+            raise
+
+    def _refuse_to_found_anew(self) -> None:
+        """Raises `JournalDamaged` where there is no database, but something that only comes after one."""
+        try:
+            empty = self.path.stat().st_size == 0
+        except FileNotFoundError:
+            empty = True
+        if not empty or not (traces := self._traces()):
+            return
+        if self.path.exists() and self.path.stat().st_size > 0:
+            return  # another replica founded it just now
+        state = "empty" if self.path.exists() else "gone"
+        error = JournalDamaged(
+            f"{self.path} is {state}, and beside it there is {' and '.join(traces)}:"
+            f" a journal was founded here, and is not founded anew. {_WHAT_TO_DO}",
+            self._evidence(),
+        )
+        if error.loss not in self.accept_loss:
+            raise error
+
+    def _traces(self) -> list[str]:
+        directory = self.path.parent
+        found = [path.name for path in (self.witness.path, directory / _OF_A_LEADER, log_files(self.path)[0])]
+        traces = [name for name in found if (directory / name).exists()]
+        try:
+            below = [each.name for each in (directory / _BLOBS).iterdir() if not each.name.startswith(".")]
+        except OSError:
+            below = []
+        return traces + [f"{_BLOBS}/{name}" for name in below[:1]]
+
+    def _evidence(self) -> str:
+        """The same as long as no take-over succeeds, which writes the witness."""
+        try:
+            content = self.witness.path.read_bytes()
+        except FileNotFoundError:
+            content = b""
+        return f"database file {hashlib.blake2b(content, digest_size=8).hexdigest()}"
+
+    def _log_is_whole(self, noted: tuple[FileIdentity | None, int]) -> bool:
+        identity, size = _log_at(self.path)
+        return identity == noted[0] and size >= noted[1]
+
+
+def identity_at(path: Path) -> FileIdentity | None:
+    """Which file it is. Raises `StorageUnavailable` where the path cannot be looked at."""
+    try:
+        return FileIdentity.of(path)
+    except OSError as error:
+        raise StorageUnavailable(f"cannot look at {path}: {error.strerror}") from error
+
+
+def _log_at(path: Path) -> tuple[FileIdentity | None, int]:
+    log = log_files(path)[0]
+    try:
+        return FileIdentity.of(log), log.stat().st_size
+    except OSError:
+        return None, 0

@@ -1,0 +1,75 @@
+"""Blobs in a directory and on S3, under embedded pointers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from backends.blobs.s3 import S3Blobs
+from tests.contracts.places import Services
+from tests.corrupt.embedded import EmbeddedScene, file_thing
+from tests.corrupt.shape import ALL, Damage, Kind, Scene, Store, Thing
+from tests.support import s3
+from tests.support.replicas import Backends
+
+_BLOB = "blob"
+_WITHOUT_OLDER = ALL - {Damage.OLDER}
+"""A blob is written once and never again: there is no older copy."""
+
+
+class LocalScene(EmbeddedScene):
+    """Blobs in a directory."""
+
+    async def thing(self, kind: str, chance: random.Random) -> Thing:
+        assert kind == _BLOB
+        files = sorted(path for path in (self.directory / "blobs").rglob("*") if path.is_file())
+        return file_thing(chance.choice([path for path in files if ".tmp" not in path.parts]))
+
+
+@asynccontextmanager
+async def _local(directory: Path, services: Services) -> AsyncIterator[Scene]:
+    del services
+    yield LocalScene(directory)
+
+
+LOCAL = Store("blobs in a directory", (Kind(_BLOB, _WITHOUT_OLDER, weight=3),), _local)
+
+
+class S3Scene(EmbeddedScene):
+    """Blobs on a real S3 server."""
+
+    def __init__(self, directory: Path, services: Services) -> None:
+        super().__init__(directory)
+        self._url = s3.fresh_url(directory, services)
+        self._client = s3.shared(services).client()
+        self._prefix = self._url.partition(f"{s3.BUCKET}/")[2].partition("?")[0]
+
+    def build(self, advertise: str) -> Backends:
+        return replace(super().build(advertise), blobs=S3Blobs(self._url))
+
+    async def thing(self, kind: str, chance: random.Random) -> Thing:
+        assert kind == _BLOB
+        found = self._client.list_objects_v2(Bucket=s3.BUCKET, Prefix=self._prefix)["Contents"]
+        key = chance.choice(sorted(each["Key"] for each in found))
+
+        async def read() -> bytes | None:
+            return bytes(self._client.get_object(Bucket=s3.BUCKET, Key=key)["Body"].read())
+
+        async def write(content: bytes | None) -> None:
+            if content is None:
+                self._client.delete_object(Bucket=s3.BUCKET, Key=key)
+            else:
+                self._client.put_object(Bucket=s3.BUCKET, Key=key, Body=content)
+
+        return Thing(read, write)
+
+
+@asynccontextmanager
+async def _s3(directory: Path, services: Services) -> AsyncIterator[Scene]:
+    yield S3Scene(directory, services)
+
+
+S3 = Store("blobs on S3", (Kind(_BLOB, _WITHOUT_OLDER, weight=2),), _s3)
