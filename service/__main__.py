@@ -14,6 +14,8 @@ from pathlib import Path
 from backends.contract import BackendError
 from service.compose import Deployment, application, open_replica
 from service.http.access import AccessLog
+from service.http.connections import Connections, room_for_connections
+from service.http.hosts import Hosts
 from service.http.tokens import Tokens, read_tokens
 from service.journal import JournalSettings
 from service.server import bound, run
@@ -68,6 +70,13 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         action="store_true",
         default=environment.get("MILEPOST_INSECURE", "") in ("1", "true"),
         help="listen on other addresses than this machine's own without authentication",
+    )
+    flags.add_argument(
+        "--hosts",
+        default=default("hosts", ""),
+        metavar="NAME,NAME",
+        help="without tokens: names that requests may be addressed to, besides this machine's own and the advertised"
+        " one; * for any",
     )
     flags.add_argument(
         "--max-state-bytes", type=_positive, default=default("max-state-bytes", None), help="largest state"
@@ -134,7 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with ExitStack() as running:
             logged = log.isEnabledFor(logging.INFO)
             access = running.enter_context(AccessLog(sys.stderr)) if logged else None
-            run(application(deployment, replica, tokens, access), replica, sockets)
+            connections = Connections(room_for_connections())
+            hosts = Hosts(advertise, given.hosts.split(","), any_address=not _is_local(host))
+            run(application(deployment, replica, tokens, access, connections, hosts), replica, sockets)
     except (ValueError, OSError, BackendError) as error:
         flags.exit(2, f"{flags.prog}: {error}\n")
 

@@ -17,7 +17,9 @@ from backends.elections.embedded import EmbeddedElection
 from backends.pointers.embedded import EmbeddedPointers
 from service.http.access import AccessLog
 from service.http.app import create_app
+from service.http.connections import Connections
 from service.http.context import Context
+from service.http.hosts import Hosts
 from service.http.metrics import Metrics
 from service.http.tokens import Tokens
 from service.leader import Replica
@@ -57,7 +59,14 @@ def open_replica(deployment: Deployment, settings: Settings, clock: Callable[[],
     )
 
 
-def application(deployment: Deployment, replica: Replica, tokens: Tokens, access: AccessLog | None = None) -> ASGIApp:
+def application(
+    deployment: Deployment,
+    replica: Replica,
+    tokens: Tokens,
+    access: AccessLog | None = None,
+    connections: Connections | None = None,
+    hosts: Hosts | None = None,
+) -> ASGIApp:
     """The HTTP application around a replica; its answers are logged only where they are told to be."""
     context = Context(
         replica=replica,
@@ -69,6 +78,8 @@ def application(deployment: Deployment, replica: Replica, tokens: Tokens, access
         pointers=deployment.pointers,
         blobs=deployment.blobs,
         access=access,
+        hosts=hosts or Hosts(deployment.advertise),
+        connections=connections or Connections(),
     )
     return create_app(context)
 

@@ -95,6 +95,7 @@ def run(app: ASGIApp, replica: Replica, sockets: Sequence[socket.socket]) -> Non
         log_config=None,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_keep_alive=75,
+        backlog=256,  # a burst that the system takes in at once must fit into the files that are left for it
     )
     server = Server(config, replica)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:

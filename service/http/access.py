@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, TextIO
 
 BATCH_SECONDS: Final = 0.1
-_MOST_PATH: Final = 300
+_MOST: Final = 300
 
 
 class AccessLog:
@@ -30,15 +30,15 @@ class AccessLog:
         self._second = 0
         self._told_second = ""
 
-    def note(self, method: str, path: str, status: int, seconds: float, request_id: str) -> None:
-        """A line for an answer, which took so long."""
+    def note(self, method: str, path: str, status: int, seconds: float, request_id: str, token: str = "") -> None:
+        """A line for an answer, which took so long, with the name of the token that was shown, or ``-``."""
         now = time.time()
         if int(now) != self._second:
             self._second = int(now)
             self._told_second = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
         self._lines.append(
             f"{self._told_second},{int(now * 1e3) % 1000:03d} INFO milepost.access "
-            f"{method} {_printable(path)} {status} {seconds * 1e3:.1f} ms {request_id}\n"
+            f"{method} {_printable(path)} {status} {seconds * 1e3:.1f} ms {request_id} {_printable(token) or '-'}\n"
         )
 
     @property
@@ -67,8 +67,8 @@ class AccessLog:
                     self._stream.flush()
 
 
-def _printable(path: str) -> str:
+def _printable(text: str) -> str:
     """No path can write lines of its own."""
-    if not (path.isascii() and path.isprintable() and "\\" not in path):
-        path = path.encode("unicode_escape").decode("ascii")
-    return path[:_MOST_PATH]
+    if not (text.isascii() and text.isprintable() and "\\" not in text):
+        text = text.encode("unicode_escape").decode("ascii")
+    return text[:_MOST]

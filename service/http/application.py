@@ -6,6 +6,7 @@ is logged and counted.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import re
@@ -16,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from milepost.errors import Problem
 from milepost.wire import Code, Header
+from service.http.connections import Connections
 from service.http.context import Context
 from service.http.gate import Gate
 from service.http.problems import problem_response
@@ -45,6 +47,11 @@ class Application:
         """How long a sender inside a request may send nothing."""
         return self._context.replica.settings.idle_seconds
 
+    @property
+    def connections(self) -> Connections:
+        """All connections of the server."""
+        return self._context.connections
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
@@ -55,16 +62,25 @@ class Application:
         segments = _segments(scope["raw_path"])
         path = scope["path"] = "/".join(segments)
         request_id = _request_id(fields)
+        request = Request(scope, receive, send, self._context, fields)
         try:
-            response = await self._answer(Request(scope, receive, send, self._context, fields), segments)
+            response = await self._answer(request, segments)
             self._dress(response, request_id, about_store=segments[1:3] == _STORES and len(segments) > 3)
             status = response.status_code
             await response(scope, receive, send)
+        except asyncio.CancelledError:
+            # The server stops and waits no more. Nobody is to be told of it but who asked, if he was told nothing yet.
+            log.warning("%s %s was broken off: the server stops (request %s)", scope["method"], path, request_id)
+            if not status:
+                response = problem_response(_broken_off(scope["method"]))
+                self._dress(response, request_id, about_store=False)
+                status = response.status_code
+                await response(scope, receive, send)
         finally:
             seconds = clock() - started
             self._context.metrics.note(scope["method"], status, seconds)
             if self._context.access is not None:
-                self._context.access.note(scope["method"], path, status, seconds, request_id)
+                self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
     def refusal(self, error: Problem, fields: Fields) -> Response:
         """The answer to what never becomes a request, of which these header fields were read; counted and logged as
@@ -106,6 +122,15 @@ class Application:
 
 
 _STORES = ["v1", "stores"]
+
+
+def _broken_off(method: str) -> Problem:
+    """What is certain of a request that was not ended. A read applied nothing; a body that was still coming has been
+    refused before, so of a change it is not known how far it got.
+    """
+    if method in ("GET", "HEAD"):
+        return problem(Code.SHUTTING_DOWN, "this replica stops, and the answer was not there yet")
+    return problem(Code.OUTCOME_UNKNOWN, "this replica stops, and did not wait for the end of the request")
 
 
 def _not_there(request: Request, segments: list[str], methods: str) -> Response:

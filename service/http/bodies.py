@@ -12,8 +12,9 @@ from starlette.requests import ClientDisconnect
 
 from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
 from service.blobs.intake import Incoming
+from service.http.allowance import LEAST_BYTES_PER_SECOND, Allowance
 from service.http.headers import content_digest, content_length
-from service.http.protocol import was_cut
+from service.http.protocol import cut_for
 from service.http.requests import Request
 from service.operations.uploads import Reference
 from service.problems import problem
@@ -30,21 +31,25 @@ def state_of(request: Request) -> Incoming:
 
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:
-    seconds, stream = request.replica.settings.idle_seconds, request.stream()
+    loop, stream = asyncio.get_running_loop(), request.stream()
+    sender = Allowance(request.replica.settings.idle_seconds)
     try:
         while True:
-            async with asyncio.timeout(seconds):
+            began = loop.time()
+            async with asyncio.timeout(sender.left):
                 chunk = await anext(stream, None)
             if chunk is None:
                 break
+            sender.spend(loop.time() - began, len(chunk))
             if chunk:
                 yield chunk
     except TimeoutError as error:
-        raise problem(Code.INCOMPLETE_BODY, f"nothing more of the body came for {seconds:g} s") from error
+        told = f"it came too slowly: at least {LEAST_BYTES_PER_SECOND} bytes a second are waited for"
+        raise problem(Code.INCOMPLETE_BODY, f"nothing more of the body came, or {told}") from error
     except ClientDisconnect as error:
         raise problem(Code.INCOMPLETE_BODY, "the connection ended inside the body") from error
-    if was_cut(request.scope):
-        raise problem(Code.INCOMPLETE_BODY, "the sender closed its side inside the body")
+    if (cut := cut_for(request.scope)) is not None:
+        raise cut
 
 
 class _Reference(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,10 +69,13 @@ async def state_or_reference(request: Request) -> Incoming | Reference:
 async def json_of(request: Request, kind: type[Body], *, optional: bool = False) -> Body:
     """A JSON body of a known shape; unknown fields are refused, and a field that stands twice. An absent one stands
     for the defaults if ``optional``.
+
+    A body must say that it is JSON: a web page of anybody may send a form or plain text, or what has no type at all, to
+    any server that a browser reaches, but this type only where that server allows it.
     """
     media_type = _media_type(request)
-    if media_type != "application/json":
-        raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes application/json, not {media_type[:60]!r}")
+    if media_type != "application/json" and not (optional and media_type is None and not _has_body(request)):
+        raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes application/json, not {(media_type or '')[:60]!r}")
     data = await _gathered(request)
     return kind() if optional and not data else _decoded(data, kind)
 
@@ -79,14 +87,21 @@ async def no_fields(request: Request) -> None:
     """
     if request.method in ("GET", "HEAD"):
         return
-    if content_length(request) or "transfer-encoding" in request.fields:
+    if _has_body(request):
         data = await _gathered(request)
         if data:
             _decoded(data, _NoFields)
 
 
-def _media_type(request: Request) -> str:
-    return request.fields.get("content-type", "application/json").partition(";")[0].strip().lower()
+def _has_body(request: Request) -> bool:
+    return bool(content_length(request)) or "transfer-encoding" in request.fields
+
+
+def _media_type(request: Request) -> str | None:
+    """The type that the body is said to have; None if none is said."""
+    if "content-type" not in request.fields:
+        return None
+    return request.fields.get("content-type").partition(";")[0].strip().lower()
 
 
 class _NoFields(msgspec.Struct, forbid_unknown_fields=True):

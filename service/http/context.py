@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from service.http.access import AccessLog
+from service.http.connections import Connections
+from service.http.hosts import Hosts
 from service.http.metrics import Metrics
 from service.http.tokens import Tokens
 from service.leader import Replica
@@ -13,7 +15,9 @@ from service.whereabouts import Whereabouts
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One application's parts. ``pointers`` and ``blobs`` are URLs without secrets, for the status page."""
+    """One application's parts. ``pointers`` and ``blobs`` are URLs without secrets, for the status page. ``hosts`` is
+    asked where there are no tokens; None answers to every name.
+    """
 
     replica: Replica
     whereabouts: Whereabouts
@@ -24,3 +28,5 @@ class Context:
     pointers: str
     blobs: str
     access: AccessLog | None = None
+    hosts: Hosts | None = None
+    connections: Connections = field(default_factory=Connections)

@@ -22,8 +22,10 @@ fences the drivers of one store; an **idempotency key** makes a retry safe. Ever
 `retryable` and `outcome`.
 
 Whatever is not below: 404 `no-route` for another path, 405 `method-not-allowed` with `Allow` for another method, 413
-`too-large` for a head of more than 64 KiB, 422 `invalid-request` for what is no HTTP. 411 `length-required` is kept for
-blob stores that need a length; none of the present ones does.
+`too-large` for a head of more than 64 KiB, 422 `invalid-request` for what is no HTTP, 501 `not-supported` for a
+transfer coding other than chunked, 403 `forbidden` for a Host that is not this server's where it has no tokens, and
+429 `too-many-requests` for a connection that there is no room for. 411 `length-required` is kept for blob stores that
+need a length; none of the present ones does.
 """
 _PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",

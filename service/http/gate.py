@@ -9,6 +9,7 @@ from starlette.responses import Response
 from milepost.wire import Code, Header
 from service.http.context import Context
 from service.http.requests import Request
+from service.http.tokens import check
 from service.problems import problem
 
 _ANSWERED_ANYWHERE = ["", "v1", "status"]
@@ -23,13 +24,19 @@ class Gate:
     async def passes(self, request: Request, segments: Sequence[str]) -> Response | None:
         """None for a request that is answered here; else the way to the leader.
 
-        Raises ``unauthenticated``, ``forbidden`` and ``no-leader`` problems.
+        Raises ``unauthenticated``, ``forbidden`` and ``no-leader`` problems. Notes in the request whose token it has.
         """
         if len(segments) < 3 or segments[1] != "v1" or segments[0]:
             return None
         context = self._context
         if context.tokens:
-            context.tokens.check(request.fields.get("authorization"), request.method)
+            token = context.tokens.known(request.fields.get("authorization"))
+            request.token_name = token.name
+            check(token, request.method)
+        elif context.hosts is not None:
+            fields = request.fields
+            host = fields.get("host") if "host" in fields else None
+            context.hosts.check(host, fields.get("origin"), request.method)
         if context.replica.leads or segments == _ANSWERED_ANYWHERE:
             return None
         leader = await context.whereabouts.elsewhere()

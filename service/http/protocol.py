@@ -1,5 +1,5 @@
 """The server's connection handling: whoever still listens gets an answer, also to a body that is cut short and to what
-is no HTTP at all.
+is no HTTP at all; and nobody, known or not, takes more of memory or time than a bound says.
 """
 
 from __future__ import annotations
@@ -7,18 +7,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import MutableMapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
+import httptools
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from milepost.errors import Problem
 from milepost.wire import Code
 from service.http.application import Application
+from service.http.framing import Framing
+from service.http.line import Line
 from service.http.requests import Fields
+from service.http.watch import Watch
 from service.problems import problem
-from service.settings import IDLE_SECONDS
 
-MOST_HEAD_BYTES = 64 * 1024
+MOST_HEAD_BYTES: Final = 64 * 1024
+"""Also the most that may come between two bytes of a body: sizes of chunks, their extensions, and the trailers."""
+_SLICE_BYTES: Final = 16 * 1024
+"""How much is parsed at once: so many requests at most are in memory of a peer that sends them without waiting."""
 
 _CUT = "milepost.body_cut"
 
@@ -28,99 +36,248 @@ class AnsweringProtocol(HttpToolsProtocol):
     Serves what `create_app` makes, and nothing else.
 
     The stock protocol lets the transport close itself at the end of file: a sender that shut down only its writing
-    side would never learn that its body arrived incomplete, nor what became of a request that was whole.
+    side would never learn that its body arrived incomplete, nor what became of a request that was whole. It gathers
+    heads and trailers without end, takes trailers for headers, and drops the body of a request that offers an upgrade.
     """
 
+    transport: Line
+    _watch: Watch
     _head_is_open = False
-    _head_bytes = 0
-    _started: RequestResponseCycle | None = None
+    _since_progress = 0
+    _progress = False
+    _held = b""
+    _peer_has_ended = False
     _hears_no_more = False
-    _idle: asyncio.TimerHandle | None = None
+    _more_is_dropped = False
+    _started: RequestResponseCycle | None = None
+    _fault: Problem | None = None
 
-    def data_received(self, data: bytes) -> None:
-        """Hold a request's head to about `MOST_HEAD_BYTES`; the parser itself would gather one without end.
+    @property
+    def _application(self) -> Application:
+        app = self.config.app
+        assert isinstance(app, Application)
+        return app
 
-        Counted are reads that lie in one head altogether: the read in which it began may hold other requests.
-        """
-        if self._hears_no_more:
-            return
-        was_open = self._head_is_open
-        super().data_received(data)
-        self._await_head()
-        if was_open and self._head_is_open:
-            self._head_bytes += len(data)
-            if self._head_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
-                self._refuse(Code.TOO_LARGE, f"the head of a request may have at most {MOST_HEAD_BYTES} bytes")
+    # -- the connection ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A first head is due."""
-        super().connection_made(transport)
-        self._await_head()
+        line = Line(transport, self._more_may_come, self._linger)
+        self._watch = Watch(self.loop, line, self._application.idle_seconds, lambda: not self.flow.read_paused)
+        self._framing = Framing()
+        super().connection_made(line)
+        self._watch.expect()
+        if not self._application.connections.opened(self):
+            self._refuse(problem(Code.TOO_MANY_REQUESTS, "there is no room for more connections"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is due any more."""
+        self._watch.end()
+        self._application.connections.closed(self)
+        if (running := _unanswered(self._started)) is not None:  # the stock protocol tells the last that was sent alone
+            running.disconnected = True
+            running.message_event.set()
         super().connection_lost(exc)
-        if self._idle is not None:
-            self._idle.cancel()
 
-    def _await_head(self) -> None:
-        """Close the connection if nothing comes for too long where a head is due, or open. Bodies are watched by who
-        reads them, and a connection that is kept has a time of its own.
-        """
-        if self._idle is not None:
-            self._idle.cancel()
-        if self._head_is_open or self.cycle is None:
-            app = self.config.app
-            seconds = app.idle_seconds if isinstance(app, Application) else IDLE_SECONDS
-            self._idle = self.loop.call_later(seconds, self.transport.close)
+    def give_up(self) -> None:
+        """Make room for others."""
+        self.transport.abort()
 
-    def on_message_begin(self) -> None:
-        """A head begins."""
-        self._head_is_open = True
-        super().on_message_begin()
+    def pause_writing(self) -> None:
+        """The reader is slower than what it asked for."""
+        self._application.connections.waits(self, self.transport.unsent)
+        super().pause_writing()
 
-    def on_headers_complete(self) -> None:
-        """The head has ended."""
-        self._head_is_open, self._head_bytes = False, 0
-        super().on_headers_complete()
+    def resume_writing(self) -> None:
+        """The reader has caught up."""
+        self._application.connections.flows(self)
+        super().resume_writing()
+
+    def _more_may_come(self) -> bool:
+        """Whether the peer may be sending still, as far as can be told."""
+        last: RequestResponseCycle | None = self.cycle
+        inside = self._head_is_open or (last is not None and last.more_body)
+        return not self._peer_has_ended and (inside or self._more_is_dropped)
+
+    def _linger(self) -> None:
+        self._hears_no_more = True
+        self._held = b""
+        self.flow.resume_reading()
+        self._watch.linger()
+
+    def shutdown(self) -> None:
+        """Let the requests that are whole be answered, and tell those whose bodies are still coming that it is over."""
+        super().shutdown()
+        self._held, self._hears_no_more = b"", True
+        if (cycle := _unanswered(self.cycle)) is not None and cycle.more_body:
+            self._more_is_dropped = True
+            _cut(cycle, problem(Code.SHUTTING_DOWN, "this replica stops, and did not wait for the rest of the body"))
+
+    # -- what comes in -------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came in slices, and not while requests before it wait for their turn."""
+        if self._hears_no_more:
+            return
+        if self._held or self.pipeline:
+            self._held += data
+            self.flow.pause_reading()
+            return
+        if len(data) <= _SLICE_BYTES:
+            self._parse(data)
+            return
+        view = memoryview(data)
+        while view and not self._hears_no_more:
+            if self.pipeline:
+                self._held = bytes(view)
+                return
+            self._parse(view[:_SLICE_BYTES])
+            view = view[_SLICE_BYTES:]
+
+    def on_response_complete(self) -> None:
+        """Go on with what was held back."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            return
+        if self._head_is_open:
+            self._watch.expect()
+        if self._held and not self.pipeline:
+            held, self._held = self._held, b""
+            self.data_received(held)
+            if self._peer_has_ended and not self._held and self.eof_received() is None:
+                self.transport.close()
+        if _unanswered(self.cycle) is None:
+            self._application.connections.spare(self)
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Tell the application that no more will come, and keep the writing side while an answer is due."""
+        self._peer_has_ended = True
         cycle = _unanswered(self.cycle)
-        if cycle is None:
+        if cycle is None or self.transport.hung_up:
             return None
+        if self._held:
+            return True
         cycle.keep_alive = False
-        if cycle.more_body:
-            cycle.scope.setdefault("extensions", {})[_CUT] = {}  # the one place of the scope that is free for marks
-            cycle.more_body = False
-            cycle.message_event.set()
+        _cut(cycle, problem(Code.INCOMPLETE_BODY, "the sender closed its side inside the body"))
         return True
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        """Give the parser a slice, and hold what is neither body nor a whole head to about `MOST_HEAD_BYTES`; the
+        parser itself would gather a head or trailers without end.
+        """
+        self._progress = False
+        try:
+            rest = self._fed(data)
+            while rest is not None:
+                rest = self._fed(rest)
+        except httptools.HttpParserError:
+            if not self._hears_no_more:
+                self._refuse(self._fault or problem(Code.INVALID_REQUEST, "Invalid HTTP request received."))
+            return
+        self._since_progress = 0 if self._progress else self._since_progress + len(data)
+        if self._since_progress > MOST_HEAD_BYTES:
+            told = f"a head may have at most {MOST_HEAD_BYTES} bytes, and so may what stands between those of a body"
+            self._refuse(problem(Code.TOO_LARGE, told))
+
+    def _fed(self, data: bytes | memoryview) -> bytes | memoryview | None:
+        """Parse, and give what is left behind a head that offers an upgrade.
+
+        No other protocol is spoken here, and then a server goes on as if none were offered (RFC 9110, section 7.8). The
+        parser takes all that follows such a head for that other protocol: so another one reads the head, without the
+        offer, and what follows.
+        """
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            head = self._framing.without_offer(self.parser, self.url, self.headers)
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self.parser.feed_data(head)
+            return data[offer.args[0] :]
+        return None
+
+    # -- what the parser finds -----------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        if self._hears_no_more:
+            raise StopAsyncIteration  # what follows a request that is the last of its connection is not looked at
+        super().on_message_begin()
+        self._unset_keepalive_if_required()
+        self._framing = Framing()
+        self._fault = None
+        last: RequestResponseCycle | None = self.cycle
+        if last is not None and not self._head_is_open:  # the first is due since the connection was made
+            self._watch.expect()
+        self._head_is_open = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of a head. What stands behind a body is none: trailers are passed over (RFC 9110, section 6.5), but
+        for those that the parser heeds there too.
+        """
+        name = name.lower()
+        if self._head_is_open:
+            self.headers.append((name, value))
+            if name in self._framing.FIELDS:
+                self._framing.note(name, value)
+        elif name in self._framing.NO_TRAILERS:
+            raise ValueError(name)
+
+    def on_headers_complete(self) -> None:
+        """The head has ended."""
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            return
+        self._fault = self._framing.fault(self.parser)
+        if self._fault is not None:
+            raise ValueError(self._fault.detail)
+        self.expect_100_continue = self._framing.expects_continue
+        self._head_is_open, self._progress = False, True
+        self._unset_keepalive_if_required()
+        self._watch.rest()
+        self._application.connections.busy(self)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body."""
+        self._progress = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        if self._head_is_open:  # it offers an upgrade, and begins once more
+            return
+        self._progress = True
+        super().on_message_complete()
+        if not self.cycle.keep_alive:
+            self._hears_no_more = True
+
+    # -- what goes out -------------------------------------------------------------------------------------------------
 
     def send_400_response(self, msg: str) -> None:
         """Answer what cannot be parsed."""
-        self._refuse(Code.INVALID_REQUEST, msg)
+        self._refuse(problem(Code.INVALID_REQUEST, msg))
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._started = cycle
-        super()._start_asgi_task(cycle, app)
+        super()._start_asgi_task(cycle, _closing_unread(cycle, app) if cycle.waiting_for_100_continue else app)
 
-    def _refuse(self, code: Code, detail: str) -> None:
+    def _refuse(self, error: Problem) -> None:
         """Answer with a problem, unless another answer is on its way already, and close the connection.
 
         While the answer to a whole request is due, that one goes out and is the last: who sent it would take any other
         in its place.
         """
+        self._hears_no_more = self._more_is_dropped = True
         if (last := self._last_whole()) is not None:
             last.keep_alive = False
-            self._hears_no_more = True
             return
         cycle = _unanswered(self.cycle)
         if cycle is None or not cycle.response_started:
-            app = self.config.app
-            assert isinstance(app, Application)
             read = self.headers if self._head_is_open or cycle is not None else []
-            self.transport.write(_whole(app.refusal(problem(code, detail), Fields(read))))
+            self.transport.write(_whole(self._application.refusal(error, Fields(read))))
         self.transport.close()
+        if cycle is not None:
+            _cut(cycle, error)
 
     def _last_whole(self) -> RequestResponseCycle | None:
         """The last whole request whose answer is due; one behind it whose body broke off is dropped."""
@@ -130,9 +287,35 @@ class AnsweringProtocol(HttpToolsProtocol):
         return None if cycle is None or cycle.more_body else cycle
 
 
-def was_cut(scope: MutableMapping[str, Any]) -> bool:
-    """Whether the body of this request ended before its end."""
-    return _CUT in (scope.get("extensions") or {})
+def cut_for(scope: MutableMapping[str, Any]) -> Problem | None:
+    """Why the body of this request ended before its end; None if it did not."""
+    error: Problem | None = (scope.get("extensions") or {}).get(_CUT)
+    return error
+
+
+def _cut(cycle: RequestResponseCycle, error: Problem) -> None:
+    """Let a body end here, if it has not ended."""
+    if cycle.more_body:
+        extensions: dict[str, Any] = cycle.scope.setdefault("extensions", {})  # the one place that is free for marks
+        extensions[_CUT] = error
+        cycle.more_body = False
+        cycle.message_event.set()
+
+
+def _closing_unread(cycle: RequestResponseCycle, app: Any) -> Any:
+    """Close the connection behind an answer that was given before the body was asked for: whether it comes still,
+    the peer alone knows, and what comes next could be taken for it.
+    """
+
+    async def closing(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sends(message: Any) -> None:
+            if cycle.waiting_for_100_continue:
+                cycle.keep_alive = False
+            await send(message)
+
+        await app(scope, receive, sends)
+
+    return closing
 
 
 def _unanswered(cycle: RequestResponseCycle | None) -> RequestResponseCycle | None:

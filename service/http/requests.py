@@ -50,6 +50,7 @@ class Request(requests.Request):
         super().__init__(scope, receive, send)
         self.context = context
         self.fields = fields
+        self.token_name = ""
 
     @property
     def replica(self) -> Replica:

@@ -32,10 +32,8 @@ class Tokens:
     def __bool__(self) -> bool:
         return bool(self._tokens)
 
-    def check(self, authorization: str | None, method: str) -> None:
-        """Raises ``unauthenticated`` and ``forbidden`` problems."""
-        if not self._tokens:
-            return
+    def known(self, authorization: str | None) -> Token:
+        """The token that is given; of one that stands twice, one that may write. Raises ``unauthenticated``."""
         scheme, _, given = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not given:
             raise problem(Code.UNAUTHENTICATED, "an Authorization header with a bearer token is needed")
@@ -43,8 +41,13 @@ class Tokens:
         found = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
         if not found:
             raise problem(Code.UNAUTHENTICATED, "the bearer token is not known")
-        if method not in _READING and all(token.read_only for token in found):
-            raise problem(Code.FORBIDDEN, f"the token {found[0].name!r} may only read")
+        return min(found, key=lambda token: token.read_only)
+
+
+def check(token: Token, method: str) -> None:
+    """Raises ``forbidden`` for a change by a token that may only read."""
+    if token.read_only and method not in _READING:
+        raise problem(Code.FORBIDDEN, f"the token {token.name!r} may only read")
 
 
 def read_tokens(path: Path) -> Tokens:

@@ -144,8 +144,11 @@ def test_large_numbers_and_the_rest(helm: Helm) -> None:
 
 
 def test_nothing_but_what_is_chosen_is_set(helm: Helm) -> None:
-    settings = read(helm.render(CI / "small-values.yaml"))
+    rendered = helm.render(CI / "small-values.yaml")
+    settings = read(rendered)
     assert settings.insecure
+    for name in (service["metadata"]["name"] for service in rendered.of("Service")):
+        assert {name, f"{name}.{NAMESPACE}.svc"} <= set(settings.hosts.split(","))
     assert settings.token_file is None
     assert (settings.max_state_bytes, settings.epochs_above) == (None, None)
 

@@ -6,6 +6,7 @@ import http.client
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any, BinaryIO
 
 import httpx
 
@@ -23,7 +24,7 @@ def connected(url: str) -> Iterator[socket.socket]:
 def head(method: str, target: str | bytes, headers: dict[str, str] | None = None) -> bytes:
     """The bytes of a request up to its body; ``target`` as it is to stand in the first line."""
     raw = target.encode("ascii") if isinstance(target, str) else target
-    fields = {"Host": "milepost", **(headers or {})}
+    fields = {"Host": "localhost", **(headers or {})}
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     return method.encode() + b" " + raw + b" HTTP/1.1\r\n" + lines.encode("latin-1") + b"\r\n"
 
@@ -33,6 +34,31 @@ def answer(connection: socket.socket, method: str = "GET") -> httpx.Response:
     response = http.client.HTTPResponse(connection, method=method)
     response.begin()
     return httpx.Response(response.status, headers=response.getheaders(), content=response.read())
+
+
+def answers(connection: socket.socket, *methods: str) -> Iterator[httpx.Response]:
+    """Read the answers to requests that were sent one behind the other without waiting."""
+    with connection.makefile("rb") as file:
+        for method in methods:
+            response = http.client.HTTPResponse(Shared(file), method=method)  # type: ignore[arg-type]
+            response.begin()
+            yield httpx.Response(response.status, headers=response.getheaders(), content=response.read())
+
+
+class Shared:
+    """Stands for a socket whose bytes are read through one file: what it has read ahead is the next answer's."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def makefile(self, _: str) -> BinaryIO:
+        return self  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """The file stays open for the next."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 def talk(connection: socket.socket, *requests: bytes) -> Iterator[httpx.Response]:

@@ -140,6 +140,16 @@ def test_a_media_type_that_is_not_taken(api: Api, http: httpx.Client, media_type
     assert api.current().json()["epoch"] == 0
 
 
+def test_json_says_that_it_is_json(api: Api, http: httpx.Client) -> None:
+    """What says nothing of its type, any web page may send; one call's body may be left out."""
+    problem(http.post("/v1/sessions", content=b'{"ttl": 900}'), 415, "unsupported-media-type")
+    problem(http.post("/v1/sessions", content=iter([b'{"ttl": 900}'])), 415, "unsupported-media-type")
+    problem(http.post("/v1/sessions"), 415, "unsupported-media-type")
+    problem(api.call("POST", "/epoch", content=b'{"wait": 0}'), 415, "unsupported-media-type")
+    problem(api.call("POST", "/uploads", content=b"{}"), 415, "unsupported-media-type")
+    assert api.call("POST", "/epoch").status_code == 200
+
+
 @pytest.mark.parametrize("media_type", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
 def test_media_types_that_are_json(http: httpx.Client, media_type: str) -> None:
     body = b'{"ttl": 900, "holder": "h"}'

@@ -165,7 +165,8 @@ NOT_JSON: dict[str, bytes] = {
 @pytest.mark.usefixtures("unmoved")
 @pytest.mark.parametrize("body", SESSIONS.values(), ids=SESSIONS)
 def test_sessions(http: httpx.Client, body: Any) -> None:
-    problem(http.post("/v1/sessions", json=body), 422, "invalid-request")
+    headers = {"Content-Type": "application/json"}
+    problem(http.post("/v1/sessions", content=json.dumps(body), headers=headers), 422, "invalid-request")
 
 
 @pytest.mark.usefixtures("unmoved")

@@ -115,8 +115,24 @@ NO_REQUESTS = {
     "length beyond all": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "9" * 30}),
     "two ends": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "1", "Transfer-Encoding": "chunked"}),
     "control character": raw.head("GET", "/v1/stores", {"X-Request-Id": "a\x01b"}),
-    "path beyond all": raw.head("GET", "/v1/stores/" + "a" * 100_000),
+    "no host": b"GET /v1/stores HTTP/1.1\r\n\r\n",
+    "two hosts": raw.head("GET", "/v1/stores", {"Host": "localhost\r\nHost: 127.0.0.1"}),
+    "another HTTP": b"GET /v1/stores HTTP/2.0\r\nHost: localhost\r\n\r\n",
+    "a proxy's request": b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "two lengths": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "1\r\nContent-Length: 1"}),
+    "list of lengths": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "1, 1"}),
+    "length with a sign": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "+1"}),
+    "blank before a colon": raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length ": "1"}),
+    "folded field": raw.head("POST", "/v1/stores/s/handles/a", {"X-Folded": "a\r\n b"}),
+    "line feeds alone": b"GET /v1/stores HTTP/1.1\nHost: localhost\n\n",
+    "chunked twice": raw.head("POST", "/v1/stores/s/handles/a", {"Transfer-Encoding": "chunked, chunked"}),
+    "chunked in two fields": raw.head(
+        "POST", "/v1/stores/s/handles/a", {"Transfer-Encoding": "chunked\r\nTransfer-Encoding: chunked"}
+    ),
+    "chunked is not the last": raw.head("POST", "/v1/stores/s/handles/a", {"Transfer-Encoding": "chunked, gzip"}),
+    "chunked in HTTP/1.0": b"POST /v1/stores/s/handles/a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 }
+CODINGS = ["gzip, chunked", "gzip", "identity", "xchunked", "gzip\r\nTransfer-Encoding: chunked"]
 
 
 @pytest.mark.parametrize("request_bytes", NO_REQUESTS.values(), ids=NO_REQUESTS)
@@ -127,6 +143,17 @@ def test_what_is_no_request_gets_a_problem_all_the_same(
     assert problem(response, 422, "invalid-request")["retryable"] is False
     assert response.headers["connection"] == "close"
     told_of_the_leader_and_logged(response, server, api)
+    unchanged(api, server, there)
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_coding_that_is_not_understood_is_no_state(
+    api: Api, server: ServerProcess, there: tuple[Json, set[str]], coding: str
+) -> None:
+    request = put(api, "new", {"Transfer-Encoding": coding}) + b"3\r\nabc\r\n0\r\n\r\n"
+    response = raw.ask(server.url, request)
+    problem(response, 501, "not-supported")
+    assert response.headers["connection"] == "close"
     unchanged(api, server, there)
 
 
@@ -157,9 +184,36 @@ def test_a_head_that_does_not_end_is_too_large(api: Api, server: ServerProcess, 
     told_of_the_leader_and_logged(response, server, api)
 
 
+@pytest.mark.parametrize("target", ["/v1/stores/" + "a" * 100_000, "/v1/stores?token=" + "a" * 300_000])
+def test_a_head_that_is_too_large_as_a_whole(server: ServerProcess, target: str) -> None:
+    problem(raw.ask(server.url, raw.head("GET", target)), 413, "too-large")
+
+
 def test_a_head_as_large_as_labels_can_make_it(api: Api) -> None:
     labels = {f"Milepost-Label-{'k' * 60}{number:04}": "v" * 256 for number in range(32)}
     assert len(api.with_headers(labels).added("a")["labels"]) == 32
+
+
+CHUNKS = {
+    "blank behind the size": b"5 \r\nhello\r\n0\r\n\r\n",
+    "prefix": b"0x5\r\nhello\r\n0\r\n\r\n",
+    "sign": b"+5\r\nhello\r\n0\r\n\r\n",
+    "negative": b"-5\r\nhello\r\n0\r\n\r\n",
+    "beyond all": b"fffffffffffffffff\r\nhello\r\n0\r\n\r\n",
+    "no end of the bytes": b"5\r\nhelloX0\r\n\r\n",
+    "line feeds alone": b"5\nhello\n0\n\n",
+    "line feed in an extension": b"5;a\nb\r\nhello\r\n0\r\n\r\n",
+    "no size": b"\r\nhello\r\n0\r\n\r\n",
+    "line feed in a trailer": b"5\r\nhello\r\n0\r\nA: b\n\r\n",
+}
+
+
+@pytest.mark.parametrize("body", CHUNKS.values(), ids=CHUNKS)
+def test_chunks_that_two_readers_could_read_in_two_ways(
+    api: Api, server: ServerProcess, there: tuple[Json, set[str]], body: bytes
+) -> None:
+    problem(raw.ask(server.url, put(api, "new", {"Transfer-Encoding": "chunked"}) + body), 422, "invalid-request")
+    unchanged(api, server, there)
 
 
 def test_a_chunk_that_is_none(api: Api, server: ServerProcess, there: tuple[Json, set[str]]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +15,12 @@ import httpx
 import pytest
 
 from parts.server import DEADLINE_SECONDS, ServerProcess
+from tests.support.faults import before
+from tests.support.replicas import PROMPT
 from tests.wire import raw
 from tests.wire.api import Api, connect, problem
 from tests.wire.damage import blob_files, database, no_commits, wait_for_blob
+from tests.wire.in_process import in_process
 
 MIB = 1024 * 1024
 
@@ -85,6 +89,47 @@ def test_bytes_on_their_way_out_end_and_whatever_would_write_is_refused(server: 
         assert again.handles().json()["handles"] == [record]
         assert (again.current().json()["epoch"], again.current().json()["session"]) == (epoch, api.session)
         assert again.state("large").content == content
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
+def test_a_body_that_is_still_coming_is_not_waited_for(server: ServerProcess, api: Api, chunked: bool) -> None:
+    """Its sender is told at once, and truly, what became of it; what he sends then does not lose it for him."""
+    known = blob_files(server)
+    framing = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": str(64 * MIB)}
+    head = raw.head("POST", f"/v1/stores/{api.store}/handles/late", {"Milepost-Session": str(api.session), **framing})
+    with raw.connected(server.url) as upload, raw.connected(server.url) as silent:
+        silent.sendall(head)
+        upload.sendall(head + (b"100000\r\n" if chunked else b"") + b"x" * MIB)
+        server.wait_until(lambda: blob_files(server) != known, "the upload does not begin")
+        server.terminate()
+        server.wait_for_log("Shutting down")
+        with suppress(ConnectionError):
+            upload.sendall(b"\r\n100000\r\n" * chunked + b"x" * MIB)
+        for connection in (upload, silent):
+            refused_for_lateness(raw.answer(connection))
+    assert server.wait() == 0
+    assert "Traceback" not in server.logged()
+    assert blob_files(server) == known
+    with connect(server.start().url) as http:
+        problem(replace(api, http=http).get("late"), 404, "not-exist")
+
+
+def test_what_hangs_is_broken_off_with_a_problem_that_says_what_became_of_it(tmp_path: Path) -> None:
+    """The test makes both stores silent: a disk that hangs whoever asks it cannot be had without rights."""
+    with ExitStack() as held:
+        with in_process(tmp_path, replace(PROMPT, resign_seconds=0.5)) as here:
+            api = Api.on(here.http, "s")
+            api.added("there")
+            here.rig.blobs.looks_pass.clear()
+            here.rig.pointers.disturb(before(lambda: asyncio.sleep(3600)))
+            url = str(here.http.base_url)
+            reading, writing = (held.enter_context(raw.connected(url)) for _ in range(2))
+            reading.sendall(raw.head("GET", "/v1/stores/s/handles/there/state"))
+            asking = {"Milepost-Session": str(api.session), "Content-Length": "1"}
+            writing.sendall(raw.head("POST", "/v1/stores/s/handles/a", asking) + b"x")
+            assert here.http.get("/livez").status_code == 200
+        problem(raw.answer(reading), 503, "shutting-down")
+        problem(raw.answer(writing), 503, "outcome-unknown", outcome="unknown")
 
 
 def test_a_write_in_flight_ends_and_later_ones_are_refused(server: ServerProcess, api: Api) -> None:

@@ -87,6 +87,21 @@ def test_health_metrics_and_the_page_need_none(http: httpx.Client, path: str) ->
     assert http.get(path).status_code == 200
 
 
+def test_the_log_names_whose_token_it_was(guarded: ServerProcess, http: httpx.Client) -> None:
+    asked = {
+        "of-a-writer": bearing(WRITER),
+        "of-a-reader": bearing(READER),
+        "of-nobody": bearing("unknown-token-012345"),
+    }
+    for mark, headers in asked.items():
+        http.get("/v1/status", headers={**headers, "X-Request-Id": mark})
+        guarded.wait_for_log(mark)
+    http.post("/v1/sessions", headers={**bearing(READER), "X-Request-Id": "refused"}, json={"ttl": 9})
+    guarded.wait_for_log(" refused reader\n")
+    for line in ("of-a-writer writer", "of-a-reader reader", "of-nobody -"):
+        assert f" {line}\n" in guarded.logged()
+
+
 def test_no_token_is_ever_logged(guarded: ServerProcess, http: httpx.Client) -> None:
     http.get("/v1/status", headers={**bearing(WRITER), "X-Request-Id": "looked-for"})
     guarded.wait_for_log("looked-for")

@@ -28,6 +28,17 @@ checksum/hadoop: {{ list .configuration $digest | toJson | sha256sum }}
 {{- end }}
 {{- end -}}
 
+{{/* Names by which the Services are asked. Without tokens the server answers to no others, for the sake of browsers. */}}
+{{- define "milepost.hosts" -}}
+{{- $hosts := list -}}
+{{- range $service := list (include "milepost.fullname" .) (printf "%s-leader" (include "milepost.fullname" .)) -}}
+{{- range $domain := list "" (printf ".%s" $.Release.Namespace) (printf ".%s.svc" $.Release.Namespace) (printf ".%s.svc.cluster.local" $.Release.Namespace) -}}
+{{- $hosts = append $hosts (printf "%s%s" $service $domain) -}}
+{{- end -}}
+{{- end -}}
+{{- join "," (concat $hosts .Values.auth.hosts) -}}
+{{- end -}}
+
 {{- define "milepost.environment" -}}
 - name: POD_IP
   valueFrom:
@@ -57,6 +68,8 @@ checksum/hadoop: {{ list .configuration $digest | toJson | sha256sum }}
 {{- if .Values.auth.insecure }}
 - name: MILEPOST_INSECURE
   value: "true"
+- name: MILEPOST_HOSTS
+  value: {{ include "milepost.hosts" . | quote }}
 {{- else }}
 - name: MILEPOST_TOKEN_FILE
   value: /etc/milepost/auth/tokens

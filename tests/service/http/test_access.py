@@ -32,7 +32,7 @@ def test_lines_are_written_within_a_moment_and_in_order() -> None:
     lines = stream.getvalue().splitlines()
     assert len(lines) == 2
     for line, turn in zip(lines, ("first", "second"), strict=True):
-        assert re.fullmatch(f"{LINE}GET /v1/stores 200 1.5 ms {turn}", line)
+        assert re.fullmatch(f"{LINE}GET /v1/stores 200 1.5 ms {turn} -", line)
 
 
 def test_nothing_is_left_unwritten_at_the_end() -> None:
@@ -40,7 +40,7 @@ def test_nothing_is_left_unwritten_at_the_end() -> None:
     with AccessLog(stream) as access:
         for number in range(10_000):
             note(access, str(number))
-    assert [line.split()[-1] for line in stream.getvalue().splitlines()] == [str(number) for number in range(10_000)]
+    assert [line.split()[-2] for line in stream.getvalue().splitlines()] == [str(number) for number in range(10_000)]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,15 @@ def test_no_path_can_make_lines_of_its_own(path: str, told: str) -> None:
     with AccessLog(stream) as access:
         access.note("GET", path, 404, 0.0, "id")
     (line,) = stream.getvalue().splitlines()
-    assert line.endswith(f"GET {told} 404 0.0 ms id")
+    assert line.endswith(f"GET {told} 404 0.0 ms id -")
+
+
+def test_the_name_of_the_token_ends_the_line() -> None:
+    stream = io.StringIO()
+    with AccessLog(stream) as access:
+        access.note("PUT", "/v1", 200, 0.0, "id", "the\ndriver's")
+    (line,) = stream.getvalue().splitlines()
+    assert line.endswith(r"PUT /v1 200 0.0 ms id the\ndriver's")
 
 
 def test_a_log_that_nobody_reads_any_more_hinders_nobody() -> None:
@@ -91,4 +99,4 @@ with AccessLog(sys.stderr) as access:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False
     )
     lines = [line for line in ended.stderr.splitlines() if "GET /" in line]
-    assert [line.split()[-1] for line in lines] == [f"id-{number}" for number in range(10)]
+    assert [line.split()[-2] for line in lines] == [f"id-{number}" for number in range(10)]

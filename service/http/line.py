@@ -1,0 +1,80 @@
+"""The wire under a connection, hung up so that its last answer arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+_RESET: Final = struct.pack("ii", 1, 0)
+
+
+class Line(asyncio.Transport):
+    """A transport that counts what is written, and that can be closed while the peer is still sending.
+
+    A system that closes a socket with unread bytes in it tells the peer that the connection was reset, and the peer
+    throws away the answer that it has not read yet. So where more may come, closing ends the writing side alone, and
+    ``lingers`` is called; who reads goes on until the peer has closed too, or for as long as it likes, and then aborts.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, more_may_come: Callable[[], bool], lingers: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        self._transport = transport
+        self._more_may_come = more_may_come
+        self._lingers = lingers
+        self.hung_up = False
+        self.written = 0
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes the system has not taken yet."""
+        return self._transport.get_write_buffer_size()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send; what is said after hanging up reaches nobody."""
+        if not self.hung_up:
+            self.written += len(data)
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Hang up: send what is written, and say no more."""
+        if self.hung_up:
+            return
+        self.hung_up = True
+        if self._more_may_come() and not self._transport.is_closing():
+            self._transport.write_eof()
+            self._lingers()
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Let go at once, also of what the system would still send to a reader that does not read."""
+        self.hung_up = True
+        if self.unsent:
+            with socket.fromfd(self.get_extra_info("socket").fileno(), socket.AF_INET, socket.SOCK_STREAM) as shared:
+                shared.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Whether it was hung up, or lost."""
+        return self.hung_up or self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        """Take nothing more from the peer for now."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take more from the peer again."""
+        self._transport.resume_reading()
+
+    def get_write_buffer_size(self) -> int:
+        """As `unsent`."""
+        return self.unsent
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """What the system knows of the connection."""
+        return self._transport.get_extra_info(name, default)

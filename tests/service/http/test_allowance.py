@@ -1,0 +1,28 @@
+"""How long a peer is waited for."""
+
+from __future__ import annotations
+
+from service.http.allowance import LEAST_BYTES_PER_SECOND, Allowance
+
+
+def test_silence_uses_it_up() -> None:
+    peer = Allowance(30.0)
+    peer.spend(29.0)
+    assert (peer.left, peer.is_spent) == (1.0, False)
+    peer.spend(1.0)
+    assert peer.is_spent
+
+
+def test_less_than_the_least_rate_uses_it_up_and_that_rate_does_not() -> None:
+    slow, steady = Allowance(30.0), Allowance(30.0)
+    for _ in range(100):
+        slow.spend(1.0, LEAST_BYTES_PER_SECOND // 2)
+        steady.spend(1.0, LEAST_BYTES_PER_SECOND)
+    assert slow.is_spent
+    assert steady.left == 30.0
+
+
+def test_what_came_quickly_is_no_credit_for_silence() -> None:
+    peer = Allowance(30.0)
+    peer.spend(0.1, 10**9)
+    assert peer.left == 30.0
