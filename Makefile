@@ -69,7 +69,7 @@ PYTHONS ?= all
 .PHONY: test
 test: PYTHONS = ends
 test: lint types floors unit test-sdk ## Everything that must hold before a change goes in; CI runs test-kubernetes and test-cluster too
-	@echo "Passed. Not part of it: make test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-kill, test-slow, explore."
+	@echo "Passed. Not part of it: make test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-kill, test-slow, explore, fuzz."
 
 .PHONY: lint
 lint: $(ready) ## Style and likely mistakes
@@ -128,6 +128,10 @@ bench-failover: $(ready) ## Kill, stop and pause leaders, 20 rounds of each, and
 .PHONY: simulate
 simulate: $(ready) ## A million requests through the simulator, under faults and virtual time
 	@$(python) -m tests.simulation --requests 1000000 $(ARGS)
+
+.PHONY: fuzz
+fuzz: $(ready) ## 24,000 generated requests, valid, invalid and damaged, held against the OpenAPI page
+	@$(python) -m tests.fuzz $(ARGS)
 
 .PHONY: explore
 explore: $(ready) ## The rules against a plain model, with other examples each time
