@@ -31,6 +31,7 @@ from service.rules.decisions import Accepted
 from service.rules.records import Handle, Session, Stored, Upload, store_of
 from service.rules.requests import Add, EndSession, ExpireSession, Replace, Request
 from service.settings import Settings
+from service.slices import Slices
 from service.upkeep import expire_sessions, expire_uploads, tidy
 
 log = logging.getLogger("milepost.leader")
@@ -60,6 +61,7 @@ class Replica:
         self.settings = settings
         self.clock = clock
         self.changes = Changes()
+        self.slices = Slices(clock)
         self.journal = Journal(
             "root", pointers, clock=clock, wall=wall, landed=self._landed, settings=settings.journal, jitter=jitter
         )

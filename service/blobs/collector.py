@@ -9,8 +9,8 @@ from backends.contract import BlobStore, PointerStore
 from service.blobs.keys import place_of, prefix_of
 from service.blobs.trash import Trash
 from service.journal import Journal
+from service.rules.lookup import is_pending
 from service.rules.records import DEPLOYMENT_KEY, Corrupt, Deployment, Handle, Record, store_of
-from service.rules.state import is_pending
 
 log = logging.getLogger("milepost.collector")
 

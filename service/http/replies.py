@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
 from milepost.wire import Header, quote_version
+from service.http.pieces import InPieces
 from service.operations.calls import Reply
+from service.operations.many import Many
 
 
 def about(revision: int | None, term: int) -> dict[str, str]:
@@ -41,5 +43,16 @@ def empty_reply(reply: Reply, status: int = 204) -> Response:
 
 
 def json_response(body: Mapping[str, Any], status: int, headers: Mapping[str, str]) -> Response:
-    """A JSON answer."""
+    """A JSON answer, in pieces where a member of the body is."""
+    if any(isinstance(value, Many) for value in body.values()):
+        return InPieces(_pieces(body), status, headers, "application/json")
     return Response(msgspec.json.encode(body), status, headers, media_type="application/json")
+
+
+def _pieces(body: Mapping[str, Any]) -> Iterator[bytes]:
+    before = b"{"
+    for name, value in body.items():
+        yield before + msgspec.json.encode(name) + b":"
+        yield from value.pieces if isinstance(value, Many) else (msgspec.json.encode(value),)
+        before = b","
+    yield b"}"

@@ -109,6 +109,8 @@ def build(
         group.take(ticket, decision, encoded)
         group.growth += growth
         view.stage(decision.changes, group.number)
+        if decision.inventory is not None:
+            break  # its snapshot, taken when the group has landed, has to show nothing that came later
     return unchanging
 
 

@@ -355,7 +355,7 @@ class Journal:
         self._wake.set()
 
     def _land(self, group: Group) -> None:
-        self._view.land(group.number)
+        self._take_in(group)
         self._head = replace(self._head, revision=group.revision, digest=group.digest)
         self._refusals = 0
         self._horizon.note(self._clock(), group.revision)
@@ -363,6 +363,13 @@ class Journal:
         self._gathering.landed(len(group.members))
         self._note(group)
         self._landed.append(group)
+
+    def _take_in(self, group: Group) -> None:
+        """Its changes are committed. An inventory tells of what is there now, and of nothing that comes later."""
+        self._view.land(group.number)
+        for member in group.members:
+            if member.accepted.inventory is not None:
+                member.accepted.inventory.snapshot = self._view.state.snapshot()
 
     def _note(self, group: Group) -> None:
         """Its changes are there for every reader; whoever asked for them hears of it a moment later."""
@@ -523,7 +530,7 @@ class Journal:
             self._proof.put_back(group.replaced)
             self._bound.taken -= group.growth
         for group in verdict.landed:
-            self._view.land(group.number)
+            self._take_in(group)
         self._view.withdraw()
         self._flight = []
         return verdict

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from milepost.wire import Code
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, perform
+from service.operations.many import through
 from service.operations.records import store_in
 from service.problems import problem
 from service.rules.answers import handle_body
 from service.rules.decisions import Answer
-from service.rules.handles import present
+from service.rules.handles import absent, present
+from service.rules.lookup import Lookup
 from service.rules.records import Corrupt, Handle
 from service.rules.requests import LockHandle, ReleaseHandle, Remove
-from service.rules.state import View
-from service.rules.stores import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Page:
     term: int
 
 
-def existing(view: View, store: str, name: str) -> Handle:
+def existing(view: Lookup, store: str, name: str) -> Handle:
     """The handle, if it can be read. Raises ``not-exist`` and ``corrupt`` problems."""
     of_store, record = store_in(view, store), view.handle(store, name)
     if isinstance(record, Corrupt):
@@ -49,23 +49,30 @@ def get(replica: Replica, store: str, name: str) -> Reply:
     return Reply(Answer(body, handle.version), reading.revision, reading.term)
 
 
-def list_page(replica: Replica, store: str, after: str, limit: int) -> Page:
+async def list_page(replica: Replica, store: str, after: str, limit: int) -> Page:
     """getAllHandles, a page of at most ``limit``; may include handles whose removal has begun. Raises ``corrupt``."""
     reading = replica.journal.read()
-    record = store_in(reading.view, store)
+    snapshot = reading.view.state.snapshot()
+    record = store_in(snapshot, store)
     page = Page([], [], None, reading.revision, reading.term)
     last = ""
-    for name in reading.view.state.names(store, after):
-        handle = reading.view.handle(store, name)
-        if handle is None:
-            continue
+
+    def add(name: str) -> bool:
+        nonlocal last, page
+        handle = snapshot.handle(store, name)
+        if handle is None or (isinstance(handle, Handle) and absent(record, handle)):
+            return False
         if len(page.handles) + len(page.corrupt) == limit:
-            return Page(page.handles, page.corrupt, last, page.revision, page.term)
+            page = replace(page, next=last)
+            return True
         if isinstance(handle, Corrupt):
             page.corrupt.append({"name": handle.name, "reason": handle.reason})
-        elif (body := listed(reading.view, record, handle)) is not None:
-            page.handles.append(body)
+        else:
+            page.handles.append(handle_body(snapshot, record, handle))
         last = name
+        return False
+
+    await through(replica.slices, lambda behind: snapshot.names(store, behind), after, add)
     return page
 
 

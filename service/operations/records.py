@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from service.problems import refusal
 from service.rules.guards import store_readable
+from service.rules.lookup import Lookup
 from service.rules.records import Store
-from service.rules.state import View
 
 
-def store_in(view: View, name: str) -> Store:
+def store_in(view: Lookup, name: str) -> Store:
     """A store's own record, a fresh one where there is none.
 
     Raises a ``corrupt`` problem where it cannot be read: nobody can tell then which handles were cleared, and which

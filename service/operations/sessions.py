@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, decided, perform, reply_of
+from service.operations.many import Listed, Many, through
 from service.problems import problem, refusal
 from service.rules.answers import session_body
 from service.rules.decisions import Accepted, Answer
 from service.rules.guards import session_lives
 from service.rules.locks import holders
-from service.rules.records import Handle, Session, Store, handle_of
+from service.rules.lookup import Lookup
+from service.rules.records import Handle, Session, Store
 from service.rules.requests import EndSession, OpenSession
-from service.rules.state import View
+from service.rules.state import State
 
 
 async def open_session(replica: Replica, caller: Caller, ttl: float, holder: str) -> Reply:
@@ -55,14 +58,19 @@ async def keepalive(replica: Replica, session_id: str, received: float) -> Reply
     return Reply(Answer({"session": session.id, "ttl": session.ttl}), reading.revision, reading.term)
 
 
-def get_session(replica: Replica, session_id: str) -> Reply:
-    """A session with the seconds it has left and the locks it holds, per store."""
+async def get_session(replica: Replica, session_id: str) -> Reply:
+    """A session with the seconds it has left and the locks it holds, per store.
+
+    The locks are gone through in slices: one that is taken or given back meanwhile may be told of or not.
+    """
     reading = replica.journal.read()
     session = _living(replica, reading.view, session_id)
+    locks = await _locks(replica, reading.view.state, session.id)
+    replica.journal.read()  # still under the lease
     body: dict[str, Any] = {
         **session_body(session),
         "expires_in": replica.leases.expires_in(session.id),
-        "locks": _locks(reading.view, session.id),
+        "locks": locks,
     }
     return Reply(Answer(body), reading.revision, reading.term)
 
@@ -72,7 +80,7 @@ async def end_session(replica: Replica, caller: Caller) -> Reply:
     return await perform(replica, EndSession(caller.session, caller.key, caller.attempt))
 
 
-def _living(replica: Replica, view: View, session_id: str) -> Session:
+def _living(replica: Replica, view: Lookup, session_id: str) -> Session:
     moment = replica.journal.moment(replica.journal.head.revision)
     if refused := session_lives(view, session_id, moment):
         raise refusal(refused)
@@ -81,13 +89,19 @@ def _living(replica: Replica, view: View, session_id: str) -> Session:
     return session
 
 
-def _locks(view: View, session: str) -> list[dict[str, str]]:
-    held: list[dict[str, str]] = []
-    for key, record in view.state.records.items():
-        located = handle_of(key)
-        if located is None or not isinstance(record, Handle):
-            continue
-        store = view.store(located[0])
-        if session in holders(view, store if isinstance(store, Store) else Store(located[0]), record):
-            held.append({"store": located[0], "name": record.name})
-    return sorted(held, key=lambda lock: (lock["store"], lock["name"]))
+async def _locks(replica: Replica, state: State, session: str) -> Many:
+    """By store and name."""
+    held = Listed()
+
+    def add(lock: tuple[str, str]) -> None:
+        store, name = lock
+        record, handle = state.store(store), state.handle(store, name)
+        of_store = record if isinstance(record, Store) else Store(store)
+        if isinstance(handle, Handle) and session in holders(state, of_store, handle):
+            held.add({"store": store, "name": name})
+
+    def behind(lock: tuple[str, str]) -> Iterator[tuple[str, str]]:
+        return state.may_hold(session, lock)
+
+    await through(replica.slices, behind, ("", ""), add)
+    return held.whole()

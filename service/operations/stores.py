@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from milepost.errors import Problem
+from milepost.wire import Outcome
 from service.leader import Replica
-from service.operations.calls import Caller, Reply, perform
-from service.rules.handles import absent
-from service.rules.records import Corrupt, Handle, Store
+from service.operations.calls import Caller, Reply, decided, perform, reply_of
+from service.operations.many import Listed, through
+from service.problems import problem
+from service.rules.decisions import Accepted
+from service.rules.records import Corrupt, Store
 from service.rules.requests import Clear, LockAll, ReleaseAll
+from service.rules.snapshots import Snapshot
+from service.rules.stores import told_of
 
 log = logging.getLogger("milepost.stores")
 
@@ -25,8 +31,34 @@ class StorePage:
 
 
 async def lock_all(replica: Replica, caller: Caller, store: str) -> Reply:
-    """getAllAndLock."""
-    return await perform(replica, LockAll(caller.session, caller.key, caller.attempt, store))
+    """getAllAndLock: what was there when the lock landed, sorted by name, and what cannot be read beside it."""
+    served = await decided(replica, LockAll(caller.session, caller.key, caller.attempt, store))
+    reply = reply_of(served)
+    assert isinstance(served.decision, Accepted)
+    assert served.decision.inventory is not None
+    snapshot = served.decision.inventory.snapshot or _now(replica)
+    record = snapshot.store(store)
+    of_store = record if isinstance(record, Store) else Store(store)
+    found, damaged = Listed(), Listed()
+
+    def add(name: str) -> None:
+        told = told_of(snapshot, of_store, name)
+        if isinstance(told, Corrupt):
+            damaged.add({"name": told.name, "reason": told.reason})
+        elif told is not None:
+            found.add(told)
+
+    await through(replica.slices, lambda behind: snapshot.names(store, behind), "", add)
+    body = {"handles": found.whole(), "corrupt": damaged.whole()}
+    return replace(reply, answer=replace(reply.answer, body=body))
+
+
+def _now(replica: Replica) -> Snapshot:
+    """For a replay: its change landed long ago, so nothing that happens now makes it not applied."""
+    try:
+        return replica.journal.read().view.state.snapshot()
+    except Problem as error:
+        raise problem(error.code, error.detail, outcome=Outcome.APPLIED) from error
 
 
 async def release_all(replica: Replica, caller: Caller, store: str) -> Reply:
@@ -52,9 +84,6 @@ def list_stores(replica: Replica, after: str, limit: int) -> StorePage:
         record = reading.view.store(name)
         if isinstance(record, Corrupt):
             log.warning("the record of store %s cannot be read: %s", name, record.reason)
-        store = record if isinstance(record, Store) else Store(name)
-        epoch = None if isinstance(record, Corrupt) else store.epoch
-        handles = (reading.view.handle(name, handle) for handle in state.names(name))
-        count = sum(1 for handle in handles if handle and not (isinstance(handle, Handle) and absent(store, handle)))
-        found.append({"store": name, "handles": count, "revision": reading.revision, "epoch": epoch})
+        epoch = None if isinstance(record, Corrupt) else record.epoch if record else 0
+        found.append({"store": name, "handles": state.count(name), "revision": reading.revision, "epoch": epoch})
     return StorePage(found, None, reading.term)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from service.rules.locks import holders
+from service.rules.lookup import Lookup
 from service.rules.records import Handle, Session, Store
-from service.rules.state import View
 
 
-def handle_body(view: View, store: Store, handle: Handle) -> dict[str, Any]:
+def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
     """The record of a handle."""
     return {
         "name": handle.name,
@@ -30,7 +30,7 @@ def session_body(session: Session) -> dict[str, Any]:
     return {"session": session.id, "ttl": session.ttl, "holder": session.holder}
 
 
-def epoch_body(view: View, store: Store) -> dict[str, Any]:
+def epoch_body(view: Lookup, store: Store) -> dict[str, Any]:
     """The epoch of a store, with nulls where nobody holds it."""
     holder = epoch_holder(view, store)
     return {
@@ -41,7 +41,7 @@ def epoch_body(view: View, store: Store) -> dict[str, Any]:
     }
 
 
-def epoch_holder(view: View, store: Store) -> Session | None:
+def epoch_holder(view: Lookup, store: Store) -> Session | None:
     """The living session that holds the epoch."""
     if store.epoch_session is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from milepost.wire import Outcome
 from service.rules import deployments, epochs, guards, handles, replays, sessions, stores, uploads
-from service.rules.decisions import Accepted, Decision, Moment, Refused
+from service.rules.decisions import Accepted, Answer, Decision, Inventory, Moment, Refused
 from service.rules.records import Handle, Session, Store, store_key
 from service.rules.requests import (
     Add,
@@ -122,6 +122,7 @@ def _founding(view: View, store: Store, decision: Decision) -> Decision:
             decision.discards,
             decision.orphans,
             decision.finish,
+            decision.inventory,
         )
     return decision
 
@@ -144,7 +145,7 @@ def _resumed(view: View, request: Request, known: Accepted | Refused) -> Decisio
     if isinstance(request, LockAll):
         if damaged := guards.store_readable(view, request.store_name):
             return Refused(damaged.code, damaged.detail, outcome=Outcome.APPLIED)
-        return Accepted(stores.inventory(view, store, replayed=True))
+        return Accepted(Answer(replayed=True), inventory=Inventory(store.name))
     if isinstance(request, Remove):
         handle = view.handle(request.store_name, request.name)
         if isinstance(handle, Handle) and handle.removing:

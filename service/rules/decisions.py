@@ -8,6 +8,7 @@ from typing import Any
 
 from milepost.wire import Code, Outcome
 from service.rules.records import Stored
+from service.rules.snapshots import Snapshot
 
 Changes = Mapping[str, Stored | None]
 """Records to write by key; None deletes the record."""
@@ -25,6 +26,18 @@ class Answer:
     replayed: bool = False
 
 
+@dataclass(slots=True)
+class Inventory:
+    """All handles of ``store``, to be told of: too many to be gathered in a decision.
+
+    ``snapshot`` is taken when the changes land, and nothing lands together with them after them. It stays None for a
+    replay, which tells what is there then.
+    """
+
+    store: str
+    snapshot: Snapshot | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """The request is granted. No ``changes``: it is answered from what is there.
@@ -32,6 +45,7 @@ class Accepted:
     ``discards``: blobs that were replaced by the changes, to be discarded after they have lingered for readers on the
     way. ``orphans``: blobs that lost their pointer long ago, or were never given one, and are the collector's.
     ``finish``: a removal has begun (now or earlier) and is to be finished before the caller is answered.
+    ``inventory``: the answer consists of that.
     """
 
     answer: Answer
@@ -39,6 +53,7 @@ class Accepted:
     discards: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()
     finish: FinishNeeded | None = None
+    inventory: Inventory | None = None
 
 
 @dataclass(frozen=True, slots=True)

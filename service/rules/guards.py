@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from milepost.wire import Code
 from service.rules.decisions import Moment, Refused
+from service.rules.lookup import Lookup
 from service.rules.records import Corrupt, Handle, Session, Store, Upload
 from service.rules.requests import BlobRef, Request, UploadRef
-from service.rules.state import View
 
 
-def session_lives(view: View, session: str, moment: Moment) -> Refused | None:
+def session_lives(view: Lookup, session: str, moment: Moment) -> Refused | None:
     """A request needs a living session; an ended one is told apart from one never seen, for an hour."""
     record = view.session(session)
     if isinstance(record, Corrupt):
@@ -21,7 +21,7 @@ def session_lives(view: View, session: str, moment: Moment) -> Refused | None:
     return None
 
 
-def store_readable(view: View, store: str) -> Refused | None:
+def store_readable(view: Lookup, store: str) -> Refused | None:
     """A store whose own record is damaged may have lost its epoch, so nothing is changed under it."""
     record = view.store(store)
     if isinstance(record, Corrupt):
@@ -103,7 +103,7 @@ def upload_has_room(pending: int, moment: Moment) -> Refused | None:
     return Refused(Code.TOO_MANY_REQUESTS, f"{pending} uploads are pending in this store already")
 
 
-def alive(view: View, session: str, born: int) -> bool:
+def alive(view: Lookup, session: str, born: int) -> bool:
     """Whether the session that was created at revision ``born`` lives."""
     record = view.session(session)
     return isinstance(record, Session) and record.born == born and not record.ended

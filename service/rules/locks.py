@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from service.rules.guards import alive
+from service.rules.lookup import Lookup
 from service.rules.records import Handle, Lock, Session, Store
-from service.rules.state import View
 
 
-def holders(view: View, store: Store, handle: Handle) -> tuple[str, ...]:
+def holders(view: Lookup, store: Store, handle: Handle) -> tuple[str, ...]:
     """The sessions that hold the handle, sorted."""
     if handle.removing or handle.gone or handle.born <= store.cleared:
         return ()
@@ -21,13 +21,13 @@ def holders(view: View, store: Store, handle: Handle) -> tuple[str, ...]:
     return tuple(sorted(held))
 
 
-def taken(view: View, handle: Handle, session: Session, revision: int) -> tuple[Lock, ...]:
+def taken(view: Lookup, handle: Handle, session: Session, revision: int) -> tuple[Lock, ...]:
     """The handle's own locks with one of ``session`` added, without those of the dead."""
     lock = Lock(session.id, session.born, revision)
     return (*_living(view, handle.locks, without=session.id), lock)
 
 
-def given_back(view: View, store: Store, handle: Handle, session: Session, revision: int) -> Handle:
+def given_back(view: Lookup, store: Store, handle: Handle, session: Session, revision: int) -> Handle:
     """The handle without any lock of ``session``, own or through the store."""
     bare = replace(
         handle,
@@ -39,17 +39,17 @@ def given_back(view: View, store: Store, handle: Handle, session: Session, revis
     return bare
 
 
-def with_all_locked(view: View, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
+def with_all_locked(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
     """`Store.locked` with ``session`` holding all that is there at ``revision``."""
     return (*_living(view, store.locked, without=session.id), Lock(session.id, session.born, revision))
 
 
-def with_all_released(view: View, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
+def with_all_released(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
     """`Store.released` with ``session`` having given everything back at ``revision``."""
     return (*_living(view, store.released, without=session.id), Lock(session.id, session.born, revision))
 
 
-def living(view: View, locks: tuple[Lock, ...]) -> tuple[Lock, ...]:
+def living(view: Lookup, locks: tuple[Lock, ...]) -> tuple[Lock, ...]:
     """The locks of living sessions: dead ones are scrubbed whenever their record is written anyway."""
     return _living(view, locks, without=None)
 
@@ -73,5 +73,5 @@ def _released_since(store: Store, lock: Lock) -> bool:
     )
 
 
-def _living(view: View, locks: tuple[Lock, ...], without: str | None) -> tuple[Lock, ...]:
+def _living(view: Lookup, locks: tuple[Lock, ...], without: str | None) -> tuple[Lock, ...]:
     return tuple(lock for lock in locks if lock.session != without and alive(view, lock.session, lock.born))

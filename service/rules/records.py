@@ -3,6 +3,9 @@
 Keys are paths: ``deployment``, ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>`` and
 ``stores/<store>/uploads/<id>``. A record that cannot be read becomes a `Corrupt` in memory: it is reported, and never
 hides or blocks another.
+
+The garbage collector leaves them alone (``gc=False``): they are never part of a cycle, and to go through all of them
+would stop everything else for as long.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ def _schema() -> int:
     return SCHEMA
 
 
-class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
+class Answered(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The first answer to an idempotency key, kept with the record that it changed."""
 
     session: str
@@ -40,7 +43,7 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     answer: dict[str, Any]
 
 
-class Lock(msgspec.Struct, frozen=True):
+class Lock(msgspec.Struct, frozen=True, gc=False):
     """A session's claim, valid while the session created at revision ``born`` lives; taken at revision ``at``."""
 
     session: str
@@ -48,7 +51,7 @@ class Lock(msgspec.Struct, frozen=True):
     at: int
 
 
-class Session(msgspec.Struct, frozen=True, omit_defaults=True):
+class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A client's lease. ``ended`` is the revision at which it ended, 0 while it lives. ``pushed``: see `Store`."""
 
     id: str
@@ -61,7 +64,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: int = msgspec.field(default_factory=_schema)
 
 
-class Store(msgspec.Struct, frozen=True, omit_defaults=True):
+class Store(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What concerns a store as a whole: its epoch, and the acts on all of its handles at once.
 
     ``cleared``: handles born at or before this revision count as absent. ``locked``: sessions that locked every
@@ -82,7 +85,7 @@ class Store(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: int = msgspec.field(default_factory=_schema)
 
 
-class Handle(msgspec.Struct, frozen=True, omit_defaults=True):
+class Handle(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A named, versioned pointer to one blob.
 
     ``removing``: its removal has begun. ``gone``: removed; the record stays for a while for the answers it keeps.
@@ -109,7 +112,7 @@ class Handle(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: int = msgspec.field(default_factory=_schema)
 
 
-class Upload(msgspec.Struct, frozen=True, omit_defaults=True):
+class Upload(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Bytes that a client puts under ``blob`` by itself, for one handle to take.
 
     ``session`` asked for it; anybody may use it, for ``ttl`` seconds. ``ended`` is the revision at which a handle took
@@ -129,7 +132,7 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: int = msgspec.field(default_factory=_schema)
 
 
-class Deployment(msgspec.Struct, frozen=True, omit_defaults=True):
+class Deployment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Drawn once, when the journal is first led. The keys of all blobs begin with ``id``."""
 
     id: str
@@ -141,7 +144,7 @@ class Deployment(msgspec.Struct, frozen=True, omit_defaults=True):
         return ()
 
 
-class Corrupt(msgspec.Struct, frozen=True):
+class Corrupt(msgspec.Struct, frozen=True, gc=False):
     """A record that cannot be read."""
 
     name: str

@@ -2,123 +2,297 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TypeGuard
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedDict, SortedList
 
+from service.rules.lookup import Lookup, is_listed, is_pending
+from service.rules.of_store import OfStore
 from service.rules.records import (
     Answered,
     Corrupt,
     Handle,
+    Lock,
     Record,
     Session,
     Store,
     Upload,
     handle_key,
     handle_of,
-    session_key,
     store_key,
     store_of,
     upload_key,
     upload_of,
 )
+from service.rules.snapshots import Snapshot
 
 KeyScope = tuple[str, str, str]
 """Store (or the empty string), session, idempotency key."""
 
+Aged = tuple[int, str]
+"""A revision from which on something waits to be dropped, and its key."""
 
-class State:
-    """Committed records, and the indexes that answers need: handles by name and pending uploads per store, keys by
-    scope.
+_LAST = "\U0010ffff"
+"""Sorts behind every name and key."""
+
+
+class State(Lookup):
+    """Committed records, and the indexes that answers and upkeep need, so that nobody has to go through the records.
+
+    `apply` keeps every index at a price that does not grow with the number of records.
     """
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
         self.sessions: dict[str, Session | Corrupt] = {}
-        self._handles: dict[str, SortedDict[str, None]] = {}
-        self._stores: SortedDict[str, None] = SortedDict()
-        self._uploads: dict[str, dict[str, None]] = {}
+        self._of_store: SortedDict[str, OfStore] = SortedDict()
         self._answers: dict[KeyScope, str] = {}
+        self._locks: SortedList[tuple[str, str, str]] = SortedList()
+        self._locked_stores: dict[str, SortedList[str]] = {}
+        self._blobs: dict[str, int] = {}
+        self._removing: SortedList[str] = SortedList()
+        self._gone: SortedList[Aged] = SortedList()
+        self._ended: SortedList[Aged] = SortedList()
+        self._cleared: dict[str, None] = {}
+        self._unreadable: dict[str, int] = {}
         self._damaged: dict[str, None] = {}
+        self._snapshot: weakref.ref[Snapshot] | None = None
 
     def apply(self, changes: Iterable[tuple[str, Record | None]]) -> None:
-        """Take committed changes in."""
+        """Take committed changes in, those of stores first: what a clear spared was added after it."""
+        of_handles: list[tuple[str, Record | None]] = []
         for key, record in changes:
-            old = self.records.pop(key, None)
-            if isinstance(record, Corrupt):
-                self._damaged[key] = None
-            elif isinstance(old, Corrupt):
-                del self._damaged[key]
-            for scope in _scopes(key, old):
-                if self._answers.get(scope) == key:
-                    del self._answers[scope]
-            self._index(key, record)
-            if record is None:
-                continue
+            if key.count("/") > 1:
+                of_handles.append((key, record))
+            else:
+                self._apply(key, record)
+        for key, record in of_handles:
+            self._apply(key, record)
+
+    def _apply(self, key: str, record: Record | None) -> None:
+        old = self.records.get(key)
+        if old is None and record is None:
+            return
+        snapshot = self._newest()
+        if snapshot is not None:
+            snapshot.note(key, old)
+        for scope in _scopes(key, old):
+            if self._answers.get(scope) == key:
+                del self._answers[scope]
+        if record is None:
+            del self.records[key]
+        else:
             self.records[key] = record
             for scope in _scopes(key, record):
                 self._answers[scope] = key
+        self._index(key, old, record)
 
-    def _index(self, key: str, record: Record | None) -> None:
+    def _index(self, key: str, old: Record | None, new: Record | None) -> None:
+        if isinstance(new, Corrupt):
+            self._damaged[key] = None
+        elif isinstance(old, Corrupt):
+            del self._damaged[key]
+        _move(self._gone, _gone_since(key, old), _gone_since(key, new))
+        _move(self._ended, _ended_since(key, old), _ended_since(key, new))
+        self._count_blobs(_blob_of(old), _blob_of(new))
         store = store_of(key)
         if store is None:
             kind, _, name = key.partition("/")
-            if kind != "sessions":
-                return
-            if isinstance(record, Session | Corrupt):
-                self.sessions[name] = record
-            else:
-                self.sessions.pop(name, None)
-            return
-        located = handle_of(key)
-        if located is None:
-            if record is not None:
-                self._stores[store] = None
-            if upload_of(key) is not None:
-                pending = self._uploads.setdefault(store, {})
-                if is_pending(record):
-                    pending[key] = None
+            if kind == "sessions":
+                if isinstance(new, Session | Corrupt):
+                    self.sessions[name] = new
                 else:
-                    pending.pop(key, None)
+                    self.sessions.pop(name, None)
             return
-        names = self._handles.get(store)
-        if names is None:
-            names = self._handles[store] = SortedDict()
-        if record is None:
-            names.pop(located[1], None)
-        else:
-            names[located[1]] = None
-            self._stores[store] = None
+        of_store = self._of_store.get(store)
+        if of_store is None:
+            of_store = self._of_store[store] = OfStore(store)
+        self._count_unreadable(store, isinstance(new, Corrupt) - isinstance(old, Corrupt))
+        if (located := handle_of(key)) is not None:
+            self._index_handle(key, located[1], of_store, old, new)
+        elif upload_of(key) is not None:
+            of_store.upload_changed(key, new)
+        elif key == store_key(store):
+            self._index_store(of_store, old, new)
+        if of_store.has_cleared:
+            self._cleared[of_store.name] = None
+        elif self._cleared:
+            self._cleared.pop(store, None)
+
+    def _index_handle(self, key: str, name: str, of_store: OfStore, old: Record | None, new: Record | None) -> None:
+        if isinstance(new, Handle) and new.name == name:
+            name = new.name  # the same string, so that the indexes keep no other
+        store = of_store.name
+        of_store.handle_changed(name, old, new)
+        was, is_ = _locks_of(old), _locks_of(new)
+        if was != is_:
+            before, after = {lock.session for lock in was}, {lock.session for lock in is_}
+            for session in before - after:
+                self._locks.remove((session, store, name))
+            for session in after - before:
+                self._locks.add((session, store, name))
+        _move(self._removing, key if _is_removing(old) else None, key if _is_removing(new) else None)
+
+    def _index_store(self, of_store: OfStore, old: Record | None, new: Record | None) -> None:
+        store, cleared = of_store.name, new.cleared if isinstance(new, Store) else 0
+        if cleared != of_store.cleared:
+            snapshot = self._newest()
+            if snapshot is not None:
+                snapshot.note_names(store, of_store.names)
+            of_store.clear(cleared)
+        was = old.locked if isinstance(old, Store) else ()
+        is_ = new.locked if isinstance(new, Store) else ()
+        if was == is_:
+            return
+        before, after = {lock.session for lock in was}, {lock.session for lock in is_}
+        for session in before - after:
+            stores = self._locked_stores[session]
+            stores.remove(store)
+            if not stores:
+                del self._locked_stores[session]
+        for session in after - before:
+            if (locked := self._locked_stores.get(session)) is None:
+                locked = self._locked_stores[session] = SortedList()
+            locked.add(store)
+
+    def _count_blobs(self, old: str, new: str) -> None:
+        if old == new:
+            return
+        if new:
+            self._blobs[new] = self._blobs.get(new, 0) + 1
+        if old:
+            left = self._blobs[old] - 1
+            if left:
+                self._blobs[old] = left
+            else:
+                del self._blobs[old]
+
+    def _count_unreadable(self, store: str, more: int) -> None:
+        if more:
+            count = self._unreadable.get(store, 0) + more
+            if count:
+                self._unreadable[store] = count
+            else:
+                del self._unreadable[store]
 
     def get(self, key: str) -> Record | None:
         """The committed record under ``key``."""
         return self.records.get(key)
 
+    def snapshot(self) -> Snapshot:
+        """The state as it stands now, to be looked at later."""
+        newest = self._newest()
+        if newest is not None and newest.is_current:
+            return newest
+        taken = Snapshot(self.get, self._names_of)
+        if newest is not None:
+            newest.newer = taken
+        self._snapshot = weakref.ref(taken)
+        return taken
+
+    def _newest(self) -> Snapshot | None:
+        return None if self._snapshot is None else self._snapshot()
+
+    def _names_of(self, store: str) -> SortedList[str] | None:
+        of_store = self._of_store.get(store)
+        return of_store.names if of_store is not None else None
+
+    def names(self, store: str, after: str = "") -> Iterator[str]:
+        """The names of a store's handles that a listing tells of, sorted, from the one behind ``after`` on."""
+        names = self._names_of(store)
+        return iter(names.irange(after, inclusive=(False, True)) if names else ())
+
+    def count(self, store: str, cleared: int | None = None) -> int:
+        """How many these are; how many they would be if those born up to ``cleared`` were cleared."""
+        of_store = self._of_store.get(store)
+        if of_store is None:
+            return 0
+        return len(of_store.names) if cleared in (None, of_store.cleared) else of_store.count_above(cleared or 0)
+
     def damaged(self) -> Collection[str]:
         """The keys of the records that cannot be read."""
         return self._damaged.keys()
 
-    def names(self, store: str, after: str = "") -> Iterator[str]:
-        """The names under which a store has records, sorted, from the one behind ``after`` on."""
-        names = self._handles.get(store)
-        return iter(names.irange(after, inclusive=(False, True)) if names else ())
+    def damaged_in(self, store: str) -> Iterable[str]:
+        """The names of a store's handles whose records cannot be read."""
+        of_store = self._of_store.get(store)
+        return of_store.damaged if of_store is not None else ()
 
     def stores(self, after: str = "") -> Iterator[str]:
         """The names of the stores, sorted, from the one behind ``after`` on."""
-        return iter(self._stores.irange(after, inclusive=(False, True)))
+        return iter(self._of_store.irange(after, inclusive=(False, True)))
+
+    def locked_by(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
+        """Store and name of the handles in whose own records a lock of the session stands, sorted, behind ``after``."""
+        first, last = (session, *after), (session, _LAST, "")
+        return ((store, name) for _, store, name in self._locks.irange(first, last, inclusive=(False, True)))
+
+    def may_hold(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
+        """Store and name of the handles that the session may hold, sorted, behind ``after``: those whose records say
+        so, and all of a store that it locked as a whole. Which of them it holds, `holders` tells.
+        """
+        whole = self._locked_stores.get(session, SortedList())
+        store, name = after
+        while True:
+            if store in whole:
+                yield from ((store, each) for each in self.names(store, name))
+            else:
+                for found in self.locked_by(session, (store, name)):
+                    if found[0] != store:
+                        break
+                    yield found
+            following = (
+                next((found[0] for found in self.locked_by(session, (store, _LAST))), _LAST),
+                next(whole.irange(store, inclusive=(False, True)), _LAST),
+            )
+            store, name = min(following), ""
+            if store == _LAST:
+                return
+
+    def names_blob(self, blob: str) -> bool:
+        """Whether a handle points to the blob, or may yet take it from an upload."""
+        return blob in self._blobs
+
+    def unreadable(self) -> Iterable[str]:
+        """The stores that have a record which cannot be read: damaged, or of a newer release."""
+        return self._unreadable.keys()
+
+    def removing(self, after: str = "") -> Iterator[str]:
+        """The keys of handles whose removal has begun, sorted, from the one behind ``after`` on."""
+        return iter(self._removing.irange(after, inclusive=(False, True)))
+
+    def gone(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
+        """Handles and uploads of which nothing is left but answers, at most as young as ``until``, the oldest first."""
+        return iter(self._gone.irange(after, (until, _LAST), inclusive=(False, True)))
+
+    def ended(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
+        """Sessions that ended at or before revision ``until``, the oldest first."""
+        return iter(self._ended.irange(after, (until, _LAST), inclusive=(False, True)))
+
+    def stores_with_cleared(self, after: str = "") -> list[str]:
+        """The stores in which records of handles that were cleared away wait to be dropped."""
+        return [store for store in self._cleared if store > after]
+
+    def cleared(self, store: str, until: int) -> Iterator[str]:
+        """Their keys in one store, if that was cleared at or before revision ``until``; the oldest first."""
+        of_store = self._of_store.get(store)
+        if of_store is None or of_store.cleared > until:
+            return iter(())
+        return (handle_key(store, name) for name in of_store.cleared_names())
 
     def pending_uploads(self) -> Iterator[tuple[str, Upload]]:
         """The uploads that are pending, each with its store."""
-        for store, keys in self._uploads.items():
-            for key in keys:
+        for store, of_store in self._of_store.items():
+            for key in of_store.pending:
                 upload = self.records[key]
                 assert isinstance(upload, Upload)
                 yield store, upload
 
     def count_uploads(self, store: str) -> int:
         """How many uploads are pending in a store."""
-        return len(self._uploads.get(store, ()))
+        of_store = self._of_store.get(store)
+        return len(of_store.pending) if of_store is not None else 0
 
     def answered_in(self, scope: KeyScope) -> str | None:
         """The key of the record that keeps the answer of that scope."""
@@ -134,7 +308,7 @@ class _Layer:
         self.answers: dict[KeyScope, str] = {}
 
 
-class View:
+class View(Lookup):
     """Committed state under the changes of the groups in flight, one layer a group.
 
     ``depends`` is the number of the latest group in flight that was looked at: an answer without changes must wait
@@ -173,47 +347,34 @@ class View:
                 return layer.records[key]
         return self.state.records.get(key)
 
-    def session(self, session: str) -> Session | Corrupt | None:
-        """A session's record."""
-        record = self.get(session_key(session))
-        return record if isinstance(record, Session | Corrupt) else None
-
-    def store(self, store: str) -> Store | Corrupt | None:
-        """A store's own record."""
-        record = self.get(store_key(store))
-        return record if isinstance(record, Store | Corrupt) else None
-
-    def handle(self, store: str, name: str) -> Handle | Corrupt | None:
-        """A handle's record."""
-        record = self.get(handle_key(store, name))
-        return record if isinstance(record, Handle | Corrupt) else None
-
-    def upload(self, store: str, upload: str) -> Upload | Corrupt | None:
-        """An upload's record."""
-        record = self.get(upload_key(store, upload))
-        return record if isinstance(record, Upload | Corrupt) else None
-
-    def pending_uploads(self, store: str) -> int:
-        """How many uploads a store will have pending."""
+    def _staged(self, prefix: str) -> dict[str, Record | None]:
+        """What the groups in flight put under the keys that begin so."""
         staged: dict[str, Record | None] = {}
         for layer in self._layers:
-            found = {key: record for key, record in layer.records.items() if key.startswith(upload_key(store, ""))}
+            found = {key: record for key, record in layer.records.items() if key.startswith(prefix)}
             if found:
                 self.depends = max(self.depends, layer.group)
                 staged |= found
+        return staged
+
+    def pending_uploads(self, store: str) -> int:
+        """How many uploads a store will have pending."""
+        staged = self._staged(upload_key(store, ""))
         more = sum(is_pending(record) - is_pending(self.state.get(key)) for key, record in staged.items())
         return self.state.count_uploads(store) + more
 
-    def names(self, store: str) -> list[str]:
-        """The sorted names under which the store will have records."""
-        names = set(self.state.names(store))
-        for layer in self._layers:
-            for key, record in layer.records.items():
-                located = handle_of(key)
-                if located is not None and located[0] == store:
-                    self.depends = max(self.depends, layer.group)
-                    (names.discard if record is None else names.add)(located[1])
-        return sorted(names)
+    def count(self, store: Store) -> int:
+        """How many handles a listing of the store, whose record this will be, will tell of."""
+        staged = self._staged(handle_key(store.name, ""))
+        more = sum(
+            is_listed(record, store.cleared) - is_listed(self.state.get(key), store.cleared)
+            for key, record in staged.items()
+        )
+        return self.state.count(store.name, store.cleared) + more
+
+    def damaged(self, store: str) -> list[str]:
+        """The names of handles whose records cannot be read, and will be there still. No group brings new ones."""
+        return [name for name in self.state.damaged_in(store) if isinstance(self.handle(store, name), Corrupt)]
 
     def answered(self, scope: KeyScope) -> Answered | None:
         """The first answer under an idempotency key, if it is still kept."""
@@ -225,14 +386,39 @@ class View:
         return next((entry for entry in record.answered if (entry.session, entry.key) == scope[1:]), None)
 
 
-def is_pending(record: Record | None) -> TypeGuard[Upload]:
-    """Whether the record is an upload that no handle has taken yet, and whose time is not up."""
-    return isinstance(record, Upload) and not record.ended
-
-
 def _scopes(key: str, record: Record | None) -> Iterator[KeyScope]:
     if record is None or isinstance(record, Corrupt):
         return
     store = store_of(key) or ""
     for entry in record.answered:
         yield (store, entry.session, entry.key)
+
+
+def _move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new: Aged | str | None) -> None:
+    if old != new:
+        if old is not None:
+            index.remove(old)
+        if new is not None:
+            index.add(new)
+
+
+def _gone_since(key: str, record: Record | None) -> Aged | None:
+    if isinstance(record, Handle):
+        return (record.changed, key) if record.gone else None
+    return (record.born, key) if isinstance(record, Upload) and record.ended else None
+
+
+def _ended_since(key: str, record: Record | None) -> Aged | None:
+    return (record.ended, key) if isinstance(record, Session) and record.ended else None
+
+
+def _blob_of(record: Record | None) -> str:
+    return record.blob if isinstance(record, Handle) or is_pending(record) else ""
+
+
+def _locks_of(record: Record | None) -> tuple[Lock, ...]:
+    return record.locks if isinstance(record, Handle) else ()
+
+
+def _is_removing(record: Record | None) -> bool:
+    return isinstance(record, Handle) and record.removing

@@ -4,15 +4,15 @@ dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
 from service.rules import locks, replays, uploads
 from service.rules.answers import handle_body
-from service.rules.decisions import Accepted, Answer, Decision, Moment
+from service.rules.decisions import Accepted, Answer, Decision, Inventory, Moment
 from service.rules.handles import absent, present
+from service.rules.lookup import Lookup
 from service.rules.records import (
     Corrupt,
     Handle,
@@ -29,13 +29,16 @@ from service.rules.state import View
 
 
 def lock_all(view: View, store: Store, session: Session, request: LockAll, moment: Moment) -> Decision:
-    """getAllAndLock: every handle there is, sorted by name; what cannot be read is reported beside them."""
+    """getAllAndLock: every handle there is. One record says so for all of them; what they are is told once it has
+    landed. A replay tells what is there then, since the answer is too large to be kept.
+    """
     changed = replace(
         store,
         locked=locks.with_all_locked(view, store, session, moment.revision),
         released=locks.living(view, store.released),
     )
-    return _written(changed, request, moment, inventory(view, changed), keep_body=False)
+    accepted = _written(changed, request, moment, Answer())
+    return Accepted(accepted.answer, accepted.changes, inventory=Inventory(store.name))
 
 
 def release_all(view: View, store: Store, session: Session, request: ReleaseAll, moment: Moment) -> Decision:
@@ -50,12 +53,10 @@ def release_all(view: View, store: Store, session: Session, request: ReleaseAll,
 
 def clear(view: View, store: Store, request: Clear, moment: Moment) -> Decision:
     """clearEntries: the pointers are gone whoever holds them; the blobs stay for the collector."""
-    count = sum(1 for record in _records(view, store) if isinstance(record, Corrupt) or not absent(store, record))
+    count = view.count(store)
     if not count:
         return Accepted(Answer({"cleared": 0}))
-    damaged = {
-        handle_key(store.name, record.name): None for record in _records(view, store) if isinstance(record, Corrupt)
-    }
+    damaged = {handle_key(store.name, name): None for name in view.damaged(store.name)}
     accepted = _written(replace(store, cleared=moment.revision), request, moment, Answer({"cleared": count}))
     return Accepted(accepted.answer, {**damaged, **accepted.changes})
 
@@ -85,36 +86,15 @@ def droppable(store: Store, handle: Handle, moment: Moment) -> bool:
     return absent(store, handle) and ended <= moment.keys_horizon
 
 
-def listed(view: View, store: Store, handle: Handle | Corrupt) -> dict[str, Any] | None:
-    """How a listing tells of a record; None for what is absent."""
-    if isinstance(handle, Corrupt) or absent(store, handle):
-        return None
-    return handle_body(view, store, handle)
+def told_of(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt | None:
+    """What an inventory tells of a name: the handle's record, the damaged one, or nothing."""
+    record = view.handle(store.name, name)
+    if isinstance(record, Corrupt):
+        return record
+    handle = present(store, record)
+    return None if handle is None else handle_body(view, store, handle)
 
 
-def inventory(view: View, store: Store, *, replayed: bool = False) -> Answer:
-    """Every handle that can be read, and every record that cannot. Too large to be kept: a replay tells what is
-    there then.
-    """
-    found: list[dict[str, Any]] = []
-    corrupt: list[dict[str, str]] = []
-    for record in _records(view, store):
-        if isinstance(record, Corrupt):
-            corrupt.append({"name": record.name, "reason": record.reason})
-        elif present(store, record):
-            found.append(handle_body(view, store, record))
-    return Answer({"handles": found, "corrupt": corrupt}, replayed=replayed)
-
-
-def _records(view: View, store: Store) -> Iterator[Handle | Corrupt]:
-    for name in view.names(store.name):
-        record = view.handle(store.name, name)
-        if record is not None:
-            yield record
-
-
-def _written(
-    store: Store, request: StoreRequest, moment: Moment, answer: Answer, *, keep_body: bool = True
-) -> Accepted:
-    kept = replays.remember(store, request, moment, answer if keep_body else Answer())
+def _written(store: Store, request: StoreRequest, moment: Moment, answer: Answer) -> Accepted:
+    kept = replays.remember(store, request, moment, answer)
     return Accepted(answer, {store_key(store.name): kept})

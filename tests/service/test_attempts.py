@@ -58,7 +58,7 @@ async def test_an_attempt_whose_bytes_come_in_after_a_retry_was_refused_is_not_a
         body.passes.set()
         with pytest.raises(AlreadyExists):
             await older
-        assert handles.list_page(replica, STORE, "", 10).handles == []
+        assert (await handles.list_page(replica, STORE, "", 10)).handles == []
         await running.emptied_trash()
         assert sorted(running.blobs.discarded) == sorted(running.blobs.put_keys)
 
@@ -75,7 +75,7 @@ async def test_a_retry_is_applied_once_while_the_first_attempt_is_still_reading(
         body.passes.set()
         joined = await older
         assert (joined.answer.body, joined.answer.replayed) == (reply.answer.body, True)
-        assert handles.list_page(replica, STORE, "", 10).handles == [dict(reply.answer.body)]
+        assert (await handles.list_page(replica, STORE, "", 10)).handles == [dict(reply.answer.body)]
         await running.emptied_trash()
         assert running.blobs.discarded == [running.blobs.put_keys[1]]
 

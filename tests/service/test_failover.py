@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 async def expires_in(running: Rig, session: str) -> float:
     """Seconds that the session has left."""
-    left: float = sessions.get_session(running.replica, session).answer.body["expires_in"]
+    left: float = (await sessions.get_session(running.replica, session)).answer.body["expires_in"]
     return left
 
 

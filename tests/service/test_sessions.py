@@ -34,7 +34,7 @@ async def test_a_session_whose_creation_was_committed_is_told_of_without_a_lease
     async with rig(embedded(tmp_path)) as running:
         await lose_lease_after(running, Caller("a"), 60.0)
         running.election.in_doubt = False
-        assert sessions.get_session(running.replica, "a").answer.body["ttl"] == 60.0
+        assert (await sessions.get_session(running.replica, "a")).answer.body["ttl"] == 60.0
 
 
 async def test_a_renewal_that_was_committed_is_not_told_as_not_applied(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ async def test_a_renewal_that_was_committed_is_not_told_as_not_applied(tmp_path:
             await lose_lease_after(running, Caller("a"), 90.0)
         assert (caught.value.code, caught.value.outcome) == (Code.NO_LEADER, Outcome.APPLIED)
         running.election.in_doubt = False
-        assert sessions.get_session(running.replica, "a").answer.body["ttl"] == 90.0
+        assert (await sessions.get_session(running.replica, "a")).answer.body["ttl"] == 90.0
 
 
 async def test_a_renewal_that_changed_nothing_is_told_as_not_applied(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ async def ended(running: Rig, session: str) -> None:
 
     async def gone() -> bool:
         try:
-            sessions.get_session(running.replica, session)
+            await sessions.get_session(running.replica, session)
         except SessionExpired:
             return True
         return False

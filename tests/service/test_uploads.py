@@ -250,7 +250,7 @@ async def test_an_end_while_its_bytes_are_looked_at_is_an_end(build: Build) -> N
         running.blobs.looks_pass.set()
         with pytest.raises(UploadUnknown):
             await adding
-        assert handles.list_page(running.replica, STORE, "", 10).handles == []
+        assert (await handles.list_page(running.replica, STORE, "", 10)).handles == []
 
 
 async def test_records_of_ended_uploads_are_dropped_after_ten_minutes(build: Build) -> None:
@@ -284,7 +284,7 @@ async def test_of_many_at_once_one_takes_it(build: Build) -> None:
         names = [f"pointer-{number}" for number in range(8)]
         ends = await asyncio.gather(*(add(running, ref, name) for name in names), return_exceptions=True)
         assert sorted(type(end).__name__ for end in ends) == ["UploadUnknown"] * 7 + ["str"]
-        assert len(handles.list_page(running.replica, STORE, "", 10).handles) == 1
+        assert len((await handles.list_page(running.replica, STORE, "", 10)).handles) == 1
 
 
 async def test_a_failed_attempt_discards_nothing(build: Build) -> None:

@@ -31,6 +31,7 @@ from service.rules.requests import (
 )
 from tests.simulation.blobs import SimBlobs
 from tests.simulation.model import Body
+from tests.support.answers import plain
 
 Kind = Literal["get", "list", "state", "redirect", "epoch", "session", "keepalive", "stores"]
 
@@ -96,7 +97,7 @@ async def serve(replica: Replica, call: Call, attempt: int, received: float) -> 
     if isinstance(ask, CreateUpload):
         body = dict(reply.answer.body)
         return Told(reply.revision, {"upload": body["upload"]}, reply.answer.replayed, body["url"])
-    return Told(reply.revision, reply.answer.body, reply.answer.replayed)
+    return _told(reply)
 
 
 def _changing(replica: Replica, caller: Caller, ask: Request, content: bytes) -> Awaitable[Reply]:
@@ -142,7 +143,7 @@ async def _get(replica: Replica, look: Look, _: float) -> Told:
 
 
 async def _list(replica: Replica, look: Look, _: float) -> Told:
-    page = handles.list_page(replica, look.store, "", 1000)
+    page = await handles.list_page(replica, look.store, "", 1000)
     return Told(page.revision, page.handles + page.corrupt)
 
 
@@ -173,7 +174,7 @@ async def _epoch(replica: Replica, look: Look, _: float) -> Told:
 
 
 async def _session(replica: Replica, look: Look, _: float) -> Told:
-    return _told(sessions.get_session(replica, look.session))
+    return _told(await sessions.get_session(replica, look.session))
 
 
 async def _keepalive(replica: Replica, look: Look, received: float) -> Told:
@@ -199,7 +200,7 @@ _LOOKS: dict[Kind, Callable[[Replica, Look, float], Awaitable[Told]]] = {
 
 
 def _told(reply: Reply) -> Told:
-    return Told(reply.revision, reply.answer.body, reply.answer.replayed)
+    return Told(reply.revision, plain(reply.answer.body), reply.answer.replayed)
 
 
 async def _chunks(content: bytes) -> AsyncIterator[bytes]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from service.rules.lookup import is_pending
 from service.rules.records import Record, upload_of
-from service.rules.state import is_pending
 from tests.simulation.blobs import BlobService
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.invariants import Invariant, Violation

@@ -108,7 +108,7 @@ async def list_handles(request: Request, store: str) -> Response:
     """The handles by name, a page at a time; those whose removal has begun may be among them."""
     checked_name(store, "store")
     accepts(request, "application/json")
-    page = handles.list_page(request.replica, store, *page_of(request))
+    page = await handles.list_page(request.replica, store, *page_of(request))
     body = {"handles": page.handles, "next": to_token(page.next), "corrupt": page.corrupt}
     return json_response(body, 200, about(page.revision, page.term))
 

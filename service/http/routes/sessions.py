@@ -109,7 +109,7 @@ async def keepalive(request: Request, session: str) -> Response:
 async def get(request: Request, session: str) -> Response:
     """What the session has left, and the locks it holds."""
     accepts(request, "application/json")
-    return json_reply(sessions.get_session(request.replica, checked_name(session, "session id")))
+    return json_reply(await sessions.get_session(request.replica, checked_name(session, "session id")))
 
 
 @router.delete(

@@ -11,6 +11,7 @@ from service.operations import epochs, handles, reading, sessions, states, store
 from service.operations.calls import Caller
 from service.rules.records import Handle
 from tests.contracts.state_handle_store.door import Door, Entry, Inventory, Removal
+from tests.support.answers import plain
 
 
 class UseCaseDoor(Door):
@@ -26,8 +27,8 @@ class UseCaseDoor(Door):
         await sessions.end_session(self._replica(), Caller(session))
 
     async def locks_of(self, session: str) -> list[tuple[str, str]]:
-        reply = sessions.get_session(self._replica(), session)
-        return [(lock["store"], lock["name"]) for lock in reply.answer.body["locks"]]
+        reply = await sessions.get_session(self._replica(), session)
+        return [(lock["store"], lock["name"]) for lock in plain(reply.answer.body)["locks"]]
 
     async def campaign(self, caller: Caller, store: str) -> int:
         reply = await epochs.campaign(self._replica(), caller, store, 0.0)
@@ -56,10 +57,10 @@ class UseCaseDoor(Door):
         return b"".join([chunk async for chunk in delivery.chunks])
 
     async def lock_all(self, caller: Caller, store: str) -> Inventory:
-        return Inventory.told((await stores.lock_all(self._replica(), caller, store)).answer.body)
+        return Inventory.told(plain((await stores.lock_all(self._replica(), caller, store)).answer.body))
 
     async def page(self, store: str, token: str | None, limit: int) -> tuple[list[Entry], str | None]:
-        page = handles.list_page(self._replica(), store, token or "", limit)
+        page = await handles.list_page(self._replica(), store, token or "", limit)
         return [Entry.told(body) for body in page.handles], page.next
 
     async def remove(self, caller: Caller, store: str, name: str) -> Removal:

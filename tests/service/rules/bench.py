@@ -8,9 +8,10 @@ from typing import Any
 from milepost.wire import Code
 from service.rules.decide import decide
 from service.rules.decisions import Accepted, Blocked, Decision, FinishNeeded, Moment, Refused
-from service.rules.records import Handle, Record, Session, Store, handle_key, session_key, store_key
+from service.rules.records import Corrupt, Handle, Record, Session, Store, handle_key, handle_of, session_key, store_key
 from service.rules.requests import Add, BlobRef, FinishRemoval, OpenSession, Replace, Request
 from service.rules.state import State, View
+from service.rules.stores import told_of
 
 STORE = "flights"
 
@@ -35,6 +36,7 @@ class Bench:
         decision = decide(self.view, request, self.moment)
         if isinstance(decision, Accepted):
             self.state.apply(decision.changes.items())
+            decision = with_inventory(self.view, decision)
         return decision
 
     def accepted(self, request: Request) -> Accepted:
@@ -100,6 +102,24 @@ class Bench:
         record = self.state.get(session_key(session))
         assert isinstance(record, Session), record
         return record
+
+
+def with_inventory(view: View, accepted: Accepted) -> Accepted:
+    """What was granted, with the inventory in its answer that is told once it has landed."""
+    if accepted.inventory is None:
+        return accepted
+    store = view.store(accepted.inventory.store)
+    told = [told_of(view, store, name) for name in names_in(view, store.name)] if isinstance(store, Store) else []
+    corrupt = [{"name": each.name, "reason": each.reason} for each in told if isinstance(each, Corrupt)]
+    body = {"handles": [each for each in told if isinstance(each, dict)], "corrupt": corrupt}
+    return replace(accepted, answer=replace(accepted.answer, body=body))
+
+
+def names_in(view: View, store: str) -> list[str]:
+    """The names under which the store will have records, by looking at every key."""
+    keys = {*view.state.records, *(key for layer in view._layers for key in layer.records)}
+    located = [handle_of(key) for key in keys if view.get(key) is not None]
+    return sorted(each[1] for each in located if each is not None and each[0] == store)
 
 
 def blob(content: str) -> BlobRef:

@@ -45,6 +45,7 @@ from service.rules.requests import (
     UploadRef,
 )
 from service.rules.state import State, View
+from tests.service.rules.bench import names_in, with_inventory
 
 EXPLORED = int(os.environ.get("MILEPOST_EXPLORE", "0"))
 """So many examples, other ones each time; 0 stands for the same hundred each time."""
@@ -441,7 +442,8 @@ class RulesAgainstModel(RuleBasedStateMachine):
         there = {name: entry for name, entry in self.model.handles.items() if not entry.removing}
         for entry in there.values():
             entry.locks.add(session)
-        told = [(body["name"], body["version"], body["locks"]) for body in accepted.answer.body["handles"]]
+        body = with_inventory(self.view, accepted).answer.body
+        told = [(handle["name"], handle["version"], handle["locks"]) for handle in body["handles"]]
         assert told == [(name, there[name].version, sorted(there[name].locks)) for name in sorted(there)]
 
     @rule(session=SESSIONS)
@@ -527,7 +529,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         record = self.view.store(STORE)
         store = record if isinstance(record, Store) else Store(STORE)
         found = {}
-        for name in self.view.names(STORE):
+        for name in names_in(self.view, STORE):
             handle = self.view.handle(STORE, name)
             if isinstance(handle, Handle) and not handle.gone and handle.born > store.cleared:
                 blob, locks = BlobRef(handle.blob, handle.size, handle.sha256), set(holders(self.view, store, handle))

@@ -1,0 +1,18 @@
+"""Answers as whoever receives them reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from service.operations.many import Many
+
+
+def plain(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A body whose long members are lists again."""
+    return {name: _read(value) if isinstance(value, Many) else value for name, value in body.items()}
+
+
+def _read(many: Many) -> Any:
+    return json.loads(b"".join(many.pieces))
