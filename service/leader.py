@@ -23,6 +23,7 @@ from milepost.errors import Problem
 from service.blobs.collector import collect
 from service.blobs.patience import PatientBlobs
 from service.blobs.trash import Trash
+from service.campaigns import Campaigns
 from service.changes import Changes
 from service.journal import Journal, LeadershipLost, NotTakenOver
 from service.leases import Leases, UploadLeases
@@ -30,9 +31,10 @@ from service.removals import Removals
 from service.rules.decisions import Accepted
 from service.rules.records import Handle, Session, Stored, Upload, store_of
 from service.rules.requests import Add, EndSession, ExpireSession, Replace, Request
+from service.rules.state import State
 from service.settings import Settings
 from service.slices import Slices
-from service.upkeep import expire_sessions, expire_uploads, tidy
+from service.upkeep import expire_sessions, expire_uploads, finish_removals, scrub
 
 log = logging.getLogger("milepost.leader")
 
@@ -61,11 +63,11 @@ class Replica:
         self.settings = settings
         self.clock = clock
         self.changes = Changes()
+        self.campaigns = Campaigns()
         self.slices = Slices(clock)
         self.journal = Journal(
             "root", pointers, clock=clock, wall=wall, landed=self._landed, settings=settings.journal, jitter=jitter
         )
-        self.journal.on_commit = self.changes.announce
         self.journal.on_given_up = self._given_up
         self.leases = Leases(clock)
         self.uploads = UploadLeases(clock)
@@ -161,7 +163,8 @@ class Replica:
                 self.leadership = None
                 self.journal.retire()
                 self.trash.clear()
-                self.changes.announce()
+                self.changes.end()
+                self.campaigns.end()
                 await leadership.resign()
                 await self._end_parts()
             await asyncio.sleep(pause)
@@ -175,8 +178,7 @@ class Replica:
             try:
                 await self.journal.lead(leadership)
                 state = self.journal.read().view.state
-                self.leases.start(state.sessions.values())
-                self.uploads.start(state.pending_uploads())
+                await self._start_leases(state)
                 self.damage = None
                 break
             except (BackendError, TimeoutError) as error:
@@ -188,6 +190,13 @@ class Replica:
             except Problem as error:
                 raise LeadershipLost("the lease ran out while the journal was taken over") from error
 
+    async def _start_leases(self, state: State) -> None:
+        """Nothing is committed before this is done, so nothing ends meanwhile."""
+        self.leases.clear()
+        self.uploads.clear()
+        await self.slices.each(state.sessions.values(), self.leases.begin)
+        await self.slices.each(state.pending_uploads(), lambda pending: self.uploads.begin(*pending))
+
     async def _lead(self, leadership: Leadership) -> None:
         await self._take_over(leadership)
         self.leadership = leadership
@@ -197,7 +206,8 @@ class Replica:
             self.trash.run(self.settings.trash_interval_seconds),
             expire_sessions(self.journal, self.leases, self.clock, self.settings.expire_interval_seconds),
             expire_uploads(self.journal, self.uploads, self.clock, self.settings.expire_interval_seconds),
-            tidy(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
+            finish_removals(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
+            scrub(self.journal, self.clock, self.settings.tidy_interval_seconds),
             self._collect(),
         )
 
@@ -234,6 +244,7 @@ class Replica:
                     self.pointers,
                     self.blobs,
                     self.trash,
+                    self.slices,
                     older_than=self.settings.collect_after_seconds,
                     may_go_on=self.journal.lease_holds,
                 )
@@ -246,6 +257,8 @@ class Replica:
             self.trash.later(key, self.settings.linger_seconds)
         for key in accepted.orphans:
             self._orphaned(key)
+        self.changes.announce(accepted.changes)
+        self.campaigns.landed(accepted.changes.values())
         if isinstance(request, EndSession | ExpireSession):
             self.leases.forget(request.session)
             return

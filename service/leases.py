@@ -4,16 +4,23 @@ stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
+from service.due import Due
 from service.rules.records import Corrupt, Session, Upload
+
+AT_ONCE: Final = 256
+"""So many expiries are begun, or looked for, in one step."""
 
 
 @dataclass(slots=True)
 class _Lease:
     session: Session
     deadline: float
+    renewed: float
     ending: bool = False
 
 
@@ -23,13 +30,18 @@ class Leases:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._leases: dict[str, _Lease] = {}
+        self._due: Due[str] = Due()
 
-    def start(self, sessions: Iterable[Session | Corrupt]) -> None:
-        """A new leadership: every living session gets a full TTL again."""
+    def clear(self) -> None:
+        """A new leadership: each session begins anew."""
         self._leases = {}
-        for session in sessions:
-            if isinstance(session, Session) and not session.ended:
-                self.renew(session)
+        self._due.clear()
+
+    def begin(self, session: Session | Corrupt) -> None:
+        """A session of before this leadership: if it lives, it gets a full TTL again."""
+        if isinstance(session, Session) and not session.ended and session.id not in self._leases:
+            self.renew(session)
+            self._leases[session.id].renewed = -math.inf  # not by its client
 
     def renew(self, session: Session, received: float | None = None) -> None:
         """Count the TTL anew, from ``received`` (when the renewing request came in) or from now.
@@ -39,20 +51,29 @@ class Leases:
         start = self._clock() if received is None else received
         lease = self._leases.get(session.id)
         if lease is None or lease.session.born != session.born:
-            self._leases[session.id] = _Lease(session, start + session.ttl)
+            lease = self._leases[session.id] = _Lease(session, start + session.ttl, start)
+            self._due.set(session.id, lease.deadline)
         elif not lease.ending:
             shorter = session.ttl < lease.session.ttl
             lease.deadline = start + session.ttl if shorter else max(start + session.ttl, lease.deadline)
             lease.session = session
+            lease.renewed = max(lease.renewed, start)
+            self._due.set(session.id, lease.deadline)
 
     def forget(self, session: str) -> None:
         """The session has ended."""
         self._leases.pop(session, None)
+        self._due.discard(session)
 
     def ending(self, session: str) -> bool:
         """Whether the session's expiry has begun: from then on a keepalive must be refused."""
         lease = self._leases.get(session)
         return lease is not None and lease.ending
+
+    def was_renewed_lately(self, session: str) -> bool:
+        """Whether its client renewed it under this leadership, less than half of its TTL ago."""
+        lease = self._leases.get(session)
+        return lease is not None and self._clock() - lease.renewed < lease.session.ttl / 2
 
     def expires_in(self, session: str) -> float:
         """Seconds until the deadline, 0 when it has passed."""
@@ -60,12 +81,16 @@ class Leases:
         return max(0.0, lease.deadline - self._clock()) if lease else 0.0
 
     def begin_expiry(self) -> list[Session]:
-        """The sessions whose deadline has passed; their expiry has begun with this call."""
-        now = self._clock()
-        overdue = [lease for lease in self._leases.values() if not lease.ending and lease.deadline <= now]
+        """Sessions whose deadline has passed, `AT_ONCE` at most; their expiry has begun with this call."""
+        overdue = [self._leases[session] for session in self._due.take(self._clock(), AT_ONCE)]
         for lease in overdue:
             lease.ending = True
         return [lease.session for lease in overdue]
+
+    @property
+    def overdue(self) -> bool:
+        """Whether there may be more of them."""
+        return self._due.waiting(self._clock())
 
     def expiry_failed(self, session: Session) -> None:
         """The expiry could not be committed; it will begin again."""
@@ -73,6 +98,7 @@ class Leases:
         if lease is not None and lease.session.born == session.born:
             lease.ending = False
             lease.deadline = self._clock()
+            self._due.set(session.id, lease.deadline)
 
 
 class UploadLeases:
@@ -80,38 +106,47 @@ class UploadLeases:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._deadlines: dict[tuple[str, str], float] = {}
+        self._due: Due[tuple[str, str]] = Due()
         self._ending: set[tuple[str, str]] = set()
 
-    def start(self, pending: Iterable[tuple[str, Upload]]) -> None:
-        """A new leadership: every pending upload, given with its store, gets its full time again."""
-        self._deadlines, self._ending = {}, set()
-        for store, upload in pending:
-            self.note(store, upload)
+    def clear(self) -> None:
+        """A new leadership: each upload begins anew."""
+        self._due.clear()
+        self._ending = set()
+
+    def begin(self, store: str, upload: Upload) -> None:
+        """An upload of before this leadership, pending still, gets its full time again."""
+        self.note(store, upload)
 
     def note(self, store: str, upload: Upload) -> None:
         """A record was committed: the upload's time begins, or it has ended."""
         if upload.ended:
             self.forget(store, upload.id)
         else:
-            self._deadlines[store, upload.id] = self._clock() + upload.ttl
+            self._due.set((store, upload.id), self._clock() + upload.ttl)
 
     def forget(self, store: str, upload: str) -> None:
         """The upload has ended."""
-        self._deadlines.pop((store, upload), None)
+        self._due.discard((store, upload))
         self._ending.discard((store, upload))
 
     def expires_in(self, store: str, upload: str) -> float:
         """Seconds until the deadline, 0 when it has passed."""
-        return max(0.0, self._deadlines.get((store, upload), 0.0) - self._clock())
+        return max(0.0, (self._due.get((store, upload)) or 0.0) - self._clock())
 
     def begin_expiry(self) -> list[tuple[str, str]]:
-        """Store and id of the uploads whose deadline has passed; their expiry has begun with this call."""
-        now = self._clock()
-        overdue = [key for key, deadline in self._deadlines.items() if deadline <= now and key not in self._ending]
+        """Store and id of uploads whose deadline has passed, `AT_ONCE` at most; their expiry has begun now."""
+        overdue = self._due.take(self._clock(), AT_ONCE)
         self._ending.update(overdue)
         return overdue
 
+    @property
+    def overdue(self) -> bool:
+        """Whether there may be more of them."""
+        return self._due.waiting(self._clock())
+
     def expiry_failed(self, store: str, upload: str) -> None:
         """The expiry could not be committed; it will begin again."""
-        self._ending.discard((store, upload))
+        if (store, upload) in self._ending:
+            self._ending.discard((store, upload))
+            self._due.set((store, upload), self._clock())

@@ -7,11 +7,15 @@ and then yields: all of them together would take that much longer each time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from typing import Final
+from itertools import islice
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 SLICE_SECONDS: Final = 0.002
+_BATCH: Final = 64
 
 
 class Slice:
@@ -46,6 +50,28 @@ class Slices:
         self._turn = asyncio.Lock()
         self._clock = clock
         self._seconds = seconds
+
+    async def each(self, items: Iterable[T], act: Callable[[T], object]) -> None:
+        """Call ``act`` with each of the items, which do not change meanwhile."""
+        async with self.turn() as turn:
+            for item in items:
+                act(item)
+                if turn.over:
+                    await turn.next()
+
+    async def through(self, behind: Callable[[T], Iterator[T]], first: T, act: Callable[[T], bool | None]) -> None:
+        """Call ``act`` with each of what ``behind`` gives from ``first`` on, until it says that it has enough.
+
+        ``behind`` is asked again and again for what comes behind the last one, since what it looks at may change.
+        """
+        last = first
+        async with self.turn() as turn:
+            while batch := list(islice(behind(last), _BATCH)):
+                for last in batch:
+                    if act(last):
+                        return
+                    if turn.over:
+                        await turn.next()
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Slice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from milepost.errors import Problem
@@ -13,52 +13,66 @@ from service.leases import Leases, UploadLeases
 from service.removals import Removals
 from service.rules.decisions import Accepted, FinishNeeded, Moment
 from service.rules.handles import finish_of
-from service.rules.records import Corrupt, Handle, Session, Store, Upload, handle_of, session_key, store_of
+from service.rules.lookup import Lookup
+from service.rules.records import Corrupt, Handle, Session, Store, handle_of
 from service.rules.requests import ExpireSession, ExpireUpload, Scrub
-from service.rules.state import View
-from service.rules.stores import droppable
-from service.rules.uploads import droppable as upload_droppable
+from service.rules.state import Aged, State
 
 log = logging.getLogger("milepost.upkeep")
 
 _BATCH = 100
+"""So many records are dropped by one commit."""
+
 _COMMIT_SECONDS = 30.0
+_MOST_REST_SECONDS = 1.0
 
 
 async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], float], interval: float) -> None:
     """End the sessions whose deadline has passed, until cancelled."""
     while True:
-        if journal.lease_holds():
+        again = True
+        while again and journal.lease_holds():
             overdue = leases.begin_expiry()
-            await asyncio.gather(*(_expire(journal, leases, session, clock) for session in overdue))
+            ended = await asyncio.gather(*(_expire(journal, leases, session, clock) for session in overdue))
+            again = all(ended) and leases.overdue
+            await asyncio.sleep(0)
         await asyncio.sleep(interval)
 
 
-async def _expire(journal: Journal, leases: Leases, session: Session, clock: Callable[[], float]) -> None:
-    """An expiry that may yet land is waited for, however long: until then no keepalive may be granted."""
+async def _expire(journal: Journal, leases: Leases, session: Session, clock: Callable[[], float]) -> bool:
+    """Whether it has ended. An expiry that may yet land is waited for, however long: until then no keepalive may be
+    granted.
+    """
     try:
         ticket = journal.submit(ExpireSession(session=session.id, born=session.born), clock() + _COMMIT_SECONDS)
         await asyncio.wait((ticket.done,))
         ticket.done.result()
-        leases.forget(session.id)
     except Problem as error:
         log.warning("cannot expire session %s yet: %s", session.id, error)
         leases.expiry_failed(session)
+        return False
+    leases.forget(session.id)
+    return True
 
 
 async def expire_uploads(journal: Journal, leases: UploadLeases, clock: Callable[[], float], interval: float) -> None:
     """End the uploads whose time is up, until cancelled. What may lie there goes once their end has landed."""
     while True:
-        if journal.lease_holds():
+        again = True
+        while again and journal.lease_holds():
             overdue = leases.begin_expiry()
-            await asyncio.gather(*(_expire_upload(journal, leases, *upload, clock) for upload in overdue))
+            ended = await asyncio.gather(*(_expire_upload(journal, leases, *upload, clock) for upload in overdue))
+            again = all(ended) and leases.overdue
+            await asyncio.sleep(0)
         await asyncio.sleep(interval)
 
 
 async def _expire_upload(
     journal: Journal, leases: UploadLeases, store: str, upload_id: str, clock: Callable[[], float]
-) -> None:
-    """An expiry that may yet land is waited for, however long: it is not to be begun a second time beside itself."""
+) -> bool:
+    """Whether it has ended. An expiry that may yet land is waited for, however long: it is not to be begun a second
+    time beside itself.
+    """
     try:
         request = ExpireUpload(session="", store_name=store, upload=upload_id)
         ticket = journal.submit(request, clock() + _COMMIT_SECONDS)
@@ -67,27 +81,26 @@ async def _expire_upload(
     except Problem as error:
         log.warning("cannot end upload %s in %s yet: %s", upload_id, store, error)
         leases.expiry_failed(store, upload_id)
-        return
+        return False
     leases.forget(store, upload_id)
     if isinstance(decision, Accepted) and decision.changes:
         log.info("upload %s in %s was not used in time", upload_id, store)
+    return True
 
 
-async def tidy(journal: Journal, removals: Removals, clock: Callable[[], float], interval: float) -> None:
-    """Finish removals that a crash or a failed discard left open, and drop records that nothing needs, until
-    cancelled.
-    """
+async def finish_removals(journal: Journal, removals: Removals, clock: Callable[[], float], interval: float) -> None:
+    """Finish the removals that a crash or a failed discard left open, until cancelled."""
     while True:
         await asyncio.sleep(interval)
         try:
-            for finish in _unfinished(journal.read().view):
-                await _finish(removals, finish, clock)
-            reading = journal.read()
-            for store, keys in _droppable(reading.view, journal.moment(reading.revision)).items():
-                request = Scrub(session="", store_name=store, keys=keys)
-                await journal.wait(journal.submit(request, clock() + _COMMIT_SECONDS))
+            after = ""
+            while keys := list(islice(journal.read().view.state.removing(after), _BATCH)):
+                for after in keys:
+                    if (finish := _unfinished(journal.read().view, after)) is not None:
+                        await _finish(removals, finish, clock)
+                await asyncio.sleep(0)
         except Problem as error:
-            log.warning("upkeep was put off: %s", error)
+            log.warning("finishing removals was put off: %s", error)
 
 
 async def _finish(removals: Removals, finish: FinishNeeded, clock: Callable[[], float]) -> None:
@@ -98,32 +111,66 @@ async def _finish(removals: Removals, finish: FinishNeeded, clock: Callable[[], 
         log.warning("the removal of %s/%s was put off: %s", finish.store, finish.name, error)
 
 
-def _unfinished(view: View) -> list[FinishNeeded]:
-    return [
-        finish_of(store, record) for store, record in _handles(view) if record.removing and record.born > store.cleared
-    ]
+def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
+    record, located = view.get(key), handle_of(key)
+    if located is None or not isinstance(record, Handle) or not record.removing:
+        return None
+    store = view.store(located[0]) or Store(located[0])
+    return None if isinstance(store, Corrupt) or record.born <= store.cleared else finish_of(store, record)
 
 
-def _droppable(view: View, moment: Moment) -> dict[str, tuple[str, ...]]:
-    """Up to a batch of keys per store; those of sessions stand under the empty name."""
-    found: dict[str, list[str]] = {}
-    for key, record in view.state.records.items():
-        located = handle_of(key)
-        if located is not None and isinstance(record, Handle):
-            store = view.store(located[0])
-            if isinstance(store, Store) and droppable(store, record, moment):
-                found.setdefault(located[0], []).append(key)
-        elif isinstance(record, Session) and 0 < record.ended <= moment.sessions_horizon:
-            found.setdefault("", []).append(session_key(record.id))
-        elif isinstance(record, Upload) and upload_droppable(record, moment):
-            found.setdefault(store_of(key) or "", []).append(key)
-    return {store: tuple(islice(keys, _BATCH)) for store, keys in found.items()}
+async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -> None:
+    """Drop the records that nothing needs any more, until cancelled: each time all of them, however many came
+    together since.
+    """
+    while True:
+        await asyncio.sleep(interval)
+        try:
+            await scrub_all(journal, clock)
+        except Problem as error:
+            log.warning("scrubbing was put off: %s", error)
 
 
-def _handles(view: View) -> Iterator[tuple[Store, Handle]]:
-    for key, record in view.state.records.items():
-        located = handle_of(key)
-        if located is not None and isinstance(record, Handle):
-            store = view.store(located[0])
-            if not isinstance(store, Corrupt):
-                yield store or Store(located[0]), record
+async def scrub_all(journal: Journal, clock: Callable[[], float]) -> None:
+    """Drop all that may be dropped now. Raises problems."""
+    await _scrub_aged(journal, clock, lambda state, moment, after: state.gone(moment.keys_horizon, after))
+    await _scrub_aged(journal, clock, lambda state, moment, after: state.ended(moment.sessions_horizon, after))
+    await _scrub_cleared(journal, clock)
+
+
+async def _scrub_aged(
+    journal: Journal,
+    clock: Callable[[], float],
+    aged: Callable[[State, Moment, Aged], Iterator[Aged]],
+) -> None:
+    after: Aged = (0, "")
+    while batch := list(islice(aged(*_now(journal), after), _BATCH)):
+        await _drop(journal, clock, [key for _, key in batch])
+        after = batch[-1]
+
+
+async def _scrub_cleared(journal: Journal, clock: Callable[[], float]) -> None:
+    for store in journal.read().view.state.stores_with_cleared():
+        last: list[str] = []
+        while keys := _cleared(journal, store):
+            if keys == last:
+                break  # nothing can be done about these now
+            await _drop(journal, clock, keys)
+            last = keys
+
+
+def _cleared(journal: Journal, store: str) -> list[str]:
+    state, moment = _now(journal)
+    return list(islice(state.cleared(store, moment.keys_horizon), _BATCH))
+
+
+def _now(journal: Journal) -> tuple[State, Moment]:
+    reading = journal.read()
+    return reading.view.state, journal.moment(reading.revision)
+
+
+async def _drop(journal: Journal, clock: Callable[[], float], keys: Sequence[str]) -> None:
+    """One commit, and a rest as long as it took: half of the time is for others."""
+    began = clock()
+    await journal.wait(journal.submit(Scrub(session="", keys=tuple(keys)), began + _COMMIT_SECONDS))
+    await asyncio.sleep(min(clock() - began, _MOST_REST_SECONDS))

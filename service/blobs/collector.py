@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
 from backends.contract import BlobStore, PointerStore
 from service.blobs.keys import place_of, prefix_of
 from service.blobs.trash import Trash
 from service.journal import Journal
-from service.rules.lookup import is_pending
-from service.rules.records import DEPLOYMENT_KEY, Corrupt, Deployment, Handle, Record, store_of
+from service.rules.records import DEPLOYMENT_KEY, Deployment
+from service.slices import Slices
 
 log = logging.getLogger("milepost.collector")
 
@@ -20,6 +20,7 @@ async def collect(
     pointers: PointerStore,
     blobs: BlobStore,
     trash: Trash,
+    slices: Slices,
     *,
     older_than: float,
     may_go_on: Callable[[], bool],
@@ -27,9 +28,10 @@ async def collect(
     """One round; returns how many blobs were handed to the trash.
 
     A blob may go if it is this deployment's, its key carries a term before this leadership, no handle or pending upload
-    names it, and the head still carries our term after both were looked at. Blobs of this leadership are never touched:
-    a request on its way may be about to name them. Nor are those of a store in which a record cannot be read: it may
-    name any of them. What lingers in the trash is left to it, also if it came there while the blobs were listed.
+    names it, and the head still carries our term after both were looked at. Nothing begins to name such a blob any
+    more, so they are looked at one after the other. Blobs of this leadership are never touched: a request on its way
+    may be about to name them. Nor are those of a store in which a record cannot be read: it may name any of them. What
+    lingers in the trash is left to it, also if it came there while the blobs were listed.
     """
     if not may_go_on():
         return 0
@@ -43,11 +45,19 @@ async def collect(
     ]
     if not candidates or not may_go_on():
         return 0
-    records = journal.read().view.state.records
-    named, spared = named_by(records.values()), unreadable_in(records)
+    spared: set[str] = set()
+    orphans: list[str] = []
+
+    def judge(key: str) -> None:
+        state, place = journal.read().view.state, place_of(key)
+        if place is not None and state.has_unreadable(place.store):
+            spared.add(place.store)
+        elif not (state.names_blob(key) or trash.holds(key)):
+            orphans.append(key)
+
+    await slices.each(candidates, judge)
     for store in sorted(spared):
         log.warning("nothing of store %s is collected, for it has a record that cannot be read", store)
-    orphans = [key for key in candidates if not (key in named or trash.holds(key) or _is_of(spared, key))]
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
         return 0
     log.info("discarding %d blobs that nothing names", len(orphans))
@@ -58,21 +68,6 @@ async def collect(
     return len(orphans)
 
 
-def named_by(records: Iterable[Record]) -> set[str]:
-    """The blobs that a handle points to, or that a handle may yet take from an upload."""
-    return {record.blob for record in records if isinstance(record, Handle) or is_pending(record)}
-
-
-def unreadable_in(records: Mapping[str, Record]) -> set[str]:
-    """The stores that have a record which cannot be read: damaged, or of a newer release."""
-    return {store_of(key) or "" for key, record in records.items() if isinstance(record, Corrupt)} - {""}
-
-
 def _is_older(key: str, term: int) -> bool:
     place = place_of(key)
     return place is not None and place.term < term
-
-
-def _is_of(stores: set[str], key: str) -> bool:
-    place = place_of(key)
-    return place is not None and place.store in stores

@@ -7,11 +7,14 @@ import logging
 from collections.abc import Callable
 
 from backends.contract import BackendError, BlobStore, StorageUnavailable, UnsafeKey
+from service.due import Due
 
 log = logging.getLogger("milepost.blobs")
 
 RETRY_SECONDS = 5.0
+_AT_ONCE = 64
 TRY_SECONDS = 5.0
+_AT_ONCE = 64
 
 
 class Trash:
@@ -20,8 +23,8 @@ class Trash:
     def __init__(self, blobs: BlobStore, clock: Callable[[], float]) -> None:
         self._blobs = blobs
         self._clock = clock
-        self._due: dict[str, float] = {}
-        self._put_until: dict[str, float] = {}
+        self._due: Due[str] = Due()
+        self._put_until: Due[str] = Due()
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def holds(self, key: str) -> bool:
@@ -31,11 +34,11 @@ class Trash:
     def later(self, key: str, seconds: float) -> None:
         """Discard ``key`` after it has lingered for so many seconds."""
         if key:
-            self._due[key] = self._clock() + seconds
+            self._due.set(key, self._clock() + seconds)
 
     def may_be_put(self, key: str, seconds: float) -> None:
         """Somebody may put ``key`` by himself for so many seconds yet: a discard before that is repeated after it."""
-        self._put_until[key] = self._clock() + seconds
+        self._put_until.set(key, self._clock() + seconds)
 
     async def now(self, key: str, deadline: float | None = None) -> None:
         """Discard ``key``; two callers share one discard, which goes on when the ``deadline`` (monotonic) ends a wait.
@@ -53,9 +56,9 @@ class Trash:
             raise StorageUnavailable(f"the discard of {key} has not ended in time") from error
         except UnsafeKey as error:  # from a damaged record, whose handle must not be stuck for it
             log.warning("no blob can have been there: %s", error)
-        self._due.pop(key, None)
-        if (until := self._put_until.get(key, 0.0)) > self._clock():
-            self._due[key] = until
+        self._due.discard(key)
+        if (until := self._put_until.get(key)) is not None and until > self._clock():
+            self._due.set(key, until)
 
     def _ended(self, key: str, discard: asyncio.Task[None]) -> None:
         del self._running[key]
@@ -78,15 +81,17 @@ class Trash:
         """Discard what is due until cancelled."""
         while True:
             now = self._clock()
-            for key in [key for key, due in self._due.items() if due <= now]:
-                await self.try_now(key)
-            self._forget_what_nobody_may_put(now)
+            while self._due.waiting(now):
+                keys = self._due.take(now, _AT_ONCE)
+                for key in keys:
+                    self._due.set(key, now)  # it lingers until it is discarded
+                for key in keys:
+                    await self.try_now(key)
+                await asyncio.sleep(0)
+            while self._put_until.waiting(now):
+                self._put_until.take(now, _AT_ONCE)
+                await asyncio.sleep(0)
             await asyncio.sleep(interval)
-
-    def _forget_what_nobody_may_put(self, now: float) -> None:
-        """The oldest first, so that a round costs little; they are about in the order of their ends."""
-        while self._put_until and self._put_until[oldest := next(iter(self._put_until))] <= now:
-            del self._put_until[oldest]
 
     def clear(self) -> None:
         """Leadership is over: another leader may name these blobs by now, or its collector finds them."""

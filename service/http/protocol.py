@@ -29,6 +29,7 @@ _SLICE_BYTES: Final = 16 * 1024
 """How much is parsed at once: so many requests at most are in memory of a peer that sends them without waiting."""
 
 _CUT = "milepost.body_cut"
+_ENDED = "milepost.peer_ended"
 
 
 class AnsweringProtocol(HttpToolsProtocol):
@@ -155,6 +156,10 @@ class AnsweringProtocol(HttpToolsProtocol):
         cycle = _unanswered(self.cycle)
         if cycle is None or self.transport.hung_up:
             return None
+        for due in (_unanswered(self._started), cycle):
+            if due is not None:
+                due.scope.setdefault("extensions", {})[_ENDED] = {}
+                due.message_event.set()
         if self._held:
             return True
         cycle.keep_alive = False
@@ -316,6 +321,15 @@ def _closing_unread(cycle: RequestResponseCycle, app: Any) -> Any:
         await app(scope, receive, sends)
 
     return closing
+
+
+async def hung_up(scope: MutableMapping[str, Any], receive: Receive) -> None:
+    """Return when the peer of a request whose body was read sends no more, or is gone. Which of the two, only an answer
+    would show.
+    """
+    while _ENDED not in (scope.get("extensions") or {}):
+        if (await receive())["type"] == "http.disconnect":
+            return
 
 
 def _unanswered(cycle: RequestResponseCycle | None) -> RequestResponseCycle | None:

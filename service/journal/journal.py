@@ -137,7 +137,6 @@ class Journal:
         self.groups_committed = 0
         self.terms_burnt = 0
         self.first_term = 0
-        self.on_commit: Callable[[], None] = lambda: None
         self.on_given_up: Callable[[Request], None] = lambda _: None
 
     # -- leadership ------------------------------------------------------------------------------------------------
@@ -391,7 +390,6 @@ class Journal:
     def _acknowledge(self, group: Group) -> None:
         for member in group.members:
             member.ticket.serve(member.accepted, member.revision, self._head.term)
-        self.on_commit()
 
     def _answer(self, entry: Unchanging) -> None:
         """Answer what changes nothing: a read, so only of committed state and under the lease."""

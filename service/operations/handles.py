@@ -8,7 +8,6 @@ from typing import Any
 from milepost.wire import Code
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, perform
-from service.operations.many import through
 from service.operations.records import store_in
 from service.problems import problem
 from service.rules.answers import handle_body
@@ -72,7 +71,7 @@ async def list_page(replica: Replica, store: str, after: str, limit: int) -> Pag
         last = name
         return False
 
-    await through(replica.slices, lambda behind: snapshot.names(store, behind), after, add)
+    await replica.slices.through(lambda behind: snapshot.names(store, behind), after, add)
     return page
 
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from service.slices import Slices
-
-T = TypeVar("T")
-
 _CHUNK = 64
-"""So many are taken at once from an index, which may have changed the next time."""
+"""So many are encoded at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +42,3 @@ class Listed:
             comma = b"," if self._pieces else b""
             self._pieces.append(comma + self._encoder.encode(self._items)[1:-1])
             self._items.clear()
-
-
-async def through(
-    slices: Slices, behind: Callable[[T], Iterator[T]], first: T, act: Callable[[T], bool | None]
-) -> None:
-    """Call ``act`` with each of what ``behind`` gives from ``first`` on, in slices, until it says that it has enough.
-
-    ``behind`` is asked again and again for what comes behind the last one, since what it looks at may change.
-    """
-    last = first
-    async with slices.turn() as turn:
-        while batch := list(islice(behind(last), _CHUNK)):
-            for last in batch:
-                if act(last):
-                    return
-                if turn.over:
-                    await turn.next()

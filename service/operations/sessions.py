@@ -9,14 +9,14 @@ from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, decided, perform, reply_of
-from service.operations.many import Listed, Many, through
+from service.operations.many import Listed, Many
 from service.problems import problem, refusal
 from service.rules.answers import session_body
 from service.rules.decisions import Accepted, Answer
 from service.rules.guards import session_lives
 from service.rules.locks import holders
 from service.rules.lookup import Lookup
-from service.rules.records import Handle, Session, Store
+from service.rules.records import Handle, Session, Store, session_key
 from service.rules.requests import EndSession, OpenSession
 from service.rules.state import State
 
@@ -51,10 +51,11 @@ async def keepalive(replica: Replica, session_id: str, received: float) -> Reply
     while replica.leases.ending(session_id):
         if replica.clock() >= deadline:
             raise problem(Code.STORAGE_UNAVAILABLE, f"session {session_id!r} is about to expire")
-        await replica.changes.wait(0.25)
+        await replica.changes.wait(session_key(session_id), 0.25)
     reading = replica.journal.read()
     session = _living(replica, reading.view, session_id)
     replica.leases.renew(session, received)
+    replica.campaigns.heard_of(session_id)
     return Reply(Answer({"session": session.id, "ttl": session.ttl}), reading.revision, reading.term)
 
 
@@ -103,5 +104,5 @@ async def _locks(replica: Replica, state: State, session: str) -> Many:
     def behind(lock: tuple[str, str]) -> Iterator[tuple[str, str]]:
         return state.may_hold(session, lock)
 
-    await through(replica.slices, behind, ("", ""), add)
+    await replica.slices.through(behind, ("", ""), add)
     return held.whole()

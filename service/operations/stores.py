@@ -10,7 +10,7 @@ from milepost.errors import Problem
 from milepost.wire import Outcome
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, decided, perform, reply_of
-from service.operations.many import Listed, through
+from service.operations.many import Listed
 from service.problems import problem
 from service.rules.decisions import Accepted
 from service.rules.records import Corrupt, Store
@@ -48,7 +48,7 @@ async def lock_all(replica: Replica, caller: Caller, store: str) -> Reply:
         elif told is not None:
             found.add(told)
 
-    await through(replica.slices, lambda behind: snapshot.names(store, behind), "", add)
+    await replica.slices.through(lambda behind: snapshot.names(store, behind), "", add)
     body = {"handles": found.whole(), "corrupt": damaged.whole()}
     return replace(reply, answer=replace(reply.answer, body=body))
 

@@ -197,7 +197,7 @@ class FinishRemoval(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class Scrub(StoreRequest):
-    """The leader's own: drop records of a store that only wait to be dropped (gone, cleared, used up, long ended)."""
+    """The leader's own: drop records that only wait to be dropped (gone, cleared, used up, long ended)."""
 
     keys: tuple[str, ...] = ()
 

@@ -254,9 +254,9 @@ class State(Lookup):
         """Whether a handle points to the blob, or may yet take it from an upload."""
         return blob in self._blobs
 
-    def unreadable(self) -> Iterable[str]:
-        """The stores that have a record which cannot be read: damaged, or of a newer release."""
-        return self._unreadable.keys()
+    def has_unreadable(self, store: str) -> bool:
+        """Whether the store has a record which cannot be read: damaged, or of a newer release."""
+        return store in self._unreadable
 
     def removing(self, after: str = "") -> Iterator[str]:
         """The keys of handles whose removal has begun, sorted, from the one behind ``after`` on."""

@@ -57,6 +57,7 @@ async def collected(running: Rig, older_than: float = 0.0) -> int:
         running.pointers,
         running.blobs,
         replica.trash,
+        replica.slices,
         older_than=older_than,
         may_go_on=replica.journal.lease_holds,
     )

@@ -6,7 +6,7 @@ has the guard.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -347,7 +347,7 @@ def orphans_are_collected(patch: Patch) -> None:
 
 def upkeep_finishes_removals(patch: Patch) -> None:
     """A removal that was cut off waits until somebody asks for its handle."""
-    patch.setattr(upkeep, "_unfinished", lambda _view: [])
+    patch.setattr(upkeep, "_unfinished", lambda _view, _key: None)
 
 
 # -- sessions ------------------------------------------------------------------------------------------------------
@@ -355,15 +355,12 @@ def upkeep_finishes_removals(patch: Patch) -> None:
 
 def full_ttl_after_failover(patch: Patch) -> None:
     """A new leader gives sessions no time to be heard of."""
-    real = Leases.start
 
-    def start(self: Leases, sessions: Iterable[Session | Corrupt]) -> None:
-        living = [session for session in sessions if isinstance(session, Session) and not session.ended]
-        real(self, ())
-        for session in living:
+    def begin(self: Leases, session: Session | Corrupt) -> None:
+        if isinstance(session, Session) and not session.ended:
             self.renew(session, self._clock() - session.ttl)
 
-    patch.setattr(Leases, "start", start)
+    patch.setattr(Leases, "begin", begin)
 
 
 def keepalive_sees_pending_expiry(patch: Patch) -> None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pytest
 
 from milepost.errors import Problem
 from service import upkeep
-from service.blobs import collector
 from service.journal import Journal, Served
 from service.journal.claims import MaySubmit
 from service.leader import Replica
 from service.leases import UploadLeases
 from service.operations import uploads as operations
 from service.operations.calls import decided
-from service.rules import uploads
+from service.rules import state, uploads
 from service.rules.decisions import Accepted, Answer, Moment, Refused
-from service.rules.records import Handle, Record, Store, Upload
+from service.rules.records import Handle, Store, Upload
 from service.rules.requests import Add, BlobRef, ExpireUpload, Replace, Request
 from service.rules.state import View
 
@@ -84,13 +83,13 @@ def end_is_committed_first(patch: Patch) -> None:
 
     async def expire(
         journal: Journal, leases: UploadLeases, store: str, upload_id: str, clock: Callable[[], float]
-    ) -> None:
+    ) -> bool:
         upload = journal.read().view.upload(store, upload_id)
         if isinstance(upload, Upload):
             journal._on_landed(
                 ExpireUpload("", store_name=store, upload=upload_id), Accepted(Answer(), orphans=(upload.blob,))
             )
-        await real(journal, leases, store, upload_id, clock)
+        return await real(journal, leases, store, upload_id, clock)
 
     patch.setattr(upkeep, "_expire_upload", expire)
 
@@ -98,18 +97,13 @@ def end_is_committed_first(patch: Patch) -> None:
 def uploads_name_their_bytes(patch: Patch) -> None:
     """The collector spares what handles point to, and nothing else."""
 
-    def named_by(records: Iterable[Record]) -> set[str]:
-        return {record.blob for record in records if isinstance(record, Handle)}
-
-    patch.setattr(collector, "named_by", named_by)
+    patch.setattr(state, "_blob_of", lambda record: record.blob if isinstance(record, Handle) else "")
 
 
 def uploads_get_their_full_time_again(patch: Patch) -> None:
     """A new leader gives pending uploads no time."""
-    real = UploadLeases.start
 
-    def start(self: UploadLeases, pending: Iterable[tuple[str, Upload]]) -> None:
-        real(self, pending)
-        self._deadlines = dict.fromkeys(self._deadlines, self._clock())
+    def begin(self: UploadLeases, store: str, upload: Upload) -> None:
+        self._due.set((store, upload.id), self._clock())
 
-    patch.setattr(UploadLeases, "start", start)
+    patch.setattr(UploadLeases, "begin", begin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 import msgspec
@@ -12,6 +13,7 @@ from milepost.wire import MAX_WAIT_SECONDS, Code, Header
 from service.http.bodies import json_of
 from service.http.documents import ACTING, CHANGING, EPOCH_EXAMPLE, described, json_body
 from service.http.headers import accepts, caller, checked_name
+from service.http.protocol import hung_up
 from service.http.replies import empty_reply, json_reply
 from service.http.requests import Request
 from service.operations import epochs
@@ -38,12 +40,22 @@ class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
     ),
 )
 async def campaign(request: Request, store: str) -> Response:
-    """Ask for the next epoch, waiting up to `wait` seconds while another session holds the current one."""
+    """Ask for the next epoch, waiting up to `wait` seconds while another session holds the current one.
+
+    Who waits is granted it only while his session is kept alive: renewed within the last half of its TTL. A connection
+    that is closed, or whose sending side is, waits no longer.
+    """
     checked_name(store, "store")
     body = await json_of(request, CampaignBody, optional=True)
     if not math.isfinite(body.wait) or not 0 <= body.wait <= MAX_WAIT_SECONDS:
         raise problem(Code.INVALID_REQUEST, f"wait takes 0 to {MAX_WAIT_SECONDS} seconds")
-    return json_reply(await epochs.campaign(request.replica, caller(request), store, body.wait))
+    acting = caller(request)
+    gone = asyncio.create_task(hung_up(request.scope, request.receive)) if body.wait else None
+    try:
+        return json_reply(await epochs.campaign(request.replica, acting, store, body.wait, gone))
+    finally:
+        if gone is not None:
+            gone.cancel()
 
 
 @router.get(

@@ -163,7 +163,7 @@ def compare(state: State) -> None:
     blobs = [record.blob for record in records.values() if isinstance(record, Handle) or is_pending(record)]
     assert {blob for blob in ("x", "y", "z") if state.names_blob(blob)} == set(blobs)
     unreadable = {store_of(key) for key, record in records.items() if isinstance(record, Corrupt)}
-    assert set(state.unreadable()) == unreadable
+    assert {store for store in STORES if state.has_unreadable(store)} == unreadable
     assert set(state.damaged()) == {key for key, record in records.items() if isinstance(record, Corrupt)}
     removing = [key for key, record in records.items() if isinstance(record, Handle) and record.removing]
     assert list(state.removing()) == sorted(removing)

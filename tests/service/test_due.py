@@ -1,0 +1,47 @@
+"""What is due comes in its order, however often it was put off, and nothing else is looked at."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.due import Due
+
+ACTS = st.one_of(
+    st.tuples(st.just("set"), st.sampled_from("abcd"), st.integers(0, 9)),
+    st.tuples(st.just("discard"), st.sampled_from("abcd"), st.just(0)),
+    st.tuples(st.just("take"), st.just(""), st.integers(0, 9)),
+)
+
+
+@given(st.lists(ACTS, max_size=40))
+def test_what_is_taken_is_what_a_scan_would_find(acts: list[tuple[str, str, int]]) -> None:
+    due: Due[str] = Due()
+    plain: dict[str, float] = {}
+    for act, key, at in acts:
+        if act == "set":
+            due.set(key, at)
+            plain[key] = at
+        elif act == "discard":
+            due.discard(key)
+            plain.pop(key, None)
+        else:
+            taken: list[str] = []
+            while due.waiting(at):
+                taken += due.take(at, 1)
+            assert sorted(taken) == sorted(each for each, time in plain.items() if time <= at)
+            assert [plain[each] for each in taken] == sorted(plain[each] for each in taken)
+            plain = {each: time for each, time in plain.items() if time > at}
+        assert {each: due.get(each) for each in "abcd" if each in due} == plain
+        assert len(due) == len(plain)
+
+
+def test_a_step_finds_no_more_than_it_may() -> None:
+    due: Due[str] = Due()
+    for number in range(1000):
+        due.set(f"{number:04}", 0.0)
+    assert due.take(0.0, 10) == [f"{number:04}" for number in range(10)]
+    for number in range(10, 1000):
+        due.set(f"{number:04}", 5.0)
+    assert due.take(1.0, 10) == []
+    assert len(due) == 990
