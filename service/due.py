@@ -55,7 +55,7 @@ class Due(Generic[K]):
         self._placed, self._later = {}, {}
 
     def take(self, now: float, most: int) -> list[K]:
-        """The keys that are due, the first first, without them from then on. As many as are found in ``most`` steps."""
+        """Keys that are due, which they are not any more then; as many as are found in ``most`` steps."""
         found: list[K] = []
         for _ in range(most):
             if not self.waiting(now):

@@ -142,8 +142,11 @@ async def test_a_session_that_ends_while_it_waits_is_told_at_once(tmp_path: Path
             await poll
 
 
-async def test_who_waits_is_granted_it_only_while_his_session_is_kept_alive(tmp_path: Path) -> None:
+async def test_who_waits_is_granted_it_only_while_his_session_is_kept_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """He may count his session as lost, from what he knows, long before it ends here."""
+    monkeypatch.setattr(epochs, "_LOOK_SECONDS", 0.05)
     async with rig(embedded(tmp_path)) as running:
         await actor(running, "a", ttl=1000.0)
         for session in ("b", "c"):
