@@ -17,13 +17,16 @@ from service.rules.records import Record, Session, Store
 
 
 class Place:
-    """A place in the line of a store. ``holder`` is the session that was seen to hold the epoch, "" for none."""
+    """A place in the line of a store. ``called``: the epoch is free, and it is this one's turn. ``asked_at_end``: the
+    session has ended, and its caller has asked since, to be told so.
+    """
 
     def __init__(self, line: _Line, number: int, session: str) -> None:
         self.session = session
         self.line = line
         self.number = number
         self.called = False
+        self.asked_at_end = False
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -42,6 +45,8 @@ class Place:
 
 
 class _Line:
+    """``holder`` is the session that was seen to hold the epoch, "" for none."""
+
     def __init__(self, store: str) -> None:
         self.store = store
         self.holder = ""

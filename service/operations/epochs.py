@@ -54,14 +54,15 @@ async def campaign(
 
 
 async def _called(replica: Replica, place: Place, end: float, gone: asyncio.Future[None] | None) -> bool:
-    """Whether it is time to ask again: the epoch is free, or the session has ended, which the rules tell. Not when the
-    time is over, nor when the caller is gone.
+    """Whether it is time to ask again: the epoch is free, or the session has ended, which the rules tell him. Not when
+    the time is over, nor when the caller is gone.
     """
     while (left := end - replica.clock()) > 0 and not (gone is not None and gone.done()):
         view = replica.journal.read().view
         session = view.session(place.session)
         if not isinstance(session, Session) or session.ended:
-            return True
+            asked, place.asked_at_end = place.asked_at_end, True
+            return not asked
         holder = epoch_holder(view, store_in(view, place.line.store))
         replica.campaigns.held(place.line, holder.id if holder else "")
         if holder is None or holder.id == session.id:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import httpx
 import pytest
 
 from parts.server import DEADLINE_SECONDS
+from tests.wire import raw
 from tests.wire.api import Api, open_session, problem
 from tests.wire.in_process import in_process
 from tests.wire.test_record import RFC_3339_UTC
@@ -202,3 +206,39 @@ def test_epochs_of_stores_are_apart(api: Api) -> None:
     elsewhere = replace(api, store=f"{api.store}-2")
     assert elsewhere.add("a").status_code == 201
     assert elsewhere.current().json()["epoch"] == 0
+
+
+def _polling(api: Api, wait: float) -> socket.socket:
+    """A connection on which a campaign waits."""
+    body = json.dumps({"wait": wait}).encode()
+    fields = {"Milepost-Session": str(api.session), "Content-Type": "application/json"}
+    head = raw.head("POST", f"/v1/stores/{api.store}/epoch", {**fields, "Content-Length": str(len(body))})
+    address = api.http.base_url
+    connection = socket.create_connection((address.host, address.port or 80), DEADLINE_SECONDS)
+    connection.sendall(head + body)
+    return connection
+
+
+def test_who_has_hung_up_is_not_granted_what_he_waited_for(api: Api) -> None:
+    """Nobody would lead until his session ends. Whoever waits behind him is granted it."""
+    epoch = api.granted()
+    left, staying = api.other("left"), api.other("staying")
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        connection = _polling(left, wait=60)
+        time.sleep(0.5)
+        poll = pool.submit(staying.campaign, wait=30)
+        time.sleep(0.5)
+        connection.close()
+        time.sleep(0.5)
+        assert api.resign().status_code == 204
+        granted = poll.result(DEADLINE_SECONDS).json()
+    assert (granted["epoch"], granted["holder"]) == (epoch + 1, "staying")
+
+
+def test_who_waits_and_closes_his_sending_side_is_answered_at_once(api: Api) -> None:
+    epoch = api.granted()
+    with closing(_polling(api.other(), wait=60)) as connection:
+        time.sleep(0.3)
+        connection.shutdown(socket.SHUT_WR)
+        document = problem(raw.answer(connection, "POST"), 409, "held")
+    assert document["epoch"] == epoch
