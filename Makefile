@@ -125,6 +125,10 @@ test-cluster: $(ready) build ## The chart, its upgrades and dying leaders on a r
 bench-failover: $(ready) ## Kill, stop and pause leaders, 20 rounds of each, and print how long writes waited
 	@$(with_java) $(python) -m benchmarks.failover $(ARGS)
 
+.PHONY: bench-waits
+bench-waits: $(ready) ## How long others wait while one kind of call is at work, with few handles and with many
+	@$(python) -m benchmarks.waits $(ARGS)
+
 .PHONY: simulate
 simulate: $(ready) ## A million requests through the simulator, under faults and virtual time
 	@$(python) -m tests.simulation --requests 1000000 $(ARGS)
