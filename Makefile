@@ -87,6 +87,7 @@ floors: $(ready) ## Imports only go down the floors of the house
 
 .PHONY: unit
 unit: $(ready) ## The fast tests, but for the SDK's and Kubernetes' (a part: make unit ARGS=tests/service)
+	@tools/openapi/build >/dev/null || [ $$? = 3 ]
 	@$(with_java) $(pytest) $(side_by_side) -m "not slow and not kubernetes and not node" --ignore tests/client $(ARGS)
 
 .PHONY: test-kubernetes

@@ -12,6 +12,15 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from service.http.requests import Request
+from service.http.schemas import (
+    NAME_SCHEMA,
+    OPENAPI_VERSION,
+    OPERATIONS,
+    SCHEMAS,
+    SECURED,
+    SECURITY_SCHEMES,
+    Operation,
+)
 
 _DESCRIPTION = """
 Milepost keeps the one fact a Spark driver needs after a crash: which checkpoint is the latest, and who may write
@@ -27,19 +36,6 @@ transfer coding other than chunked, 403 `forbidden` for a Host that is not this 
 429 `too-many-requests` for a connection that there is no room for. 411 `length-required` is kept for blob stores that
 need a length; none of the present ones does.
 """
-_PROBLEM_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail", "retryable", "outcome"],
-    "properties": {
-        "type": {"type": "string", "description": "`urn:milepost:<code>`"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "retryable": {"type": "boolean"},
-        "outcome": {"type": "string", "enum": ["not_applied", "applied", "unknown"]},
-    },
-    "additionalProperties": True,
-}
 
 
 class Description:
@@ -52,10 +48,38 @@ class Description:
     @cached_property
     def page(self) -> bytes:
         """The page, in JSON."""
-        schema = get_openapi(title="Milepost", version=self._version, description=_DESCRIPTION, routes=self._routes)
-        schema.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM_SCHEMA
-        return msgspec.json.encode(schema)
+        page = get_openapi(
+            title="Milepost",
+            version=self._version,
+            openapi_version=OPENAPI_VERSION,
+            description=_DESCRIPTION,
+            routes=self._routes,
+        )
+        page["components"] = {"schemas": SCHEMAS, "securitySchemes": SECURITY_SCHEMES}
+        for path, operations in page["paths"].items():
+            for method, operation in operations.items():
+                _complete(operation, path, OPERATIONS[f"{method.upper()} {path}"])
+        return msgspec.json.encode(page)
 
     async def answer(self, _: Request) -> Response:
         """``/openapi.json``."""
         return Response(self.page, media_type="application/json")
+
+
+def _complete(operation: dict[str, Any], path: str, known: Operation) -> None:
+    """Add what the table says of this call: its name, the shapes of its answers, who may make it, patterns of names."""
+    operation["operationId"] = known.id
+    if path.startswith("/v1/"):
+        operation["security"] = SECURED
+    for parameter in operation["parameters"]:
+        if parameter["in"] == "path":
+            parameter["schema"] = NAME_SCHEMA
+    for status, response in operation["responses"].items():
+        content = response.get("content", {})
+        if status.startswith("2") and "application/json" in content:
+            if known.answer is None:  # FastAPI takes any answer for JSON
+                del content["application/json"]
+            else:
+                content["application/json"]["schema"] = {"$ref": f"#/components/schemas/{known.answer}"}
+        if not content:
+            response.pop("content", None)

@@ -8,8 +8,9 @@ from typing import Any
 from fastapi import Depends
 from starlette.responses import Response
 
-from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
+from milepost.wire import MAX_PAGE, PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
 from service.http.bodies import no_fields
+from service.http.schemas import NAME_SCHEMA, TAG_PATTERN
 
 HANDLE_EXAMPLE: dict[str, Any] = {
     "name": "latest",
@@ -37,19 +38,18 @@ EPOCH_EXAMPLE = {
 }
 
 _REQUEST_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
-    Header.SESSION: ("The session that acts.", {"type": "string"}),
+    Header.SESSION: ("The session that acts.", NAME_SCHEMA),
     Header.EPOCH: ("The driver's fencing token.", {"type": "integer", "minimum": 1}),
     Header.IDEMPOTENCY_KEY: (
         "A retry with the same key and request gets the first answer again; scope: session and store, ten minutes.",
-        {"type": "string", "minLength": 1, "maxLength": 64},
+        {"type": "string", "minLength": 1, "maxLength": 64, "pattern": r"^[\x21-\x7e]{1,64}$"},
     ),
     Header.ATTEMPT: ("With a key: which try this is.", {"type": "integer", "minimum": 1}),
     Header.CONTENT_DIGEST: ("`sha-256=:BASE64:` (RFC 9530); checked before the pointer moves.", {"type": "string"}),
-    Header.LABEL_PREFIX + "{key}": (
-        "A label of the handle: at most 32, keys `a-z 0-9 . _ -`, values to 256 characters.",
-        {"type": "string", "maxLength": 256},
+    Header.IF_MATCH: (
+        "The quoted version, one only, no weak tags, no `*`.",
+        {"type": "string", "pattern": TAG_PATTERN},
     ),
-    Header.IF_MATCH: ("The quoted version, one only, no weak tags, no `*`.", {"type": "string"}),
     "Range": ("One range of bytes.", {"type": "string"}),
     "Last-Event-ID": ("Resume behind this revision.", {"type": "string"}),
     Header.REQUEST_ID: ("Echoed, or made; it stands in the log line too.", {"type": "string"}),
@@ -95,6 +95,12 @@ ACTING = (
     Code.SHUTTING_DOWN,
     Code.STORAGE_FULL,
 )
+_QUERY: dict[str, dict[str, Any]] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
+    "redirect": {"type": "boolean"},
+}
+"""Query parameters that are no texts."""
+
 PAGED = {"limit": "How much a page may hold.", "token": "Of the page before: `next`."}
 """Query parameters of listings."""
 
@@ -212,7 +218,7 @@ def _parameter(name: str, required: bool) -> dict[str, Any]:
 
 
 def _query_parameter(name: str, text: str) -> dict[str, Any]:
-    return {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+    return {"name": name, "in": "query", "description": text, "schema": _QUERY.get(name, {"type": "string"})}
 
 
 def _content(example: Any) -> dict[str, Any]:

@@ -51,7 +51,6 @@ HEADERS = {
     "Milepost-Attempt",
     "Milepost-Replayed",
     "Content-Digest",
-    "Milepost-Label-{key}",
     "If-Match",
     "ETag",
     "Repr-Digest",
@@ -72,7 +71,7 @@ SESSION = "/v1/sessions/{session}"
 KEYED = frozenset({"Idempotency-Key", "Milepost-Attempt"})
 ACTS = KEYED | {"Milepost-Session"}
 WRITES = ACTS | {"Milepost-Epoch"}
-SENDS = WRITES | {"Content-Digest", "Milepost-Label-{key}"}
+SENDS = WRITES | {"Content-Digest"}  # and labels, whose names are no fixed ones
 
 ALWAYS = frozenset({"unauthenticated", "internal"})
 FIELDS = frozenset({"invalid-request", "incomplete-body", "too-large"})

@@ -121,6 +121,69 @@ def test_every_header_is_told_and_no_other(page: Json) -> None:
     assert told == facts.HEADERS | facts.OF_HTTP
 
 
+def test_calls_have_names_of_their_own_and_one_group_each(page: Json) -> None:
+    """Generators make a function of each name, and a file of each group."""
+    operations = [operation(page, call) for call in CALLS]
+    names = [each["operationId"] for each in operations]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", name)] == []
+    assert [name for name, each in zip(names, operations, strict=True) if len(each["tags"]) != 1] == []
+
+
+@each_call
+def test_names_and_conditions_have_patterns_and_headers_real_names(page: Json, call: Call) -> None:
+    told = operation(page, call)["parameters"]
+    assert [each["name"] for each in told if not re.fullmatch(r"[A-Za-z-]+", each["name"])] == []
+    patterns = {each["name"]: each["schema"].get("pattern", "") for each in told}
+    for name in patterns.keys() & {"store", "name", "session", "Milepost-Session"}:
+        assert re.search(patterns[name], "flights-driver_1.0")
+        assert not re.search(patterns[name], "../x")
+    if "If-Match" in patterns:
+        assert re.search(patterns["If-Match"], '"5f0c1e9ab3d2.42"')
+        for refused in ("*", 'W/"1"', "5f0c", '"a", "b"'):
+            assert not re.search(patterns["If-Match"], refused), refused
+
+
+@each_call
+def test_what_a_call_answers_has_a_shape_with_a_name(page: Json, call: Call) -> None:
+    schemas = page["components"]["schemas"]
+    for status, response in operation(page, call)["responses"].items():
+        for media_type, content in response.get("content", {}).items():
+            if media_type in ("application/json", PROBLEM):
+                examples = [content["example"]] if "example" in content else []
+                examples += [each["value"] for each in content.get("examples", {}).values()]
+                assert examples, status
+                assert content["schema"]["$ref"].startswith("#/components/schemas/")
+                for example in examples:
+                    fits(example, content["schema"], schemas)
+
+
+@each_call
+def test_a_token_is_told_of_where_one_may_be_asked_for(page: Json, call: Call) -> None:
+    ((name, scheme),) = page["components"]["securitySchemes"].items()
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    asked: list[Json] | None = [{name: []}, {}] if call.path.startswith("/v1/") else None
+    assert operation(page, call).get("security") == asked
+
+
+def fits(value: Any, shape: Json, schemas: Json) -> None:
+    """As far as this page's shapes go."""
+    if "$ref" in shape:
+        shape = schemas[shape["$ref"].removeprefix("#/components/schemas/")]
+    if value is None:
+        assert shape.get("nullable")
+    elif shape["type"] == "object":
+        assert isinstance(value, dict)
+        assert set(shape.get("required", ())) <= value.keys()
+        for name, member in value.items():
+            fits(member, shape.get("properties", {}).get(name) or shape["additionalProperties"], schemas)
+    elif shape["type"] == "array":
+        for member in value:
+            fits(member, shape["items"], schemas)
+    else:
+        conforms({"": value}, {"properties": {"": shape}})
+
+
 @each_call_under_v1
 def test_problem_examples_are_whole(page: Json, call: Call) -> None:
     schema = page["components"]["schemas"]["Problem"]
@@ -168,7 +231,10 @@ def test_answer_examples_have_the_shape_of_real_answers(page: Json, api: Api) ->
     }
     for (method, path), response in real.items():
         same_shape(example_of(page, method, path, response.status_code), response.json(), f"{method} {path}")
+        content = page["paths"][path][method.lower()]["responses"][str(response.status_code)]["content"]
+        fits(response.json(), content["application/json"]["schema"], page["components"]["schemas"])
     status = api.http.get("/v1/status").json()
+    fits(status, {"$ref": "#/components/schemas/Status"}, page["components"]["schemas"])
     same_shape(example_of(page, "GET", "/v1/status", 200), status, "status", null={"lease_remaining"})
 
 

@@ -46,7 +46,7 @@ _BODY = {
         },
     },
 }
-_SENT = [*WRITING, Header.CONTENT_DIGEST, Header.LABEL_PREFIX + "{key}"]
+_SENT = [*WRITING, Header.CONTENT_DIGEST]
 
 
 @router.post(
@@ -61,7 +61,10 @@ _SENT = [*WRITING, Header.CONTENT_DIGEST, Header.LABEL_PREFIX + "{key}"]
     ),
 )
 async def add(request: Request, store: str, name: str) -> Response:
-    """Store the bytes, or take those of an upload, then add the handle that points to them."""
+    """Store the bytes, or take those of an upload, then add the handle that points to them.
+
+    Labels are headers: `Milepost-Label-<key>: value`, at most 32, keys `a-z 0-9 . _ -`, values to 256 characters.
+    """
     names = checked_name(store, "store"), checked_name(name)
     acting, labelled = caller(request), labels(request) or {}
     state = await state_or_reference(request)
@@ -89,7 +92,7 @@ async def add(request: Request, store: str, name: str) -> Response:
 )
 async def replace(request: Request, store: str, name: str) -> Response:
     """Store the bytes, or take those of an upload, then move the handle to them if it is still at the version of
-    If-Match.
+    If-Match. Labels, as for adding, replace those that are there; none keeps them.
     """
     names = checked_name(store, "store"), checked_name(name)
     acting, version, labelled = caller(request), required_if_match(request), labels(request)

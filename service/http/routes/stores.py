@@ -41,7 +41,6 @@ async def list_stores(request: Request) -> Response:
 
 @router.get(
     "/{store}/events",
-    tags=["watch"],
     summary="Watch a store",
     **described(
         success={200: ("Server-sent events.", "id: 42\nevent: added\ndata: {}\n\n")},

@@ -1,0 +1,145 @@
+"""What clients are generated from, beside the routes' own words: names of calls, shapes of answers, patterns of names.
+
+In the vocabulary of OpenAPI 3.0, which every generator reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from milepost.wire import NAME
+
+Schema = dict[str, Any]
+
+OPENAPI_VERSION: Final = "3.0.3"
+SECURITY_SCHEMES: Final[Schema] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "Where the deployment has tokens."}
+}
+SECURED: Final[list[Schema]] = [{"bearer": []}, {}]
+"""With a token, or, where the deployment has none, without."""
+
+
+class Operation(NamedTuple):
+    """How a call is named, and the schema of what it answers in JSON when it goes well."""
+
+    id: str
+    answer: str | None = None
+
+
+OPERATIONS: Final = {
+    "POST /v1/stores/{store}/handles/{name}": Operation("addAndLock", "Handle"),
+    "PUT /v1/stores/{store}/handles/{name}": Operation("replace", "Handle"),
+    "HEAD /v1/stores/{store}/handles/{name}": Operation("exists"),
+    "GET /v1/stores/{store}/handles/{name}": Operation("getHandle", "Handle"),
+    "GET /v1/stores/{store}/handles/{name}/state": Operation("readState"),
+    "POST /v1/stores/{store}/handles/{name}/lock": Operation("getAndLock", "Handle"),
+    "DELETE /v1/stores/{store}/handles/{name}/lock": Operation("release"),
+    "DELETE /v1/stores/{store}/handles/{name}": Operation("releaseAndTryRemove", "Removal"),
+    "GET /v1/stores/{store}/handles": Operation("getAllHandles", "HandlePage"),
+    "DELETE /v1/stores/{store}/handles": Operation("clearEntries", "Cleared"),
+    "POST /v1/stores/{store}/locks": Operation("getAllAndLock", "LockedHandles"),
+    "DELETE /v1/stores/{store}/locks": Operation("releaseAll"),
+    "GET /v1/stores": Operation("listStores", "StorePage"),
+    "GET /v1/stores/{store}/events": Operation("watchStore"),
+    "POST /v1/stores/{store}/epoch": Operation("campaign", "Epoch"),
+    "GET /v1/stores/{store}/epoch": Operation("getEpoch", "Epoch"),
+    "DELETE /v1/stores/{store}/epoch": Operation("resign"),
+    "POST /v1/stores/{store}/uploads": Operation("announceUpload", "Upload"),
+    "POST /v1/sessions": Operation("openSession", "Session"),
+    "GET /v1/sessions/{session}": Operation("getSession", "SessionInfo"),
+    "DELETE /v1/sessions/{session}": Operation("endSession"),
+    "POST /v1/sessions/{session}/keepalive": Operation("keepSessionAlive", "Lease"),
+    "GET /v1/status": Operation("getStatus", "Status"),
+    "GET /livez": Operation("livez"),
+    "GET /readyz": Operation("readyz"),
+    "GET /leader": Operation("isLeader"),
+    "GET /metrics": Operation("metrics"),
+}
+
+NAME_SCHEMA: Final[Schema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 200,
+    "pattern": "^" + NAME.pattern.removesuffix(r"\Z") + "$",
+}
+TAG_PATTERN: Final = r'^"[\x21\x23-\x7e]{1,128}"$'
+
+_TEXT: Schema = {"type": "string"}
+_COUNT: Schema = {"type": "integer", "format": "int64", "minimum": 0}
+_SECONDS: Schema = {"type": "number", "format": "double", "minimum": 0}
+_TIME: Schema = {"type": "string", "format": "date-time"}
+_FLAG: Schema = {"type": "boolean"}
+
+
+def _nullable(schema: Schema) -> Schema:
+    return {**schema, "nullable": True}
+
+
+def _each(name: str) -> Schema:
+    return {"type": "array", "items": {"$ref": f"#/components/schemas/{name}"}}
+
+
+def _object(optional: tuple[str, ...] = (), /, **members: Schema) -> Schema:
+    """An object that may get more members in a later version."""
+    required = [name for name in members if name not in optional]
+    return {"type": "object", "properties": members, "required": required}
+
+
+_NAMES: Schema = {"type": "array", "items": NAME_SCHEMA}
+
+SCHEMAS: Final[dict[str, Schema]] = {
+    "Handle": _object(
+        name=NAME_SCHEMA,
+        version=_TEXT,
+        size=_COUNT,
+        sha256={"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        created=_TIME,
+        updated=_TIME,
+        labels={"type": "object", "additionalProperties": _TEXT},
+        locks=_NAMES,
+        epoch=_nullable(_COUNT),
+        removing=_FLAG,
+    ),
+    "CorruptHandle": _object(name=_TEXT, reason=_TEXT),
+    "HandlePage": _object(handles=_each("Handle"), corrupt=_each("CorruptHandle"), next=_nullable(_TEXT)),
+    "LockedHandles": _object(handles=_each("Handle"), corrupt=_each("CorruptHandle")),
+    "Removal": _object(("locks",), removed=_FLAG, locks=_NAMES),
+    "Cleared": _object(cleared=_COUNT),
+    "Epoch": _object(epoch=_COUNT, session=_nullable(NAME_SCHEMA), holder=_nullable(_TEXT), since=_nullable(_TIME)),
+    "StoreSummary": _object(store=NAME_SCHEMA, handles=_COUNT, revision=_COUNT, epoch=_nullable(_COUNT)),
+    "StorePage": _object(stores=_each("StoreSummary"), next=_nullable(_TEXT)),
+    "Upload": _object(
+        upload=_TEXT,
+        method={"type": "string", "enum": ["PUT"]},
+        url=_TEXT,
+        headers={"type": "object", "additionalProperties": _TEXT},
+        expires_in=_SECONDS,
+    ),
+    "Lease": _object(session=NAME_SCHEMA, ttl=_SECONDS),
+    "Session": _object(session=NAME_SCHEMA, ttl=_SECONDS, holder=_TEXT),
+    "LockOfSession": _object(store=NAME_SCHEMA, name=NAME_SCHEMA),
+    "SessionInfo": _object(
+        session=NAME_SCHEMA, ttl=_SECONDS, holder=_TEXT, expires_in=_SECONDS, locks=_each("LockOfSession")
+    ),
+    "Status": _object(
+        replica=_TEXT,
+        role={"type": "string", "enum": ["leader", "follower"]},
+        leader=_nullable(_TEXT),
+        term=_COUNT,
+        lease_remaining=_nullable(_SECONDS),
+        version=_TEXT,
+        pointers=_TEXT,
+        blobs=_TEXT,
+    ),
+    "Problem": {
+        **_object(
+            type={"type": "string", "description": "`urn:milepost:<code>`"},
+            title=_TEXT,
+            status={"type": "integer"},
+            detail=_TEXT,
+            retryable=_FLAG,
+            outcome={"type": "string", "enum": ["not_applied", "applied", "unknown"]},
+        ),
+        "additionalProperties": True,
+    },
+}
