@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final
 
 from kazoo.exceptions import NoNodeError
@@ -13,6 +14,8 @@ from backends.elections.zookeeper_entries import advertised_in, election_of, in_
 from backends.elections.zookeeper_leadership import SessionLeadership
 from backends.zookeeper.address import Address
 from backends.zookeeper.connection import Connection
+
+log = logging.getLogger("milepost.election")
 
 _LOOK_SECONDS: Final = 2.0
 
@@ -32,6 +35,7 @@ class ZooKeeperElection:
         self._looking = Connection(address, "view of the election", patience)
         self._open = False
         self._standing: SessionLeadership | None = None
+        self._told = b""
 
     async def open(self) -> None:
         """See `Election.open`."""
@@ -85,4 +89,8 @@ class ZooKeeperElection:
             data, _ = await self._looking.ask(doing, lambda client: client.get_async(path), NoNodeError)
         except NoNodeError:
             return None
-        return advertised_in(data)
+        advertised = advertised_in(data)
+        if advertised is None and data != self._told:
+            self._told = data
+            log.error("%s does not prove itself to be a leader's entry; until it does nobody is named: %r", path, data)
+        return advertised

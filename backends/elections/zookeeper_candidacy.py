@@ -8,7 +8,7 @@ import time
 import uuid
 from typing import Any, Final
 
-from kazoo.exceptions import ConnectionLoss
+from kazoo.exceptions import ConnectionLoss, NoNodeError
 
 from backends.contract import StorageUnavailable
 from backends.elections.zookeeper_contact import EXCHANGES, Contact
@@ -33,6 +33,8 @@ class Candidacy:
         self._advertise = advertise
         self._name = uuid.uuid4().hex
         self._entry: Entry | None = None
+        self.version = 0
+        """Of the data of our entry; another one is somebody else's."""
         self._changed = asyncio.Event()
         self._bridge = Bridge(asyncio.get_running_loop())
         self.over = asyncio.Event()
@@ -73,6 +75,19 @@ class Candidacy:
                 return
             await self._gone(f"{self._place}/{queue[place - 1].name}")
             self._check()
+
+    async def rewrite(self) -> None:
+        """Write our entry anew, which somebody else altered. Raises `BackendError`."""
+        log.error("our entry in the election, %s, was altered by somebody else; it is written anew", self.path)
+        try:
+            stat = await self.connection.ask(
+                "write our entry anew",
+                lambda client: client.set_async(self.path, encode(self._advertise)),
+                NoNodeError,
+            )
+        except NoNodeError:
+            return  # which is seen when it is looked for next
+        self.version = int(stat.version)
 
     async def withdraw(self) -> None:
         """Leave the queue. Idempotent; never raises. A session that cannot be closed now is left to expire."""

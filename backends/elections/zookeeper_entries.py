@@ -1,11 +1,12 @@
 """Entries of an election: ephemeral, sequential znodes; the first of them leads.
 
-An entry is named ``<candidacy>-<sequence>`` and holds ``{"schema": 1, "advertise": …}``. What does not look like that
-is not ours, and does not count.
+An entry is named ``<candidacy>-<sequence>`` and holds ``{"schema": 1, "advertise": …, "check": …}``, with a checksum
+over the URL: nobody is sent to one that was altered. What does not look like that is not ours, and does not count.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -41,18 +42,19 @@ def in_order(names: Iterable[str]) -> list[Entry]:
 
 
 def encode(advertise: str) -> bytes:
-    """What stands in an entry."""
-    return json.dumps({"schema": _SCHEMA, "advertise": advertise}).encode()
+    """What stands in an entry, to the byte."""
+    check = hashlib.blake2b(advertise.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+    return json.dumps({"schema": _SCHEMA, "advertise": advertise, "check": check}).encode()
 
 
 def advertised_in(data: bytes) -> str | None:
-    """The advertised URL in an entry; None in one that is not of this release's making."""
+    """The advertised URL in an entry; None in one that was altered, or is not of this release's making."""
     try:
         content = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     match content:
-        case {"schema": 1, "advertise": str(advertise)}:
+        case {"advertise": str(advertise)} if encode(advertise) == data:
             return advertise
         case _:
             return None

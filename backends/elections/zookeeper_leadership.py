@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from kazoo.exceptions import NoNodeError, SessionExpiredError
+from kazoo.exceptions import BadVersionError, NoNodeError, SessionExpiredError
 
 from backends.contract import BackendError
 from backends.elections.zookeeper_candidacy import Candidacy
@@ -21,7 +21,8 @@ _AGAIN_SECONDS: Final = 0.05
 
 
 class SessionLeadership:
-    """A `Leadership`. Each exchange is a transaction that checks our entry and changes nothing.
+    """A `Leadership`. Each exchange is a transaction that checks our entry and changes nothing. An entry that somebody
+    else altered is written anew.
 
     A read would prove nothing: a server that is cut off from the others answers reads for several ticks, while they
     expire the session. A transaction has gone through a majority of them.
@@ -90,13 +91,15 @@ class SessionLeadership:
         if failure is None and not (self._lost.is_set() or self._candidacy.over.is_set()):
             self._until = max(self._until, self._lasts)
             self._candidacy.contact.note(self._sent, self._clock())
+        if failure is not None and isinstance(failure[1], BadVersionError):
+            await self._candidacy.rewrite()
         return failure is None or not isinstance(failure[1], NoNodeError)
 
     def _check(self, client: Any) -> Any:
         self._sent = self._clock()
         self._lasts = self._candidacy.contact.until(self._sent, client.session_seconds, client.connected_at)
         request = client.transaction()
-        request.check(self._candidacy.path, -1)
+        request.check(self._candidacy.path, self._candidacy.version)
         return request.commit_async()
 
     def _end(self, why: str) -> None:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 LOOK_SECONDS = 0.5
+MEMORY_SECONDS = 2.0
 STACKS_SECONDS = 1.0
 """How long the process has to print where it stands (see time_limits.py) before it is killed."""
 
@@ -32,6 +33,7 @@ class Warden:
         self._bytes_each = bytes_each
         self._what = "nothing in particular"
         self._end: float | None = None
+        self._looked = 0.0
 
     def hear(self, line: str) -> None:
         """One line of what it is told."""
@@ -41,8 +43,12 @@ class Warden:
 
     def look(self) -> str | None:
         """What is not to go on, in words."""
-        if self._end is not None and time.monotonic() > self._end:
+        now = time.monotonic()
+        if self._end is not None and now > self._end:
             return f"{self._what} is over its time limit"
+        if now - self._looked < MEMORY_SECONDS:
+            return None
+        self._looked = now
         for pid, (_, size) in _below(self._pid).items():
             if size > self._bytes_each:
                 return f"{self._what}: process {pid} takes {size >> 20} MiB, more than {self._bytes_each >> 20} MiB"

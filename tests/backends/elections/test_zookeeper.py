@@ -239,15 +239,40 @@ async def test_what_is_not_an_entry_does_not_count(zookeeper_address: Address, v
         assert await one.leader() == ONE
 
 
-async def test_a_leader_that_cannot_be_read_is_none(zookeeper_address: Address, visitor: KazooClient) -> None:
-    async with opened(zookeeper_address, ONE) as one:
+async def test_an_entry_that_somebody_altered_names_nobody_and_is_written_anew(
+    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = Address(zookeeper_address.hosts, zookeeper_address.root, 4.0)
+    async with opened(address, ONE) as one:
         leadership = await won(one)
-        for garbage in (b"", b"\xff", b"[]", b'{"schema": 2, "advertise": "x"}', b'{"schema": 1, "advertise": 7}'):
-            visitor.set(leadership._candidacy.path, garbage)
-            assert await one.leader() is None
-        assert leadership.remaining(time.monotonic()) > 0
-        visitor.set(leadership._candidacy.path, encode(OTHER))
-        assert await one.leader() == OTHER
+        path = leadership._candidacy.path
+
+        async def named() -> bool:
+            return await one.leader() == ONE
+
+        for garbage in (b"", encode(ONE)[:-1], encode(ONE).replace(b"7071", b"7073")):
+            visitor.set(path, garbage)
+            assert await one.leader() in (None, ONE)
+            await until(named)
+            assert visitor.get(path)[0] == encode(ONE)
+        assert not leadership._lost.is_set()
+        assert f"{path}, was altered by somebody else" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"", b"\xff", b"[]", b"[" * 100_000, b'{"schema": 1, "advertise": 7}', b'{"schema": 1, "advertise": "http://a"}'],
+)
+def test_what_does_not_prove_itself_advertises_nothing(garbage: bytes) -> None:
+    assert advertised_in(garbage) is None
+
+
+def test_no_bit_of_an_entry_can_be_flipped_unnoticed() -> None:
+    entry = encode(ONE)
+    for bit in range(8 * len(entry)):
+        altered = bytearray(entry)
+        altered[bit // 8] ^= 1 << bit % 8
+        assert advertised_in(bytes(altered)) is None
 
 
 async def test_an_entry_whose_making_was_not_confirmed_is_found_again(
