@@ -25,7 +25,7 @@ def cut(seed: int) -> list[Case]:
         for kind in store.kinds:
             for leader in (False, True):
                 mine = [case for case in cases([store], seed) if (case.kind, case.leader) == (kind.name, leader)]
-                chosen.append(chance.choice(mine))
+                chosen.extend([chance.choice(mine)] if mine else [])
     return chosen
 
 
