@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from backends.contract import BackendError, Misconfigured, StorageUnavailable
+from backends.contract import BackendError, JournalDamaged, Misconfigured, StorageUnavailable
 from backends.local_filesystem import (
     PRIVATE_FILE,
     keep_private,
@@ -85,6 +85,9 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
     except sqlite3.Error as error:
         connection.close()
         raise backend_error(error, doing) from error
+    except UnicodeDecodeError as error:  # of SQLite's message, which shows what is malformed
+        connection.close()
+        raise JournalDamaged(f"{doing}: {_text(error.object)}") from error
     except OSError as error:
         connection.close()
         raise StorageUnavailable(f"{doing}: {error.strerror}") from error
@@ -111,6 +114,15 @@ def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> 
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        check_schema(connection)
+
+
+def check_schema(connection: sqlite3.Connection) -> None:
+    """A name in it that changed by one bit is a column that is not there. Raises `JournalDamaged`."""
+    found = {str(sql) for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    meant = {statement.strip() for statement in _SCHEMA.split(";") if statement.strip()}
+    if found != meant:
+        raise JournalDamaged(f"its schema is not the one it was made with: {'; '.join(sorted(found - meant))}")
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from backends.contract import (
     Refused,
     StorageUnavailable,
     TakeOverLost,
+    Unknown,
 )
 from backends.pointers.sqlite_errors import backend_error, commit_end
 from backends.pointers.sqlite_heads import has_records, move_head, moved, stored_head
@@ -158,6 +159,8 @@ class SqliteJournals:
             return Refused(Refusal.HEAD_MOVED, str(error))  # by a foreign hand; a take-over puts it right
         except BackendError as error:
             return Refused(Refusal.FAILED, str(error))
+        except UnicodeDecodeError as error:  # of SQLite's message, which shows what is malformed
+            return Unknown(repr(error.object)) if committing else Refused(Refusal.FAILED, repr(error.object))
         finally:
             self._end_transaction()
         return Done(after)
@@ -182,6 +185,8 @@ class SqliteJournals:
             if isinstance(translated, JournalDamaged):
                 translated = self._place.damaged(str(translated))
             raise translated from error
+        except UnicodeDecodeError as error:  # of SQLite's message, which shows what is malformed
+            raise self._place.damaged(f"{doing}: {error.object!r}") from error
         finally:
             self._end_transaction()
 

@@ -10,12 +10,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from backends.local_filesystem import sync_directory
-from backends.pointers.sqlite_file import connect, log_files
+from backends.contract import JournalDamaged
+from backends.local_filesystem import PRIVATE_FILE, sync_directory
+from backends.pointers.sqlite_file import check_schema, connect, log_files
 
 log = logging.getLogger("milepost.embedded")
 
 _SHOWN: Final = 3
+_PAGE: Final = 4096
+_CHANGE_COUNTER: Final = 27
 _OF_AN_INDEX: Final = ("missing from index", "wrong # of entries in index", "non-unique entry in index")
 _HEADS: Final = 'SELECT journal, term, revision, lineage, digest, "check" FROM head'
 _RECORDS: Final = "SELECT id, journal, key, value FROM record NOT INDEXED WHERE id {} ? ORDER BY id {}"
@@ -33,6 +36,10 @@ def mended(connection: sqlite3.Connection, path: Path) -> str | None:
     second time. Where table and index name one record differently nobody here can tell which is right. To be called in
     a transaction that may write.
     """
+    try:
+        check_schema(connection)
+    except JournalDamaged as error:
+        return str(error)
     found = _problems(connection)
     if found and all(any(words in line for words in _OF_AN_INDEX) for line in found):
         if (strange := connection.execute(_STRANGE).fetchone()) is not None:
@@ -55,10 +62,17 @@ def salvage(path: Path, busy_timeout: float) -> None:
     """Put the damaged file with its logs aside, never to be touched again, and a new one with what can be read in its
     place. Raises sqlite3.Error, OSError, `BackendError`.
     """
-    heads, records = _readable(path)
-    new = path.with_name(f"{path.name}.new")
-    for each in (new, *log_files(new)):
+    new, patched = path.with_name(f"{path.name}.new"), path.with_name(f"{path.name}.patched")
+    for each in (new, patched, *log_files(new), *log_files(patched)):
         each.unlink(missing_ok=True)
+    connect(new, busy_timeout, create=True).close()
+    heads, records = _readable(path)
+    if not heads and path.exists():
+        _patch(path, new, patched)
+        more = _readable(patched)
+        heads, records = more[0], more[1] | records
+        for each in (patched, *log_files(patched)):
+            each.unlink(missing_ok=True)
     with closing(connect(new, busy_timeout, create=True)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany("INSERT OR IGNORE INTO head VALUES (?, ?, ?, ?, ?, ?)", heads)
@@ -73,6 +87,17 @@ def salvage(path: Path, busy_timeout: float) -> None:
     new.rename(path)
     sync_directory(path.parent)
     log.error("%s was damaged: it is kept as %s, and %d records of it were read", path, aside, len(records))
+
+
+def _patch(path: Path, new: Path, patched: Path) -> None:
+    """A copy of the damaged file with the first page of a new one: header and schema are always the same.
+
+    The counter in its header is set off, so that SQLite counts the pages itself.
+    """
+    first = bytearray(new.read_bytes()[:_PAGE])
+    first[_CHANGE_COUNTER] ^= 0xFF
+    patched.touch(PRIVATE_FILE)
+    patched.write_bytes(bytes(first) + path.read_bytes()[_PAGE:])
 
 
 def _readable(path: Path) -> tuple[list[tuple[Any, ...]], dict[Any, tuple[Any, ...]]]:
@@ -109,7 +134,7 @@ def _take(
 def _attempt(act: Callable[[], None], what: str) -> None:
     try:
         act()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of SQLite's own message
         log.error("cannot read all of %s: %s", what, error)
 
 

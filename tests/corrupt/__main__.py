@@ -25,14 +25,16 @@ def main() -> int:
     flags = argparse.ArgumentParser(prog="python -m tests.corrupt", description=__doc__)
     flags.add_argument("--on", action="append", help="only this store (several times for several)")
     flags.add_argument("--seed", type=int, default=1, help="which places are damaged; the same seed, the same places")
+    flags.add_argument("--rounds", type=int, default=2, help="so many seeds, one after the other")
     flags.add_argument("--only", help="only cases with this in their name")
     flags.add_argument("--table", type=Path, help="write the table of docs/damage.md there")
     flags.add_argument("--verbose", action="store_true", help="a line per case, and what was said")
     given = flags.parse_args()
     logging.getLogger().addHandler(logging.NullHandler())
     stores = [store for store in STORES if not given.on or store.name in given.on]
-    chosen = [case for case in cases(stores, given.seed) if not given.only or given.only in str(case)]
-    print(f"{len(chosen)} cases, seed {given.seed}", flush=True)
+    seeds = range(given.seed, given.seed + given.rounds)
+    chosen = [case for seed in seeds for case in cases(stores, seed) if not given.only or given.only in str(case)]
+    print(f"{len(chosen)} cases, seeds from {given.seed}", flush=True)
     rows: list[Row] = []
     failed: list[str] = []
     began = time.monotonic()
@@ -55,7 +57,7 @@ def main() -> int:
     ends_counted = {end: sum(row.outcome.end is end for row in rows) for end in {row.outcome.end for row in rows}}
     for end, count in sorted(ends_counted.items(), key=lambda counted: counted[0].name):
         print(f"{count:5} {end.name.lower()}: {end.value}")
-    print(f"{len(chosen)} cases in {time.monotonic() - began:.0f} s, seed {given.seed}; {len(failed)} failed")
+    print(f"{len(chosen)} cases in {time.monotonic() - began:.0f} s, seeds from {given.seed}; {len(failed)} failed")
     for line in failed:
         print(f"FAILED {line}", file=sys.stderr)
     return 1 if failed else 0

@@ -10,6 +10,7 @@ import pytest
 
 from tests.contracts.places import Services
 from tests.corrupt.cases import STORES, cases
+from tests.corrupt.shape import Damage
 from tests.corrupt.trial import Case, try_out
 
 pytestmark = pytest.mark.anyio
@@ -32,3 +33,17 @@ def cut(seed: int) -> list[Case]:
 @pytest.mark.parametrize("case", cut(SEED), ids=str)
 async def test_no_damage_passes_in_silence(case: Case, tmp_path: Path, services: Services) -> None:
     await try_out(case, tmp_path, services)
+
+
+def test_the_page_tells_of_each_kind_of_thing_and_each_damage() -> None:
+    """And no row of it says nothing. (What became of them is written there by a full run.)"""
+    page = (Path(__file__).parents[2] / "docs" / "damage.md").read_text()
+    rows = [
+        tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in page.splitlines() if line.startswith("| ")
+    ]
+    told = {row[:2]: row[2:] for row in rows if len(row) == 4 and row[1] in {damage.value for damage in Damage}}
+    for case in cases(STORES, SEED):
+        row = (f"{case.store.name}: {case.kind}", case.damage.value)
+        assert told.get(row, ("", ""))[case.leader], (
+            f"make corrupt ARGS='--table docs/damage.md' has not told of {case}"
+        )
