@@ -7,12 +7,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 import pytest
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from backends.contract import BlobMissing, BlobStore, Change, Commit, Done, StorageUnavailable
-from milepost.errors import DiscardFailed
+from milepost.errors import DiscardFailed, Problem
 from milepost.wire import Outcome
 from service import compose
+from service.http.application import Application
+from service.http.connections import Connections
+from service.http.requests import Fields
 from service.http.tokens import Tokens
 from service.leader import Replica
 from service.operations.calls import Caller
@@ -165,19 +169,36 @@ class FragileService(Service):
         return act
 
 
-class _Current:
-    """The application of whichever replica the rig has now."""
+class _Current(Application):
+    """The application of whichever replica the rig has now; connections outlive a replica."""
 
     def __init__(self, rig: Rig, site: Site) -> None:
         self._rig = rig
         self._site = site
-        self._made: tuple[Replica, ASGIApp] | None = None
+        self._kept = Connections()
+        self._made: tuple[Replica, Application] | None = None
+
+    @property
+    def idle_seconds(self) -> float:
+        return self._now().idle_seconds
+
+    @property
+    def connections(self) -> Connections:
+        return self._kept
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._now()(scope, receive, send)
+
+    def refusal(self, error: Problem, fields: Fields) -> Response:
+        return self._now().refusal(error, fields)
+
+    def _now(self) -> Application:
         if self._made is None or self._made[0] is not self._rig.replica:
             deployment = compose.Deployment(*self._site.urls, self._rig.advertise, "replica")
-            self._made = self._rig.replica, compose.application(deployment, self._rig.replica, Tokens())
-        await self._made[1](scope, receive, send)
+            made = compose.application(deployment, self._rig.replica, Tokens(), connections=self._kept)
+            assert isinstance(made, Application)
+            self._made = self._rig.replica, made
+        return self._made[1]
 
 
 @asynccontextmanager
