@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from tests.spark.settings import Setup
+from tests.spark.several import Plan
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_SECONDS = 150.0
@@ -27,13 +28,13 @@ class DriverFailed(AssertionError):
 class Driver:
     """``python -m tests.spark.program`` in a process group of its own, killed with the test that started it."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup | Plan, program: str = "tests.spark.program") -> None:
         self.setup = setup
         self.log = Path(setup.events).with_suffix(".log")
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.program", setup.encode()],
+                [sys.executable, "-m", program, setup.encode()],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,

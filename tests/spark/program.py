@@ -15,8 +15,9 @@ from py4j.protocol import Py4JError
 import milepost.spark
 from milepost.errors import MilepostError
 from tests.spark import hooks
-from tests.spark.queries import KINDS, PROVIDERS, read_input
+from tests.spark.queries import PROVIDERS, read_input
 from tests.spark.settings import Setup
+from tests.spark.stateful import QUERIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +30,7 @@ def spark_session(java_options: str, settings: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("milepost-test")
     for key, value in {
         "spark.driver.extraJavaOptions": java_options,
@@ -85,7 +87,7 @@ def main(setup: Setup) -> int:
     hooks.limits(setup.inline_bytes, setup.max_layers)
     if setup.blind:
         hooks.blind()
-    kind = KINDS[setup.kind]
+    kind = QUERIES[setup.kind]
     spark = spark_session(setup.java_options, PROVIDERS[setup.provider] | setup.spark)
     tell("standing by")
     try:

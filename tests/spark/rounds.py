@@ -63,7 +63,7 @@ _JOBS = (
     _DEDUPLICATION,
     Chain("windows", "hdfs"),
     Chain("aggregation", "rocksdb-changelog", 0, 3),
-    Chain("deduplication", "rocksdb-v2", 0, 64),
+    Chain("transform", "rocksdb-v2", 0, 64),
 )
 
 CUT = (

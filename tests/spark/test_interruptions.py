@@ -18,9 +18,10 @@ from parts.server import ServerProcess
 from tests.spark.hooks import TAIL
 from tests.spark.output import published_rows
 from tests.spark.process import Driver
-from tests.spark.queries import KINDS, write_input
+from tests.spark.queries import write_input
 from tests.spark.rounds import Chain, Round, chains, wanted
 from tests.spark.settings import Setup
+from tests.spark.stateful import QUERIES
 
 pytestmark = pytest.mark.spark
 
@@ -161,7 +162,7 @@ def test_every_batch_is_published_once_and_whole(
     with ExitStack() as stack:
         relay = Relay(chain, service, java_options, tmp_path, stack)
         relay.run()
-        expected = KINDS[chain.kind].expected(relay.files)
+        expected = QUERIES[chain.kind].expected(relay.files)
         assert relay.published() == dict(enumerate(expected))
     print(f"{chain}: {relay.files} files, {len(expected)} batches, all as expected")
     for number, outcome in enumerate(relay.outcomes, 1):

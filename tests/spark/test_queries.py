@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.queries import KINDS, read_input, write_input
+from tests.spark.queries import KINDS, PROVIDERS, read_input, write_input
+from tests.spark.stateful import QUERIES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,17 +17,23 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 _FILES = 8
+_FILES_OF_SLOW = 5
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_plain_spark_agrees(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    write_input(tmp_path / "in", _FILES)
+@pytest.mark.parametrize("kind", QUERIES)
+def test_plain_spark_agrees(spark: SparkSession, tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
+    files = _FILES if kind in KINDS else _FILES_OF_SLOW
+    write_input(tmp_path / "in", files)
+    if kind == "transform":
+        for key, value in PROVIDERS["rocksdb"].items():
+            spark.conf.set(key, value)
+            request.addfinalizer(partial(spark.conf.unset, key))
     batches: list[list[tuple[int, int]]] = []
 
     def publish(frame: DataFrame, _batch: int) -> None:
         batches.append(sorted((row.k, row.w) for row in frame.collect()))
 
-    writer = KINDS[kind].build(read_input(spark, str(tmp_path / "in"))).writeStream.outputMode(KINDS[kind].mode)
+    writer = QUERIES[kind].build(read_input(spark, str(tmp_path / "in"))).writeStream.outputMode(QUERIES[kind].mode)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).foreachBatch(publish)
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
-    assert batches == KINDS[kind].expected(_FILES)
+    assert batches == QUERIES[kind].expected(files)

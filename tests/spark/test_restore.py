@@ -20,6 +20,7 @@ from milepost.errors import (
     Unavailable,
     WrongCheckpoint,
 )
+from milepost.spark import layers
 from milepost.spark import ledger as ledger_module
 from milepost.spark.record import Checkpoint, JobRecord
 from milepost.spark.restore import restore
@@ -97,6 +98,38 @@ def test_what_was_restored_is_not_uploaded_again(run: Run, certain: CertainStore
     again = Snapshotter(certain, restored.directory, restored.ledger).take(1, committed=False)
     assert {handle.name for handle in certain.plain.get_all_handles()} == before
     assert again.layers == run.record.checkpoints[0].layers
+
+
+def naming(directory: Path) -> str:
+    """Operator metadata that names a file of its own directory, and is too much for the record."""
+    return f'v2\n{{"stateSchemaFilePaths":["file:{directory}/state/0/_stateSchema/0_7f"],"more":"{"m" * 9000}"}}'
+
+
+def test_files_that_name_their_directory_name_the_one_they_come_to(certain: CertainStore, tmp_path: Path) -> None:
+    """From the second epoch on they come from the first one's layer, and are not uploaded again."""
+    job = tmp_path / "work" / "0a1b"
+    run = Run(certain, job / "e1")
+    path = "state/0/_metadata/v2/0"
+    put(run.directory, path, naming(run.directory))
+    run.enter(0)
+    for epoch, workdir in ((2, job), (3, tmp_path / "wörk dir" / "0a1b")):
+        restored = restore(certain.plain, run.record, workdir, epoch)
+        assert (restored.directory / path).read_text() == naming(workdir / f"e{epoch}")
+        run.snapshotter = Snapshotter(certain, restored.directory, restored.ledger)
+        before = run.record.checkpoints[0].layers
+        assert run.snapshotter.take(0, committed=False).layers == before
+
+
+def test_a_checkpoint_that_is_bound_to_its_directory_is_not_gone_on_from(certain: CertainStore, tmp_path: Path) -> None:
+    """As one would be that was stored without a look at it."""
+    run = Run(certain, tmp_path / "0a1b" / "e1")
+    put(run.directory, "state/0/_metadata/v2/0", naming(run.directory))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layers, "portable", lambda _path, content, _directory: content)
+        run.enter(0)
+    with pytest.raises(WrongCheckpoint, match=r"_metadata/v2/0 of the checkpoint names …/0a1b/e1"):
+        restore(certain.plain, run.record, tmp_path / "0a1b", 2)
+    assert not (tmp_path / "0a1b" / "e2").exists()
 
 
 def test_a_tail_goes_on_behind_its_batch(run: Run, certain: CertainStore, tmp_path: Path) -> None:

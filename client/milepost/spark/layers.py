@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from milepost.errors import StateTruncated
+from milepost.spark.portable import is_data, portable
 from milepost.spark.snapshot import Stat
 
 IN_MEMORY = 8 * 1024 * 1024
@@ -24,7 +25,7 @@ IN_MEMORY = 8 * 1024 * 1024
 def pack(root: Path, files: Mapping[str, Stat], scratch: Path) -> bytes | Path:
     """An archive of ``files`` (paths relative to ``root``), as bytes or, when large, written to ``scratch``.
 
-    Raises FileNotFoundError when a file vanished or is no longer the one that was listed.
+    Raises FileNotFoundError when a file vanished or is no longer the one that was listed, and as `portable` does.
     """
     if sum(stat.size for stat in files.values()) <= IN_MEMORY:
         buffer = io.BytesIO()
@@ -74,7 +75,12 @@ def _write(root: Path, files: Mapping[str, Stat], target: IO[bytes]) -> None:
                 member = tarfile.TarInfo(path)
                 member.size = listed.size
                 member.mtime = listed.modified_ns // 1_000_000_000
-                archive.addfile(member, file)
+                if is_data(path):
+                    archive.addfile(member, file)
+                else:
+                    content = portable(path, file.read(), root)
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content))
 
 
 def _inside(name: str) -> bool:

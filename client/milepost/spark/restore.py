@@ -24,8 +24,9 @@ from milepost.errors import Damaged, NoSafeCheckpoint, NotExist, StateTruncated,
 from milepost.spark.layers import unpack
 from milepost.spark.ledger import Ledger
 from milepost.spark.manifest import published_by_files
+from milepost.spark.portable import fitted, is_data
 from milepost.spark.record import Checkpoint, JobRecord, Layer
-from milepost.spark.snapshot import Stat
+from milepost.spark.snapshot import Stat, scan
 from milepost.spark.store import HandleStore
 
 _log = logging.getLogger(__name__)
@@ -54,7 +55,8 @@ def restore(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) ->
     """Build ``<workdir>/e<epoch>``: first beside it, then renamed, so that it is whole or absent.
 
     Raises `NoSafeCheckpoint` when the record names checkpoints but none can be used, `WrongCheckpoint` when the
-    directory is there already, and what keeps the service from being read: an outage is no damage.
+    directory is there already or the checkpoint is bound to another one, and what keeps the service from being read: an
+    outage is no damage.
     """
     directory, building = workdir / f"e{epoch}", workdir / f"e{epoch}.tmp"
     if directory.exists():
@@ -73,6 +75,7 @@ def restore(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) ->
             _log.error("%s is damaged: %s", checkpoint, damage)
             skipped.append(Skipped(checkpoint, f"damaged: {damage}"))
             continue
+        fit(building, directory, ledger)
         building.rename(directory)
         return Restored(directory, ledger, checkpoint, tuple(skipped))
     shutil.rmtree(building, ignore_errors=True)
@@ -110,6 +113,21 @@ def materialise(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> 
         target.write_bytes(content)
         ledger.placed.pop(path, None)
     return ledger
+
+
+def fit(building: Path, directory: Path, ledger: Ledger) -> None:
+    """Let the files in ``building`` name ``directory``, where they are needed to. Raises as `fitted` does."""
+    for path in scan(building):
+        if is_data(path):
+            continue
+        stored = (building / path).read_bytes()
+        content = fitted(path, stored, directory)
+        if content == stored:
+            continue
+        (building / path).write_bytes(content)
+        if path in ledger.placed:
+            _, layer = ledger.placed[path]
+            ledger.placed.update({at: (stat, layer) for at, stat in _stats(building, [path]).items()})
 
 
 def _unpacked(store: HandleStore, layer: Layer, directory: Path) -> list[str]:

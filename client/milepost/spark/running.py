@@ -7,11 +7,11 @@ Read from Spark's ``StreamExecution``: the directory it really runs in, and its 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from milepost.errors import UnsafeQuery
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"
+_PATH = re.compile(r"(?:file:)?/+(?P<rest>[^/].*)\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def _scala_options(options: Any) -> dict[str, str]:
     return found
 
 
-def _local(uri: str) -> Path | None:
-    parts = urlsplit(uri)
-    return Path(unquote(parts.path)) if parts.scheme in ("", "file") else None
+def _local(path: str) -> Path | None:
+    """A path as Hadoop prints it: its scheme in front, and nothing escaped."""
+    match = _PATH.match(path)
+    return Path("/" + match["rest"]) if match is not None else None

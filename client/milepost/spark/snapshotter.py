@@ -7,11 +7,24 @@ from pathlib import Path
 
 from milepost.spark.layers import pack
 from milepost.spark.ledger import Ledger, Plan
+from milepost.spark.portable import portable
 from milepost.spark.record import Checkpoint, Layer
 from milepost.spark.snapshot import Selection, scan, select, settled
 from milepost.spark.store import CertainStore
 
 LAYER_PREFIX = "layer-"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A checkpoint that was read whole, and is not stored yet. ``archive`` holds what goes into a new layer."""
+
+    batch: int
+    committed: bool
+    selection: Selection
+    plan: Plan
+    inline: dict[str, bytes]
+    archive: bytes | Path | None
 
 
 @dataclass
@@ -24,27 +37,41 @@ class Snapshotter:
     _made: int = 0
 
     def take(self, batch: int, *, committed: bool) -> Checkpoint:
-        """Store the checkpoint at the entry to ``batch`` (before anything of it is evaluated) or after its commit.
+        """Read and store the checkpoint at the entry to ``batch`` or after its commit. Raises as both steps do."""
+        return self.keep(self.read(batch, committed=committed))
 
-        Raises `WrongCheckpoint` when the directory is not the running query's, and what the upload raises.
+    def read(self, batch: int, *, committed: bool) -> Reading:
+        """The checkpoint at the entry to ``batch`` (before anything of it is evaluated) or after its commit.
+
+        Raises `WrongCheckpoint` when the directory is not the running query's, and `UnsafeQuery` when what lies in it
+        could not be used anywhere else.
         """
-        scratch = self.directory.with_name(f".{self.directory.name}.layer")
-        try:
-            selection, plan, inline, archive = settled(lambda: self._read(batch, committed, scratch))
-            layer = None if archive is None else self._upload(plan, archive)
-        finally:
-            scratch.unlink(missing_ok=True)
-        self.ledger.stored(plan, selection.files, layer)
-        layers = plan.keep if layer is None else (*plan.keep, layer)
-        return Checkpoint(batch, committed, self.store.epoch, inline, layers)
+        return settled(lambda: self._read(batch, committed))
 
-    def _read(
-        self, batch: int, committed: bool, scratch: Path
-    ) -> tuple[Selection, Plan, dict[str, bytes], bytes | Path | None]:
+    def keep(self, reading: Reading) -> Checkpoint:
+        """Store what was read last. Nothing of the directory is looked at any more. Raises what the upload raises."""
+        plan = reading.plan
+        try:
+            layer = None if reading.archive is None else self._upload(plan, reading.archive)
+        finally:
+            self._scratch.unlink(missing_ok=True)
+        self.ledger.stored(plan, reading.selection.files, layer)
+        layers = plan.keep if layer is None else (*plan.keep, layer)
+        return Checkpoint(reading.batch, reading.committed, self.store.epoch, reading.inline, layers)
+
+    def _read(self, batch: int, committed: bool) -> Reading:
         selection = select(scan(self.directory), batch, committed=committed)
         plan = self.ledger.plan(selection.files)
-        inline = {path: (self.directory / path).read_bytes() for path in (*selection.log, *plan.inline)}
-        return selection, plan, inline, pack(self.directory, plan.pack, scratch) if plan.pack else None
+        inline = {
+            path: portable(path, (self.directory / path).read_bytes(), self.directory)
+            for path in (*selection.log, *plan.inline)
+        }
+        archive = pack(self.directory, plan.pack, self._scratch) if plan.pack else None
+        return Reading(batch, committed, selection, plan, inline, archive)
+
+    @property
+    def _scratch(self) -> Path:
+        return self.directory.with_name(f".{self.directory.name}.layer")
 
     def _upload(self, plan: Plan, archive: bytes | Path) -> Layer:
         name = f"{LAYER_PREFIX}e{self.store.epoch}-{self._made}"
