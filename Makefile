@@ -104,9 +104,10 @@ test-slow: $(ready) ## The slow tests at their usual size
 	@$(with_java) $(pytest) -m slow $(ARGS)
 
 .PHONY: test-spark-full
-test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over, and 60 rounds of a mixture of faults
+test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over, 60 rounds of a mixture of faults, all kinds of state elsewhere
 	@$(with_java) MILEPOST_SPARK_ROUNDS=$${MILEPOST_SPARK_ROUNDS:-full} $(pytest) --numprocesses 2 --dist load \
-		--timeout 7200 -rP tests/spark/test_interruptions.py tests/spark/test_mixture.py $(ARGS)
+		--timeout 7200 -rP tests/spark/test_interruptions.py tests/spark/test_mixture.py \
+		tests/spark/test_elsewhere.py $(ARGS)
 
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points
@@ -121,6 +122,11 @@ test-cluster: $(ready) build ## The chart, its upgrades and dying leaders on a r
 	@tools/node-packages || [ $$? = 3 ]
 	@tools/kubernetes/build $(kubernetes_for_a_node) >/dev/null || [ $$? = 3 ]
 	@$(with_java) $(pytest) -m node -rP tests/node $(ARGS)
+
+.PHONY: bench-spark
+bench-spark: $(ready) ## What a micro-batch costs more than in plain Spark, in pairs, without state and with 300,000 keys
+	@$(with_java) $(python) -m benchmarks.spark_batches $(ARGS)
+	@$(with_java) $(python) -m benchmarks.spark_batches --keys 300000 $(ARGS)
 
 .PHONY: bench-failover
 bench-failover: $(ready) ## Kill, stop and pause leaders, 20 rounds of each, and print how long writes waited

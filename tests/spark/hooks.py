@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import milepost.core.lease
-import milepost.spark.batch
 import milepost.spark.ledger
 import milepost.spark.restore
+import milepost.spark.sink
 from milepost.spark.pointer import JobPointer
 from milepost.spark.record import JOB, JobRecord, decode
 from milepost.spark.sink import FilesSink
@@ -32,20 +32,22 @@ BATCH = (
     "after layer",
     "before entry",
     "after entry",
-    "after evaluation",
     "before writing",
+    "after evaluation",
     "after writing",
     "before publication",
     "after publication",
 )
-"""In the order in which a batch passes them. Entry and publication are the two compare-and-sets."""
+"""Entry and publication are the two compare-and-sets. From the layer to the entry, they are passed beside the writing
+and its evaluation, otherwise in this order."""
 
 TAIL = ("before tail", "after tail")
 """At the end of the input, around the compare-and-set that registers what Spark committed last."""
 
 POINTS = (*RESTORE, *BATCH, *TAIL)
 ENTERED = BATCH[BATCH.index("after entry") :]
-"""Where a checkpoint is registered for certain, so that the next driver has one to restore."""
+"""Where a checkpoint is registered, so that the next driver has one to restore: who stands still at the writing is no
+hindrance to the entry beside it."""
 LAYERED = ("after unpacking", "before layer", "after layer")
 """What only a job passes whose state does not travel inside the record."""
 ONCE = (*RESTORE, *TAIL)
@@ -92,11 +94,11 @@ def install(passing: Passing) -> None:
     around(milepost.spark.restore, "_unpacked", lambda *_: "unpacking")
     around(milepost.spark.restore, "materialise", lambda *_: "restoring")
     around(importlib.import_module("milepost.spark.lead"), "recover", lambda *_, **__: "recovery")
-    around(Snapshotter, "take", snapshotting)
+    around(Snapshotter, "read", snapshotting)
     around(StateHandleStore, "add_and_lock", lambda _, name, *_rest, **_named: "layer" if name != JOB else "another")
     around(StateHandleStore, "replace", replacing)
     around(FilesSink, "__call__", lambda *_: "writing")
-    around(milepost.spark.batch, "_evaluate", lambda *_: "evaluation")
+    around(milepost.spark.sink, "_stage", lambda *_: "evaluation")
 
 
 def blind() -> None:

@@ -31,12 +31,19 @@ def _join(frame: DataFrame) -> DataFrame:
 
 
 def _join_expected(files: int) -> list[list[Row]]:
-    def pairs(count: int) -> Counter[Row]:
-        read = [line for index in range(count) for line in lines(index)]
-        evens, odds = [line for line in read if not line.v % 2], [line for line in read if line.v % 2]
-        return Counter((even.k, even.v * 1000 + odd.v) for even in evens for odd in odds if even.k == odd.k)
-
-    return [sorted((pairs(index + 1) - pairs(index)).elements()) for index in range(files)]
+    evens: dict[int, list[int]] = {}
+    odds: dict[int, list[int]] = {}
+    batches = []
+    for index in range(files):
+        pairs: list[Row] = []
+        for line in lines(index):
+            own, others = (odds, evens) if line.v % 2 else (evens, odds)
+            own.setdefault(line.k, []).append(line.v)
+            for other in others.get(line.k, ()):
+                even, odd = (other, line.v) if line.v % 2 else (line.v, other)
+                pairs.append((line.k, even * 1000 + odd))
+        batches.append(sorted(pairs))
+    return batches
 
 
 def _pandas(frame: DataFrame) -> DataFrame:

@@ -12,13 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import milepost
-from milepost.spark.manifest import pages
-from milepost.spark.record import JOB, decode
-from milepost.spark.sink import published_page
 from parts.server import ServerProcess
+from tests.spark.output import published_rows
 from tests.spark.process import Driver
-from tests.spark.queries import PROVIDERS, contents, write_input
+from tests.spark.queries import PROVIDERS, Row, write_input
 from tests.spark.several import FILES, KILLED, LAST, STOPPED, Cell, Plan, output_of, store_of
 from tests.spark.stateful import QUERIES
 
@@ -80,17 +77,9 @@ class Relay:
             program="tests.spark.several",
         )
 
-    def published(self, cell: Cell) -> dict[int, list[tuple[int, int]]]:
+    def published(self, cell: Cell) -> dict[int, list[Row]]:
         """The rows of each published batch."""
-        with milepost.Client(self._service.url) as client:
-            record = decode(client.store(store_of(cell, self.directory)).read(JOB))
-        output = output_of(cell, self.directory)
-        named = pages(published_page(record.manifest), lambda file: (output / file).read_bytes())
-        return {
-            batch.batch: contents(output / batch.directory / name for name, _ in batch.files)
-            for page in named
-            for batch in page.batches
-        }
+        return published_rows(self._service.url, store_of(cell, self.directory), output_of(cell, self.directory))
 
 
 @pytest.fixture(scope="module", params=groups().items(), ids=lambda group: group[0])

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from pyspark.sql.functions import udf
 
 import milepost
 import milepost.spark.job
-from milepost.errors import InputMissing, NoSafeCheckpoint
-from milepost.spark import BatchContext, ledger, published_batches, read_published
-from milepost.spark.record import JOB, Checkpoint, decode
+from milepost.errors import InputMissing, NoSafeCheckpoint, Unavailable
+from milepost.spark import BatchContext, Job, ledger, published_batches, read_published
+from milepost.spark.pointer import JobPointer
+from milepost.spark.record import JOB, Checkpoint, JobRecord, decode
 from milepost.spark.sink import FilesSink
+from milepost.wire import Code
 from parts.server import ServerProcess
 from tests.spark.jobs import Place, finish
 from tests.spark.queries import KINDS, read_input, write_input
@@ -90,26 +95,80 @@ def test_a_job_says_how_far_it_is(place: Place) -> None:
         assert job.recovery.checkpoint.resumes_at == 2
 
 
-def test_the_frame_is_evaluated_once_however_it_is_used(place: Place) -> None:
+def evaluated(place: Place, function: Callable[[Job], Callable[[DataFrame, int], None]]) -> int:
+    """How many rows Spark computed for a job over two files, together."""
     evaluations = place.spark.sparkContext.accumulator(0)
 
     def count(key: int) -> int:
         evaluations.add(1)
         return key
 
+    place.spark.udf.register("counted", udf(count, "long", useArrow=False))
+    with place.lead() as job:
+        frame = KINDS["stateless"].build(read_input(place.spark, str(place.input))).selectExpr("counted(k) AS k", "w")
+        writer = frame.writeStream.option("checkpointLocation", job.checkpointLocation)
+        query = writer.foreachBatch(function(job)).trigger(availableNow=True).start()
+        finish(job, query)
+    return int(evaluations.value)
+
+
+def test_the_frame_is_evaluated_once_however_it_is_used(place: Place) -> None:
     def publish(frame: DataFrame, context: BatchContext) -> None:
         if context.batchId == 0:
             assert frame.count() == len(frame.collect())
             assert not frame.isEmpty()
 
-    place.spark.udf.register("counted", udf(count, "long", useArrow=False))
-    kind = KINDS["stateless"]
+    rows = evaluated(place, lambda job: job.exactlyOnce(publish))
+    assert rows == sum(len(rows) for rows in KINDS["stateless"].expected(2))
+
+
+def test_files_are_written_by_the_one_evaluation_there_is(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither another pass nor anything that is kept of the frame, which would cost more than the rest together."""
+    monkeypatch.setattr(ClassicFrame, "persist", lambda *_: pytest.fail("the frame is kept"))
+    rows = evaluated(place, lambda job: job.files(place.output))
+    assert rows == sum(len(rows) for rows in KINDS["stateless"].expected(2))
+
+
+def test_a_batch_is_registered_before_its_function_is_called(
+    place: Place, client: milepost.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much longer that takes than the evaluation, which goes on beside it."""
+    registered: list[int] = []
+    move = JobPointer.move
+
+    def slowly(pointer: JobPointer, record: JobRecord) -> None:
+        time.sleep(1.0)
+        move(pointer, record)
+
+    def publish(_frame: DataFrame, _context: BatchContext) -> None:
+        registered.append(decode(client.store(place.name).read(JOB)).entered)
+
+    monkeypatch.setattr(JobPointer, "move", slowly)
+    place.run(publish)
+    assert registered == [0, 1]
+
+
+def test_no_files_are_published_of_a_batch_that_was_not_registered(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are staged beside its registration, and then left to whoever comes next."""
+    move = JobPointer.move
+
+    def refused(pointer: JobPointer, record: JobRecord) -> None:
+        if record.entered == 1 and record.entries:
+            time.sleep(1.0)
+            raise Unavailable(Code.NO_LEADER)
+        move(pointer, record)
+
+    with place.lead() as job, monkeypatch.context() as patch:
+        patch.setattr(JobPointer, "move", refused)
+        with pytest.raises(Unavailable):
+            finish(job, place.start(job, job.files(place.output)))
+    assert [batch.batch for batch in published_batches(place.spark, place.url, place.name)] == [0]
+    assert (Path(place.output) / "batch=1").exists()
     with place.lead() as job:
-        frame = kind.build(read_input(place.spark, str(place.input))).selectExpr("counted(k) AS k", "w")
-        writer = frame.writeStream.option("checkpointLocation", job.checkpointLocation)
-        query = writer.foreachBatch(job.exactlyOnce(publish)).trigger(availableNow=True).start()
-        finish(job, query)
-    assert evaluations.value == sum(len(rows) for rows in kind.expected(2))
+        finish(job, place.start(job, job.files(place.output)))
+    assert [batch.batch for batch in published_batches(place.spark, place.url, place.name)] == [0, 1]
 
 
 def test_a_function_that_takes_a_little_leaves_all_of_the_state(place: Place) -> None:

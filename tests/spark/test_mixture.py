@@ -16,25 +16,27 @@ import pytest
 from parts.server import ServerProcess
 from tests.spark.faults import CUT, rounds, seed, wanted
 from tests.spark.fleet import Fleet
-from tests.spark.queries import KINDS
+from tests.spark.stateful import QUERIES
 
 pytestmark = pytest.mark.spark
 
-QUERIES = {
+_STORES = {
     "stateless": "hdfs",
     "aggregation": "rocksdb-changelog",
     "windows": "hdfs",
+    "join": "rocksdb",
+    "transform": "rocksdb-v2",
 }
 """Each with the state store that it is run on."""
 
 
 def _share(kind: str) -> int:
     """How many of the rounds are this query's."""
-    number = list(QUERIES).index(kind)
-    return wanted() // len(QUERIES) + (number < wanted() % len(QUERIES))
+    number = list(_STORES).index(kind)
+    return wanted() // len(_STORES) + (number < wanted() % len(_STORES))
 
 
-@pytest.mark.parametrize("kind", list(QUERIES) if wanted() else ["stateless"])
+@pytest.mark.parametrize("kind", list(_STORES) if wanted() else ["stateless"])
 @pytest.mark.timeout(7200 if wanted() else 600)
 def test_whatever_is_interrupted_somebody_goes_on_and_nothing_is_lost_or_doubled(
     kind: str, java_options: str, tmp_path: Path
@@ -43,11 +45,11 @@ def test_whatever_is_interrupted_somebody_goes_on_and_nothing_is_lost_or_doubled
     print(f"{kind}: MILEPOST_SPARK_SEED={drawn}", flush=True)
     plan = rounds(_share(kind), random.Random(f"{drawn} {kind}")) if wanted() else CUT
     with ServerProcess(tmp_path / "service", "--log-level", "warning") as server, ExitStack() as stack:
-        fleet = Fleet(kind, QUERIES[kind], server.start(), java_options, tmp_path / "job", stack)
+        fleet = Fleet(kind, _STORES[kind], server.start(), java_options, tmp_path / "job", stack)
         for number, round_ in enumerate(plan, 1):
             fleet.run(round_)
             files = fleet.tally.files
-            expected = dict(enumerate(KINDS[kind].expected(files)[:files]))
+            expected = dict(enumerate(QUERIES[kind].expected(files)[:files]))
             assert fleet.rows() == expected, f"seed {drawn}, round {number}: rows were lost or doubled"
             met = "; ".join(" + ".join(map(str, blow.faults)) for blow in round_.blows)
             gaps = ", ".join(f"{gap:.0f}" for gap in fleet.tally.gaps[-len(round_.blows) :])

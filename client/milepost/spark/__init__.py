@@ -24,9 +24,9 @@ step  what                                                                      
 2     build the checkpoint directory of this epoch, whole or not at all                       ``restore``
 3     the query runs in it                                                                    ``guard``
 4     batch N is entered: N is the published batch P or P + 1                                 ``batch``
-5     register the checkpoint at entry, before anything of N is evaluated                     ``snapshotter``
+5     read the checkpoint at entry, before anything of N is evaluated, and register it        ``snapshotter``
 6     N = P: evaluate for the state alone, publish nothing                                    ``batch``
-7     else evaluate once, whole, then call the publishing function                            ``batch``
+7     else evaluate once, whole, beside step 5; after both call the publishing function       ``batch``
 8     output is staged per attempt and named by a manifest                                    ``sink``, ``manifest``
 9     compare-and-set P to N with the manifest, under the epoch                               ``pointer``, ``store``
 10    after the end: register the tail                                                        ``tail``

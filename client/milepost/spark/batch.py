@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 
 from milepost.errors import UnsafeQuery, WrongCheckpoint
+from milepost.spark.beside import Beside
 from milepost.spark.context import BatchContext
 from milepost.spark.guard import QueryGuard
 from milepost.spark.pointer import JobPointer
 from milepost.spark.removals import Removals
 from milepost.spark.running import calling_run
-from milepost.spark.snapshotter import Snapshotter
+from milepost.spark.sink import FilesSink
+from milepost.spark.snapshotter import Reading, Snapshotter
 from milepost.spark.stopping import Door, end_as_stopped
 
 if TYPE_CHECKING:
@@ -64,43 +66,53 @@ class ExactlyOnce:
                 f"Spark runs batch {batch}, but batch {published} was published last: "
                 "this query does not go on from the checkpoint that was restored for it"
             )
-        self._enter(batch)
+        reading = self.snapshotter.read(batch, committed=False)
         if batch == published:
             # Its driver died before Spark noted the commit. The state that the next batch builds on comes from
             # evaluating this one, so it is evaluated, and not published again.
+            self._enter(reading)
             _log.info("batch %d is published already: evaluating it for its state", batch)
             _evaluate(frame)
             return
-        manifest = self._publish(frame, batch, query)
-        record = self.pointer.record.publishing(batch, manifest, self.snapshotter.store.epoch)
-        self.pointer.move(record)
+        # The checkpoint is in hand, so it may be stored while Spark evaluates. Nobody is shown anything of the batch,
+        # and no function of the user's is called with it, before it is registered.
+        with Beside(lambda: self._enter(reading), "milepost-entry") as entry:
+            manifest = self._publish(frame, batch, entry)
+        if not query.isActive:
+            # The stop may have cut its writes short, and it may have taken that for done. So it does not count:
+            # the next driver runs the batch again.
+            end_as_stopped(frame.sparkSession, query)
+        self.pointer.move(self.pointer.record.publishing(batch, manifest, self.snapshotter.store.epoch))
 
-    def _enter(self, batch: int) -> None:
+    def _enter(self, reading: Reading) -> None:
         """Register the checkpoint at entry: from here on any driver can run this batch again with the same offsets."""
         before = self.pointer.record
-        record = before.entering(self.snapshotter.take(batch, committed=False), self.retain)
+        record = before.entering(self.snapshotter.keep(reading), self.retain)
         self.pointer.move(record)
         self.removals.remove(before.layer_names() - record.layer_names())
         if record.entries >= WORRYING_ENTRIES:
-            _log.warning("replays without progress: this is entry no. %d to batch %d", record.entries, batch)
+            _log.warning("replays without progress: this is entry no. %d to batch %d", record.entries, reading.batch)
 
-    def _publish(self, frame: DataFrame, batch: int, query: StreamingQuery) -> Any:
-        record = self.pointer.record
-        epoch = self.snapshotter.store.epoch
-        context = BatchContext(batch, epoch, record.entries, record.job, record.manifest)
+    def _publish(self, frame: DataFrame, batch: int, entry: Beside) -> Any:
+        """What the publishing function returns, for the record. The user's is called once ``entry`` stands."""
+        if isinstance(self.publish, FilesSink):
+            # It writes the frame once, every partition to its end: that is the one whole evaluation itself. And it
+            # shows nothing to anybody.
+            return self.publish(frame, self._context(batch))
         kept = frame.persist()
         try:
             # One evaluation, whole, before the function sees it: what it then does (take, limit, reading twice or not
             # at all) can neither leave state behind half-written nor evaluate twice.
             _evaluate(kept)
-            manifest = _manifest(self.publish(kept, context))
-            if not query.isActive:
-                # The stop may have cut its writes short, and it may have taken that for done. So it does not count:
-                # the next driver runs the batch again.
-                end_as_stopped(frame.sparkSession, query)
-            return manifest
+            entry.join()
+            return _manifest(self.publish(kept, self._context(batch)))
         finally:
             _unpersist(kept)
+
+    def _context(self, batch: int) -> BatchContext:
+        record = self.pointer.record
+        attempt = record.entries if record.entered == batch else 1
+        return BatchContext(batch, self.snapshotter.store.epoch, attempt, record.job, record.manifest)
 
 
 def _evaluate(frame: DataFrame) -> None:

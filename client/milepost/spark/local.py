@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SCHEME = "file:"
+_SYNCS = 8
 
 
 class LocalFiles:
@@ -25,25 +27,22 @@ class LocalFiles:
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(target, "xb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        _sync(target.parent)
-        _sync(target.parent.parent)
+        _sync(target, target.parent, target.parent.parent)
 
     def files(self, path: str) -> list[tuple[str, int]]:
         """As `HadoopFiles.files`; all that it names is durable afterwards. Raises OSError for what cannot be listed."""
         root = _local(path)
         found = []
+        written = [root.parent, root.parent.parent]  # the names of the attempt, and of its batch
         for directory, below, names in os.walk(root, onerror=_raise):  # which would pass over it in silence
             below[:] = [name for name in below if not name.startswith(("_", "."))]
             for name in names:
                 if not name.startswith(("_", ".")):
                     file = Path(directory, name)
-                    _sync(file)
+                    written.append(file)
                     found.append((file.relative_to(root).as_posix(), file.stat().st_size))
-            _sync(Path(directory))
-        _sync(root.parent)  # the names of the attempt, and of its batch
-        _sync(root.parent.parent)
+            written.append(Path(directory))
+        _sync(*written)
         return sorted(found)
 
     def names(self, path: str) -> list[str]:
@@ -73,7 +72,14 @@ def _local(uri: str) -> Path:
     return Path("/" + rest.lstrip("/"))
 
 
-def _sync(path: Path) -> None:
+def _sync(*paths: Path) -> None:
+    """Make files and the names in directories durable: all at once, a disk does that in about the time of one."""
+    with ThreadPoolExecutor(min(len(paths), _SYNCS), thread_name_prefix="milepost-sync") as threads:
+        for _ in threads.map(_sync_one, paths):
+            pass
+
+
+def _sync_one(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

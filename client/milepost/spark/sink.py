@@ -55,7 +55,7 @@ class FilesSink:
         if not self._began:
             self._begin(context)
         staging = context.staging(self._output)
-        frame.write.parquet(staging)
+        _stage(frame, staging)
         published = PublishedBatch(
             context.batchId, staging.removeprefix(f"{self._output}/"), tuple(self._files.files(staging))
         )
@@ -126,6 +126,11 @@ class FilesSink:
             self._files.delete(f"{self._output}/{path}")
         except _TROUBLE as error:
             _log.warning("%s/%s, which nobody needs, stays for now: %s", self._output, path, error)
+
+
+def _stage(frame: DataFrame, directory: str) -> None:
+    """Write all rows. Spark runs every partition to its end for it, also one that turns out to be empty."""
+    frame.write.parquet(directory)
 
 
 def _is_older(match: re.Match[str] | None, context: BatchContext) -> bool:
