@@ -50,9 +50,15 @@ class Member:
         return 0 if told is None else int(told["epoch"])
 
     @property
+    def alive(self) -> bool:
+        """Whether it runs, and is not on its way out."""
+        told = {str(event["event"]) for event in self.driver.events()}
+        return self.driver.running and not told & {"ended", "finished", "left"}
+
+    @property
     def ready(self) -> bool:
-        """Whether it lives, and came so far that it stands by."""
-        return self.driver.running and self.driver.told("standing by") is not None
+        """Whether it came so far that it stands by."""
+        return self.alive and self.driver.told("standing by") is not None
 
 
 @dataclass
@@ -101,28 +107,28 @@ class Fleet:
         return published_rows(self._server.url, self.store, self.output)
 
     def _man(self) -> None:
-        """Have as many drivers as there should be; go on when one leads and another stands by."""
+        """Have as many drivers as there should be; go on when one leads and the others stand by."""
         self._replace()
         if not self.tally.files:
             self._feed(1)
         self._until(self._manned, "there is no leader, or no standby")
 
     def _replace(self) -> None:
-        """Start a driver for each that has ended."""
+        """Start a driver for each that has ended, or is on its way out."""
         self._judge()
-        for _ in range(self._size - sum(member.driver.running for member in self._members)):
+        for _ in range(self._size - sum(member.alive for member in self._members)):
             self._members.append(Member(self._stack.enter_context(Driver(self._setup()))))
 
     def _manned(self) -> bool:
-        self._judge()
+        self._replace()
         leader = self._leader()
-        return leader is not None and any(member.ready for member in self._members if member is not leader)
+        others = sum(member.ready for member in self._members if member is not leader)
+        return leader is not None and others >= self._size - 1
 
     def _leader(self) -> Member | None:
         """The living driver of the newest epoch."""
-        led = [member for member in self._members if member.driver.running and member.epoch]
-        newest = max(led, key=lambda member: member.epoch, default=None)
-        return newest if newest is not None and newest.epoch == max(m.epoch for m in self._members) else None
+        newest = max(self._members, key=lambda member: member.epoch, default=None)
+        return newest if newest is not None and newest.epoch and newest.alive else None
 
     def _strike(self, blow: Blow) -> None:
         """All faults of the blow at once; go on when the job does and what stood still has come to itself."""
