@@ -36,7 +36,7 @@ Next = Callable[[Answer | None], bytes]
 
 def request(method: str, path: str, headers: Sequence[tuple[str, str]] = (), body: bytes = b"") -> bytes:
     """The bytes of a request."""
-    lines = [f"{method} {path} HTTP/1.1", "host: load", *(f"{name}: {value}" for name, value in headers)]
+    lines = [f"{method} {path} HTTP/1.1", "host: localhost", *(f"{name}: {value}" for name, value in headers)]
     if method not in ("GET", "HEAD"):
         lines.append(f"content-length: {len(body)}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
