@@ -12,7 +12,6 @@ import hypothesis
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase
-from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode, Response
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.core.failures import FailureGroup
@@ -168,12 +167,12 @@ def _can_be_invalid(operation: Json) -> bool:
 
 
 def _tried(world: World, strategy: Any, examples: int, seed: int, http: requests.Session) -> None:
+    choice = random.Random(seed)  # not hypothesis' own: what there is to choose from changes as the server answers
+
     @hypothesis.seed(seed)
     @_settings(examples)
-    @hypothesis.given(case=strategy, choice=st.randoms(use_true_random=False))
-    def one(case: Case[Any], choice: random.Random) -> None:
-        if world.budget.is_spent:
-            return
+    @hypothesis.given(case=strategy)
+    def one(case: Case[Any]) -> None:
         world.ground(case, choice)
         judged(world, case, http)
 
