@@ -24,7 +24,8 @@ _AHEAD: Final = 1_000_000
 def salvaged(listed: Listed, damage: JournalDamaged) -> Chain:
     """The journal without what is lost. Raises ``damage`` if what is left makes none."""
     layout = listed.layout
-    log.error("the loss %s of the journal %r was accepted: %s", damage.loss, layout.journal, damage)
+    what = str(damage).partition(". To go on")[0]  # how to accept it was told before
+    log.error("the loss %s of the journal %r was accepted, which goes on: %s", damage.loss, layout.journal, what)
     held = sorted(number for number, told in listed.heads.items() if told is not EMPTY)
     held = held or [max(listed.found, default=0) + 1]
     readable = {number: told for number in held if (told := listed.heads.get(number)) is not None}

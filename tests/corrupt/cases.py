@@ -6,11 +6,11 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from tests.corrupt import blobs, embedded, zookeeper
+from tests.corrupt import blobs, embedded, kubernetes, zookeeper
 from tests.corrupt.shape import Damage, Store
 from tests.corrupt.trial import Case
 
-STORES: Final[tuple[Store, ...]] = (embedded.STORE, zookeeper.STORE, blobs.LOCAL, blobs.S3)
+STORES: Final[tuple[Store, ...]] = (embedded.STORE, zookeeper.STORE, blobs.LOCAL, blobs.S3, kubernetes.STORE)
 """A store that is added here is part of ``python -m tests.corrupt`` and of the cut that `test_corrupt` runs."""
 
 

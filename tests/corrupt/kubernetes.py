@@ -1,0 +1,147 @@
+"""Pointers in Kubernetes: segments and their entries, the witness, the founding mark and the next segment.
+
+The API takes no ConfigMap that is not one, so bits are flipped and bytes changed in the texts that it keeps. The Lease
+is left to the tests of the election: it holds nothing, and whoever loses it answers with outcomes that are not known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from backends.blobs.local import LocalBlobs
+from backends.elections.kubernetes import KubernetesElection
+from backends.pointers.kubernetes import KubernetesPointers
+from backends.pointers.kubernetes_objects import HEAD
+from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider, backup
+from tests.contracts.places import Services
+from tests.corrupt.shape import Damage, Kind, Scene, Store, Thing
+from tests.support import kubernetes
+from tests.support.kubernetes import SHORT, Site
+from tests.support.replicas import Backends
+
+_WHOLE = frozenset({Damage.EMPTY, Damage.OLDER, Damage.GONE})
+_CHECK_SECONDS = 0.5
+
+
+class KubernetesScene(Scene):
+    """A namespace of its own, and a directory for blobs."""
+
+    def __init__(self, directory: Path, site: Site) -> None:
+        self._directory = directory
+        self._site = site
+        self._outsider = Outsider(site)
+
+    def build(self, advertise: str) -> Backends:
+        address = self._site.address(**SHORT)
+        return Backends(
+            KubernetesPointers(address, check_seconds=_CHECK_SECONDS, accept_loss=self.accept_loss),
+            KubernetesElection(address, advertise),
+            LocalBlobs(self._directory / "blobs"),
+        )
+
+    async def thing(self, kind: str, chance: random.Random) -> Thing:
+        names = await asyncio.to_thread(self._names)
+        name = names[kind.removesuffix(" (head)").removesuffix(" (an entry)")]
+        if kind.endswith("(head)"):
+            return self._head(name)
+        if kind.endswith("(an entry)"):
+            keys = await asyncio.to_thread(lambda: sorted(self._outsider.get(name).get("data") or {}))
+            return self._entry(name, chance.choice(keys))
+        return self._whole(name)
+
+    def _names(self) -> dict[str, str]:
+        """Which ConfigMap is what, as of now; what is gone or makes no sense is where it was."""
+        segments = self._outsider.segments() or [LAYOUT.segment(1)]
+        written = [name for name in segments if self._outsider.get(name).get("data")] or segments
+        following = [name for name in segments if name > written[-1]]
+        after = LAYOUT.segment((LAYOUT.number(written[-1]) or 1) + 1)
+        return {
+            "newest segment": written[-1],
+            "next segment": following[0] if following else after,
+            "witness": LAYOUT.witness,
+            "founding mark": LAYOUT.founding,
+        }
+
+    def _whole(self, name: str) -> Thing:
+        def read() -> bytes | None:
+            return json.dumps(backup(self._outsider, name)).encode() if name in self._outsider.all() else None
+
+        def write(content: bytes | None) -> None:
+            is_there = name in self._outsider.all()
+            if content is None:
+                if is_there:
+                    self._outsider.delete(name)
+                return
+            kept: dict[str, Any] = json.loads(content or b"{}")
+            if is_there:
+                self._outsider.put(name, kept)
+            else:
+                self._outsider.create(name, **kept)
+
+        return _thing(read, write)
+
+    def _head(self, name: str) -> Thing:
+        def read() -> bytes | None:
+            text = self._outsider.get(name)["metadata"].get("annotations", {}).get(HEAD)
+            return None if text is None else str(text).encode()
+
+        def write(content: bytes | None) -> None:
+            text = None if content is None else _text(content)
+            self._outsider.patch(name, {"metadata": {"annotations": {HEAD: text}}})
+
+        return _thing(read, write)
+
+    def _entry(self, name: str, key: str) -> Thing:
+        def read() -> bytes | None:
+            text = (self._outsider.get(name).get("data") or {}).get(key)
+            return None if text is None else str(text).encode()
+
+        def write(content: bytes | None) -> None:
+            self._outsider.patch(name, {"data": {key: None if content is None else _text(content)}})
+
+        return _thing(read, write)
+
+
+def _thing(read: Callable[[], bytes | None], write: Callable[[bytes | None], None]) -> Thing:
+    async def reads() -> bytes | None:
+        return await asyncio.to_thread(read)
+
+    async def writes(content: bytes | None) -> None:
+        await asyncio.to_thread(write, content)
+
+    return Thing(reads, writes)
+
+
+def _text(content: bytes) -> str:
+    """As the API takes it; what is no UTF-8 becomes a character that says so."""
+    return content.decode("utf-8", "replace")
+
+
+@asynccontextmanager
+async def _open(directory: Path, services: Services) -> AsyncIterator[Scene]:
+    yield KubernetesScene(directory, kubernetes.site(kubernetes.shared_api(services)))
+
+
+_NO_RECORD = "nothing of a record is in it, and it is made anew"
+
+STORE = Store(
+    "kubernetes",
+    (
+        Kind("newest segment", _WHOLE),
+        Kind("newest segment (head)", weight=3),
+        Kind("newest segment (an entry)", weight=3),
+        Kind("next segment", frozenset({Damage.EMPTY, Damage.GONE}), harmless=True, why=_NO_RECORD),
+        Kind("next segment (head)", frozenset(Damage) - {Damage.OLDER}, harmless=True, why=_NO_RECORD),
+        Kind("witness", _WHOLE, harmless=True, why=_NO_RECORD),
+        Kind("witness (head)", harmless=True, why=_NO_RECORD, weight=2),
+        Kind("founding mark", _WHOLE, harmless=True, why=_NO_RECORD),
+        Kind("founding mark (head)", harmless=True, why=_NO_RECORD, weight=2),
+    ),
+    _open,
+)
