@@ -5,6 +5,7 @@ stop.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 from collections.abc import Callable, Coroutine, Iterable
@@ -179,6 +180,7 @@ class Replica:
                 await self.journal.lead(leadership)
                 state = self.journal.read().view.state
                 await self._start_leases(state)
+                gc.freeze()  # or the garbage collector goes through all that was loaded now and then, for 0.3 s
                 self.damage = None
                 break
             except (BackendError, TimeoutError) as error:

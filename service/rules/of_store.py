@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sortedcontainers import SortedList
 
-from service.rules.lookup import is_listed, is_pending
+from service.rules.lookup import is_pending
 from service.rules.records import Corrupt, Handle, Record
 
 _LAST = "\U0010ffff"
@@ -43,18 +43,22 @@ class OfStore:
 
     def handle_changed(self, name: str, old: Record | None, new: Record | None) -> None:
         """A handle has another record now, or none."""
-        was, is_ = is_listed(old, self.cleared), is_listed(new, self.cleared)
+        was_born, is_born = _born(old), _born(new)
+        was_damaged, is_damaged = type(old) is Corrupt, type(new) is Corrupt
+        if (was_born, was_damaged) == (is_born, is_damaged):
+            return
+        was = was_damaged or (was_born is not None and was_born > self.cleared)
+        is_ = is_damaged or (is_born is not None and is_born > self.cleared)
         if was and not is_:
             self.names.remove(name)
         elif is_ and not was:
             self.names.add(name)
-        was_born, is_born = _born(old), _born(new)
         if was_born != is_born:
             if was_born is not None:
                 self.born.remove((was_born, name))
             if is_born is not None:
                 self.born.add((is_born, name))
-        _keep(self.damaged, name, isinstance(new, Corrupt))
+        _keep(self.damaged, name, is_damaged)
 
     def upload_changed(self, key: str, new: Record | None) -> None:
         """An upload has another record now, or none."""
@@ -76,7 +80,7 @@ class OfStore:
 
 
 def _born(record: Record | None) -> int | None:
-    return record.born if isinstance(record, Handle) and not record.gone else None
+    return record.born if type(record) is Handle and not record.gone else None
 
 
 def _keep(names: dict[str, None], name: str, there: bool) -> None:

@@ -13,17 +13,13 @@ from service.rules.records import (
     Answered,
     Corrupt,
     Handle,
-    Lock,
     Record,
     Session,
     Store,
     Upload,
     handle_key,
-    handle_of,
-    store_key,
     store_of,
     upload_key,
-    upload_of,
 )
 from service.rules.snapshots import Snapshot
 
@@ -89,50 +85,64 @@ class State(Lookup):
         self._index(key, old, record)
 
     def _index(self, key: str, old: Record | None, new: Record | None) -> None:
-        if isinstance(new, Corrupt):
+        was_damaged, is_damaged = type(old) is Corrupt, type(new) is Corrupt
+        if is_damaged:
             self._damaged[key] = None
-        elif isinstance(old, Corrupt):
+        elif was_damaged:
             del self._damaged[key]
-        _move(self._gone, _gone_since(key, old), _gone_since(key, new))
-        _move(self._ended, _ended_since(key, old), _ended_since(key, new))
-        self._count_blobs(_blob_of(old), _blob_of(new))
-        store = store_of(key)
-        if store is None:
-            kind, _, name = key.partition("/")
-            if kind == "sessions":
-                if isinstance(new, Session | Corrupt):
-                    self.sessions[name] = new
-                else:
-                    self.sessions.pop(name, None)
+        parts = key.split("/")
+        if parts[0] == "sessions":
+            self._index_session(key, parts[-1], old, new)
+        if parts[0] != "stores" or len(parts) < 2:
             return
+        store = parts[1]
         of_store = self._of_store.get(store)
         if of_store is None:
             of_store = self._of_store[store] = OfStore(store)
-        self._count_unreadable(store, isinstance(new, Corrupt) - isinstance(old, Corrupt))
-        if (located := handle_of(key)) is not None:
-            self._index_handle(key, located[1], of_store, old, new)
-        elif upload_of(key) is not None:
-            of_store.upload_changed(key, new)
-        elif key == store_key(store):
+        if was_damaged is not is_damaged:
+            self._count_unreadable(of_store.name, is_damaged - was_damaged)
+        if len(parts) == 2:
             self._index_store(of_store, old, new)
+        elif len(parts) == 4 and parts[2] == "handles":
+            self._index_handle(key, parts[3], of_store, old, new)
+        elif len(parts) == 4 and parts[2] == "uploads":
+            of_store.upload_changed(key, new)
+            _move(self._gone, _used_up_since(key, old), _used_up_since(key, new))
+            self._count_blobs(old.blob if is_pending(old) else "", new.blob if is_pending(new) else "")
         if of_store.has_cleared:
             self._cleared[of_store.name] = None
         elif self._cleared:
             self._cleared.pop(store, None)
 
+    def _index_session(self, key: str, name: str, old: Record | None, new: Record | None) -> None:
+        _move(self._ended, _ended_since(key, old), _ended_since(key, new))
+        if isinstance(new, Session | Corrupt):
+            self.sessions[name] = new
+        else:
+            self.sessions.pop(name, None)
+
     def _index_handle(self, key: str, name: str, of_store: OfStore, old: Record | None, new: Record | None) -> None:
-        if isinstance(new, Handle) and new.name == name:
-            name = new.name  # the same string, so that the indexes keep no other
-        store = of_store.name
+        """The price of most changes, and of loading: so what is the same before and after is passed over."""
+        was = old if type(old) is Handle else None
+        is_ = new if type(new) is Handle else None
+        if is_ is not None and is_.name == name:
+            name = is_.name  # the same string, so that the indexes keep no other
         of_store.handle_changed(name, old, new)
-        was, is_ = _locks_of(old), _locks_of(new)
-        if was != is_:
-            before, after = {lock.session for lock in was}, {lock.session for lock in is_}
+        was_gone = (was.changed, key) if was is not None and was.gone else None
+        is_gone = (is_.changed, key) if is_ is not None and is_.gone else None
+        if was_gone != is_gone:
+            _move(self._gone, was_gone, is_gone)
+        was_removing, is_removing = was is not None and was.removing, is_ is not None and is_.removing
+        if was_removing is not is_removing:
+            _move(self._removing, key if was_removing else None, key if is_removing else None)
+        self._count_blobs(was.blob if was is not None else "", is_.blob if is_ is not None else "")
+        was_locked, is_locked = was.locks if was is not None else (), is_.locks if is_ is not None else ()
+        if was_locked != is_locked:
+            before, after = {lock.session for lock in was_locked}, {lock.session for lock in is_locked}
             for session in before - after:
-                self._locks.remove((session, store, name))
+                self._locks.remove((session, of_store.name, name))
             for session in after - before:
-                self._locks.add((session, store, name))
-        _move(self._removing, key if _is_removing(old) else None, key if _is_removing(new) else None)
+                self._locks.add((session, of_store.name, name))
 
     def _index_store(self, of_store: OfStore, old: Record | None, new: Record | None) -> None:
         store, cleared = of_store.name, new.cleared if isinstance(new, Store) else 0
@@ -402,23 +412,9 @@ def _move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new
             index.add(new)
 
 
-def _gone_since(key: str, record: Record | None) -> Aged | None:
-    if isinstance(record, Handle):
-        return (record.changed, key) if record.gone else None
+def _used_up_since(key: str, record: Record | None) -> Aged | None:
     return (record.born, key) if isinstance(record, Upload) and record.ended else None
 
 
 def _ended_since(key: str, record: Record | None) -> Aged | None:
     return (record.ended, key) if isinstance(record, Session) and record.ended else None
-
-
-def _blob_of(record: Record | None) -> str:
-    return record.blob if isinstance(record, Handle) or is_pending(record) else ""
-
-
-def _locks_of(record: Record | None) -> tuple[Lock, ...]:
-    return record.locks if isinstance(record, Handle) else ()
-
-
-def _is_removing(record: Record | None) -> bool:
-    return isinstance(record, Handle) and record.removing
