@@ -21,7 +21,7 @@ from service.journal.room import grows
 from service.journal.tickets import Ticket
 from service.problems import problem
 from service.rules.checksums import count_in
-from service.rules.records import decode
+from service.rules.records import decode, is_ours
 from service.rules.requests import INTERNAL
 from service.rules.state import State, View
 
@@ -46,7 +46,8 @@ async def load(store: PointerStore, head: Head) -> Loaded:
     async for key, value in store.load(head):
         if value is not None:
             loaded.state.apply([(key, decode(key, value))])
-            loaded.proof.apply([(key, value)])
+            if is_ours(key):  # what somebody else keeps in the same place proves nothing, and spoils no proof
+                loaded.proof.apply([(key, value)])
             loaded.size += len(key) + len(value)
         count += 1
         if count % _LOAD_CHUNK == 0:

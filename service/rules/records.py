@@ -241,6 +241,11 @@ def decode(key: str, value: bytes) -> Record:
     return record
 
 
+def is_ours(key: str) -> bool:
+    """Whether a record of ours may have this key."""
+    return _kind_of(key.split("/")) is not None
+
+
 def _kind_of(parts: list[str]) -> type[Stored] | None:
     if parts[0] == DEPLOYMENT_KEY:
         return Deployment if len(parts) == 1 else None

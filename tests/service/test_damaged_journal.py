@@ -136,6 +136,18 @@ async def test_records_that_do_not_add_up_are_not_served_until_their_owner_accep
 
 
 @pytest.mark.anyio
+async def test_what_somebody_else_keeps_beside_the_records_is_named_and_spoils_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = await add_one(tmp_path)
+    _sql(file, "INSERT INTO record (journal, key, value) VALUES ('root', 'notes', x'00')")
+    async with rig(embedded(tmp_path)) as running:
+        assert running.replica.journal.damaged == ["notes"]
+        assert "the record notes of journal root is damaged and not served" in caplog.text
+        await serves(running)
+
+
+@pytest.mark.anyio
 async def test_what_can_still_be_read_of_a_damaged_journal_is_not_served_without_the_rest(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,4 +1,4 @@
-"""What another release, or a foreign hand that knows the format well, makes of a stored record: it proves itself."""
+"""What another release makes of a stored record: it proves itself, and so do the head and the witness."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from backends.contract import Head
-from backends.pointers.embedded import FILE_NAME
+from backends.pointers.embedded import FILE_NAME, WITNESS_NAME
+from backends.pointers.witness import Witness
 from service.journal.proof import Proof
 from service.rules.checksums import seal
 
 
 def rewrite(directory: Path, key: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Change the record under ``key`` in the journal below ``directory``, as a commit would; nobody must be leading."""
-    with closing(sqlite3.connect(directory / "pointers" / FILE_NAME)) as connection, connection:
+    pointers = directory / "pointers"
+    with closing(sqlite3.connect(pointers / FILE_NAME)) as connection, connection:
         proof = Proof()
         proof.apply(connection.execute("SELECT key, value FROM record").fetchall())
         (value,) = connection.execute("SELECT value FROM record WHERE key = ?", (key,)).fetchone()
@@ -30,3 +32,6 @@ def rewrite(directory: Path, key: str, change: Callable[[dict[str, Any]], dict[s
         row = connection.execute("SELECT journal, term, revision, lineage FROM head").fetchone()
         head = replace(Head(*row), digest=proof.digest)
         connection.execute('UPDATE head SET digest = ?, "check" = ?', (head.digest, head.check))
+    witness = Witness(pointers / WITNESS_NAME)
+    witness.ask(head.journal)
+    witness.begin(head)
