@@ -28,13 +28,15 @@ class Coordination:
     """Where pointers stand, and the election that goes with it.
 
     ``url`` makes of an address what the server's flag takes. ``vanished`` takes the journal away from under a running
-    replica, by the means of the real store, and puts it back at the end.
+    replica, by the means of the real store, and puts it back at the end. ``brings_back``: a leader can do so by itself,
+    from memory, and then has.
     """
 
     pointers: Backend[PointerStore]
     election: Backend[Election]
     url: Callable[[str], str]
     vanished: Callable[[str], AbstractContextManager[None]]
+    brings_back: bool = False
 
 
 @dataclass(frozen=True)
@@ -150,27 +152,16 @@ def _read(client: hdfs_native.Client, path: str) -> bytes:
 
 @contextmanager
 def _journal_deleted(url: str) -> Generator[None, None, None]:
+    """It is not put back: its leader has made it anew."""
     address = Address.parse(url)
     client = KazooClient(address.hosts)
     client.start(60)
-    place = f"{address.root}/journals/root"
-    away = _below(client, place)
-    client.delete(place, recursive=True)
     try:
+        client.delete(f"{address.root}/journals/root", recursive=True)
         yield
     finally:
-        for path, value in away.items():
-            client.create(path, value)
         client.stop()
         client.close()
-
-
-def _below(client: KazooClient, path: str) -> dict[str, bytes]:
-    """What stands in a znode and in all below it, from the top."""
-    found = {path: client.get(path)[0]}
-    for name in client.get_children(path):
-        found |= _below(client, f"{path}/{name}")
-    return found
 
 
 _POINTERS = {backend.name: backend for backend in POINTERS}
@@ -178,7 +169,7 @@ _ELECTIONS = {backend.name: backend for backend in ELECTIONS}
 _BLOBS = {backend.name: backend for backend in BLOBS}
 
 _EMBEDDED = Coordination(_POINTERS["embedded"], _ELECTIONS["embedded"], "embedded:{}".format, _file_moved_away)
-_ZOOKEEPER = Coordination(_POINTERS["zookeeper"], _ELECTIONS["zookeeper"], str, _journal_deleted)
+_ZOOKEEPER = Coordination(_POINTERS["zookeeper"], _ELECTIONS["zookeeper"], str, _journal_deleted, brings_back=True)
 _KUBERNETES = Coordination(_POINTERS["kubernetes"], _ELECTIONS["kubernetes"], str, without_config_maps)
 
 _LOCAL = Storage(_BLOBS["local"], "file:{}".format, _damaged_file)
