@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from backends.kubernetes.labels import DEPLOYMENT, INSTANCE
 from parts.images.contents import SERVER
 from parts.node.hdfs import AUTHORITY, USER
 from parts.node.node import Node
@@ -112,12 +113,13 @@ class Release:
         self._wait(lambda: self.holder() not in ("", holder), "has the same leader still")
 
     def left_behind(self) -> list[str]:
-        """What bears its name as an instance, ``kind/name`` each."""
-        labels = f"app.kubernetes.io/instance={self.name}"
-        told = self._node.get(
-            "configmaps,leases,services,pods,deployments,replicasets", self._in, f"--selector={labels}"
-        )
-        return sorted(f"{item['kind'].lower()}/{item['metadata']['name']}" for item in told["items"])
+        """What bears its name, as an instance of the chart or as a deployment's own, ``kind/name`` each."""
+        kinds = "configmaps,leases,services,pods,deployments,replicasets"
+        found = [
+            self._node.get(kinds, self._in, f"--selector={label}={self.name}")["items"]
+            for label in (INSTANCE, DEPLOYMENT)
+        ]
+        return sorted({f"{item['kind'].lower()}/{item['metadata']['name']}" for items in found for item in items})
 
     def _pods(self, *labels: str) -> list[Any]:
         wanted = ",".join([f"app.kubernetes.io/instance={self.name}", "app.kubernetes.io/component=server", *labels])
