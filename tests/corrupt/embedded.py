@@ -126,10 +126,10 @@ STORE = Store(
         Kind("database", weight=4),
         *(Kind(name, _PLACES, weight=5) for name in _ROOT_PAGES),
         Kind("write-ahead log", weight=6),
-        Kind("index of the log", harmless=True, why=_SHARED_MEMORY, under_leader=frozenset({Damage.GONE})),
+        Kind("index of the log", harmless=_SHARED_MEMORY, under_leader=frozenset({Damage.GONE})),
         Kind("witness", weight=3),
-        Kind("leader.json", harmless=True, why=_NAMES),
-        Kind("leader.lock", frozenset({Damage.GONE}), harmless=True, why=_LOCK),
+        Kind("leader.json", harmless=_NAMES),
+        Kind("leader.lock", frozenset({Damage.GONE}), harmless=_LOCK),
     ),
     _open,
 )

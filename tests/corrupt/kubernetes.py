@@ -1,7 +1,7 @@
 """Pointers in Kubernetes: segments and their entries, the witness, the founding mark and the next segment.
 
-The API takes no ConfigMap that is not one, so bits are flipped and bytes changed in the texts that it keeps. The Lease
-is left to the tests of the election: it holds nothing, and whoever loses it answers with outcomes that are not known.
+Beside them the Lease. The API takes nothing that is not one of its objects, so bits are flipped and bytes changed in
+the texts that it keeps.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class KubernetesScene(Scene):
         )
 
     async def thing(self, kind: str, chance: random.Random) -> Thing:
+        if kind.startswith("Lease"):
+            return self._lease() if kind == "Lease" else self._holder()
         names = await asyncio.to_thread(self._names)
         name = names[kind.removesuffix(" (head)").removesuffix(" (an entry)")]
         if kind.endswith("(head)"):
@@ -83,6 +85,36 @@ class KubernetesScene(Scene):
                 self._outsider.put(name, kept)
             else:
                 self._outsider.create(name, **kept)
+
+        return _thing(read, write)
+
+    def _lease(self) -> Thing:
+        def read() -> bytes | None:
+            lease = self._site.lease()
+            return None if lease is None else json.dumps(lease["spec"]).encode()
+
+        def write(content: bytes | None) -> None:
+            admin, path, lease = self._site.api.admin, self._site.lease_path(), self._site.lease()
+            spec = json.loads(content or b"{}")
+            if content is None:
+                admin.ask("DELETE", path)
+            elif lease is None:
+                metadata = {"name": path.rpartition("/")[2], "namespace": self._site.namespace}
+                admin.ask(
+                    "POST", self._site.lease_path(""), {"metadata": metadata, "spec": json.loads(content or b"{}")}
+                )
+            else:
+                admin.ask("PUT", path, {**lease, "spec": spec})
+
+        return _thing(read, write)
+
+    def _holder(self) -> Thing:
+        def read() -> bytes | None:
+            lease = self._site.lease()
+            return None if lease is None else str(lease["spec"].get("holderIdentity", "")).encode()
+
+        def write(content: bytes | None) -> None:
+            self._site.edit_lease({"spec": {"holderIdentity": None if content is None else _text(content)}})
 
         return _thing(read, write)
 
@@ -136,12 +168,14 @@ STORE = Store(
         Kind("newest segment", _WHOLE),
         Kind("newest segment (head)", weight=3),
         Kind("newest segment (an entry)", weight=3),
-        Kind("next segment", frozenset({Damage.EMPTY, Damage.GONE}), harmless=True, why=_NO_RECORD),
-        Kind("next segment (head)", frozenset(Damage) - {Damage.OLDER}, harmless=True, why=_NO_RECORD),
-        Kind("witness", _WHOLE, harmless=True, why=_NO_RECORD),
-        Kind("witness (head)", harmless=True, why=_NO_RECORD, weight=2),
-        Kind("founding mark", _WHOLE, harmless=True, why=_NO_RECORD),
-        Kind("founding mark (head)", harmless=True, why=_NO_RECORD, weight=2),
+        Kind("next segment", frozenset({Damage.EMPTY, Damage.GONE})),
+        Kind("next segment (head)", frozenset(Damage) - {Damage.OLDER}),
+        Kind("witness", _WHOLE, harmless=_NO_RECORD),
+        Kind("witness (head)", harmless=_NO_RECORD, weight=2),
+        Kind("founding mark", _WHOLE, harmless=_NO_RECORD),
+        Kind("founding mark (head)", harmless=_NO_RECORD, weight=2),
+        Kind("Lease", _WHOLE, harmless=_NO_RECORD),
+        Kind("Lease (holder)", harmless=_NO_RECORD),
     ),
     _open,
 )

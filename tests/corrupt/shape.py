@@ -44,15 +44,14 @@ class Thing:
 class Kind:
     """A kind of thing: a row of the table.
 
-    ``damages``: those that can be done to it; ``under_leader``: while a leader runs, if they are others. ``harmless``:
-    nothing is lost whatever is done to it, and nothing need be said; ``why`` says why. ``weight``: how many places of
-    the thing a full run damages, where there are several.
+    ``damages``: those that can be done to it; ``under_leader``: while a leader runs, if they are others. ``harmless``
+    says why nothing may be lost whatever is done to it, if that is so. ``weight``: how many places of the thing a full
+    run damages, where there are several.
     """
 
     name: str
     damages: frozenset[Damage] = ALL
-    harmless: bool = False
-    why: str = ""
+    harmless: str = ""
     weight: int = 1
     under_leader: frozenset[Damage] | None = None
 

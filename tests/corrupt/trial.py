@@ -66,7 +66,15 @@ class Outcome:
 
 
 async def try_out(case: Case, directory: Path, services: Services) -> Outcome:
-    """Raises `Silent`."""
+    """Raises `Silent`; for a loss by what is harmless as well."""
+    outcome = await _try_out(case, directory, services)
+    harmless = case.store.by_name[case.kind].harmless
+    if harmless and outcome.end in (End.NAMED, End.REFUSED):
+        raise Silent(f"{harmless}, and yet: {outcome.end.value}: {outcome.losses}\n" + "\n".join(outcome.said))
+    return outcome
+
+
+async def _try_out(case: Case, directory: Path, services: Services) -> Outcome:
     async with case.store.open(directory, services) as scene:
         history = History()
         rig = Rig(scene.build, SETTINGS)

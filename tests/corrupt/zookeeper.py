@@ -105,7 +105,7 @@ STORE = Store(
         Kind("record of a handle", weight=4),
         Kind("record of a store", weight=2),
         Kind("record of a session", _NEVER_CHANGES, weight=2),
-        Kind("entry of the election", frozenset(), harmless=True, why=_ENTRY, under_leader=_NEVER_CHANGES, weight=2),
+        Kind("entry of the election", frozenset(), harmless=_ENTRY, under_leader=_NEVER_CHANGES, weight=2),
     ),
     _open,
 )
