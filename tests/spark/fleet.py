@@ -51,14 +51,15 @@ class Member:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, and is not on its way out."""
+        """Whether it runs, and is not on its way out, as whoever was killed in part or told to end is."""
         told = {str(event["event"]) for event in self.driver.events()}
-        return self.driver.running and not told & {"ended", "finished", "left"}
+        doomed = any(hit.startswith(("kill", "terminate")) for hit in self.hits)
+        return self.driver.running and not doomed and not told & {"ended", "finished", "left"}
 
     @property
     def ready(self) -> bool:
-        """Whether it came so far that it stands by."""
-        return self.alive and self.driver.told("standing by") is not None
+        """Whether it came so far that it stands by, and has not led: who was succeeded ends."""
+        return self.alive and not self.epoch and self.driver.told("standing by") is not None
 
 
 @dataclass
@@ -116,7 +117,9 @@ class Fleet:
     def _replace(self) -> None:
         """Start a driver for each that has ended, or is on its way out."""
         self._judge()
-        for _ in range(self._size - sum(member.alive for member in self._members)):
+        leader = self._leader()
+        fit = sum(member.alive and (member is leader or not member.epoch) for member in self._members)
+        for _ in range(self._size - fit):
             self._members.append(Member(self._stack.enter_context(Driver(self._setup()))))
 
     def _manned(self) -> bool:
