@@ -46,6 +46,16 @@ def test_much_goes_by_way_of_a_file(source: Path, tmp_path: Path, monkeypatch: p
     assert tree(tmp_path / "to") == tree(source)
 
 
+def test_half_an_archive_does_not_stay(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be what fills the disk. The file that vanished stands for the one that has no room."""
+    monkeypatch.setattr(layers, "IN_MEMORY", 100)
+    listed = scan(source)
+    (source / "sources/0/0").unlink()
+    with pytest.raises(FileNotFoundError):
+        pack(source, listed, tmp_path / "scratch")
+    assert not (tmp_path / "scratch").exists()
+
+
 def test_a_later_layer_replaces_a_file_of_the_same_path(source: Path, tmp_path: Path) -> None:
     first = pack(source, scan(source), tmp_path / "scratch")
     put(source, "state/0/0/1.delta", b"newer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,9 @@ from milepost.errors import (
 )
 from milepost.spark import layers
 from milepost.spark import ledger as ledger_module
+from milepost.spark import restore as restore_module
 from milepost.spark.record import Checkpoint, JobRecord
+from milepost.spark.recovery import recover
 from milepost.spark.restore import restore
 from milepost.spark.snapshotter import Snapshotter
 from milepost.spark.store import CertainStore, HandleStore
@@ -260,6 +263,52 @@ def test_what_a_dead_driver_left_half_built_is_built_anew(run: Run, certain: Cer
     run.enter(0)
     restored = restore(certain.plain, run.record, tmp_path / "work", 2)
     assert set(tree(restored.directory)) == {"metadata", "offsets/0"}
+
+
+class Disk:
+    """A disk that is full for as long as there is one of ``filling``: no test can fill a real one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *filling: Path) -> None:
+        self._filling = filling
+        monkeypatch.setattr(restore_module, "unpack", self.unpack)
+
+    def unpack(self, chunks: Iterator[bytes], root: Path) -> list[str]:
+        if any(path.exists() for path in self._filling):
+            put(root, "state/0/0/1.delta", b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return layers.unpack(chunks, root)
+
+
+@pytest.mark.parametrize("left", ["e1", "e1.tmp", ".e1.layer"])
+def test_a_disk_that_dead_drivers_filled_makes_room_for_the_next(
+    certain: CertainStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    """What they left is cleared away first, where it is no use to anybody, or where there is no other room."""
+    run = Run(certain, tmp_path / "elsewhere")
+    run.enter(0)
+    run.publish(0)
+    newest = run.enter(1)
+    work = tmp_path / "work"
+    put(work / "e1", "metadata", b"{}")
+    if left != "e1":
+        put(work, left, b"half an archive") if left.startswith(".") else put(work / left, "metadata", b"{}")
+    Disk(monkeypatch, work / left)
+    restored, recovery = recover(certain.plain, run.record, work, 2, setting=lambda _: None, modified_ms=lambda _: None)
+    assert recovery.checkpoint == newest
+    assert "state/0/0/1.delta" in tree(restored.directory)
+    assert sorted(path.name for path in work.iterdir()) == (["e2"] if left == "e1" else ["e1", "e2"])
+
+
+def test_a_disk_without_room_is_told_and_nothing_more_left_on_it(
+    run: Run, certain: CertainStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.enter(0)
+    run.publish(0)
+    run.enter(1)
+    Disk(monkeypatch, tmp_path)
+    with pytest.raises(OSError, match="No space left"):
+        recover(certain.plain, run.record, tmp_path / "work", 2, setting=lambda _: None, modified_ms=lambda _: None)
+    assert list((tmp_path / "work").iterdir()) == []
 
 
 def test_many_batches_with_maintenance_come_back_as_they_were(

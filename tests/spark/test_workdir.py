@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import UnsafeQuery
-from milepost.spark.workdir import default_workdir, remove_older
+from milepost.spark.workdir import default_workdir, remove_older, remove_unfinished
 from tests.spark.checkpoints import put
 
 
@@ -39,6 +39,9 @@ def test_older_epochs_are_cleared_away_and_nothing_else(tmp_path: Path) -> None:
     for path in ("e1/offsets/0", "e2.tmp/metadata", "e7/metadata", "e7.tmp/metadata", "e8/metadata", "else/e1"):
         put(tmp_path, path, "x")
     put(tmp_path, ".e2.layer", "x")
+    remove_unfinished(tmp_path, 7)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["e1", "e7", "e7.tmp", "e8", "else"]
     remove_older(tmp_path, 7)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e7", "e7.tmp", "e8", "else"]
     remove_older(tmp_path / "nowhere", 7)
+    remove_unfinished(tmp_path / "nowhere", 7)

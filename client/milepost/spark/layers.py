@@ -31,8 +31,12 @@ def pack(root: Path, files: Mapping[str, Stat], scratch: Path) -> bytes | Path:
         buffer = io.BytesIO()
         _write(root, files, buffer)
         return buffer.getvalue()
-    with open(scratch, "wb") as archive:
-        _write(root, files, archive)
+    try:
+        with open(scratch, "wb") as archive:
+            _write(root, files, archive)
+    except BaseException:
+        scratch.unlink(missing_ok=True)  # half of it may be what fills the disk
+        raise
     return scratch
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,8 +13,10 @@ from milepost.spark.preflight import ConfDifference, conf_differences
 from milepost.spark.record import Checkpoint, JobRecord
 from milepost.spark.restore import Restored, Skipped, restore
 from milepost.spark.store import HandleStore
+from milepost.spark.workdir import remove_older, remove_unfinished
 
 _log = logging.getLogger(__name__)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def recover(
     ``setting`` gives the session's value of a key, ``modified_ms`` a file's modification time (None: it is gone).
     Raises `NoSafeCheckpoint`, `WrongCheckpoint`, `InputMissing`.
     """
-    restored = restore(store, record, workdir, epoch)
+    restored = _restored(store, record, workdir, epoch)
     checkpoint = restored.checkpoint
     if checkpoint is None:
         return restored, Recovery(epoch, None)
@@ -66,6 +69,20 @@ def recover(
     )
     _report(recovery)
     return restored, recovery
+
+
+def _restored(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) -> Restored:
+    """What `restore` returns. On a full disk the directories of dead drivers make room: else they would keep each of
+    their successors out, and every one of those would leave more behind."""
+    remove_unfinished(workdir, epoch)
+    try:
+        return restore(store, record, workdir, epoch)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _log.warning("no room to restore in %s, clearing away what older drivers left there: %s", workdir, error)
+    remove_older(workdir, epoch)
+    return restore(store, record, workdir, epoch)
 
 
 def _report(recovery: Recovery) -> None:

@@ -55,12 +55,19 @@ def restore(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) ->
     """Build ``<workdir>/e<epoch>``: first beside it, then renamed, so that it is whole or absent.
 
     Raises `NoSafeCheckpoint` when the record names checkpoints but none can be used, `WrongCheckpoint` when the
-    directory is there already or the checkpoint is bound to another one, and what keeps the service from being read: an
-    outage is no damage.
+    directory is there already or the checkpoint is bound to another one, and what keeps the service from being read (an
+    outage is no damage) or the directory from being written. Nothing of it is left then.
     """
     directory, building = workdir / f"e{epoch}", workdir / f"e{epoch}.tmp"
     if directory.exists():
         raise WrongCheckpoint(f"{directory} is there already, and no epoch is used twice: is {workdir} another job's?")
+    try:
+        return _built(store, record, directory, building)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _built(store: HandleStore, record: JobRecord, directory: Path, building: Path) -> Restored:
     skipped: list[Skipped] = []
     for checkpoint in record.checkpoints:
         reason = _unsafe(checkpoint, record)
@@ -78,7 +85,6 @@ def restore(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) ->
         fit(building, directory, ledger)
         building.rename(directory)
         return Restored(directory, ledger, checkpoint, tuple(skipped))
-    shutil.rmtree(building, ignore_errors=True)
     if skipped or record.published >= 0:
         reasons = "; ".join(f"{skip.checkpoint}: {skip.reason}" for skip in skipped) or "the record names none"
         raise NoSafeCheckpoint(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from milepost.errors import UnsafeQuery
 
-_EPOCH = re.compile(r"\.?e(\d+)(?:\..+)?\Z")
+_EPOCH = re.compile(r"\.?e(?P<epoch>\d+)(?P<rest>(?:\..+)?)\Z")
 
 
 def default_workdir(master: str) -> Path:
@@ -32,11 +32,27 @@ def default_workdir(master: str) -> Path:
 
 def remove_older(directory: Path, epoch: int) -> None:
     """Delete what drivers of older epochs left in ``directory``; one that still runs there is fenced."""
-    for entry in directory.iterdir() if directory.is_dir() else ():
-        match = _EPOCH.match(entry.name)
-        if match is None or int(match.group(1)) >= epoch:
-            continue
-        if entry.is_dir():
-            shutil.rmtree(entry, ignore_errors=True)
-        else:
-            entry.unlink(missing_ok=True)
+    for entry, _ in _older(directory, epoch):
+        _remove(entry)
+
+
+def remove_unfinished(directory: Path, epoch: int) -> None:
+    """Delete what drivers of older epochs did not finish: half a directory, half an archive. Nobody can use it."""
+    for entry, whole in _older(directory, epoch):
+        if not whole:
+            _remove(entry)
+
+
+def _older(directory: Path, epoch: int) -> list[tuple[Path, bool]]:
+    """What is of older epochs, and whether it is a directory that was finished."""
+    if not directory.is_dir():
+        return []
+    found = ((entry, _EPOCH.match(entry.name)) for entry in directory.iterdir())
+    return [(entry, match["rest"] == "") for entry, match in found if match and int(match["epoch"]) < epoch]
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        entry.unlink(missing_ok=True)
