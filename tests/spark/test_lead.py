@@ -211,6 +211,17 @@ def test_a_published_batch_without_sparks_commit_is_evaluated_and_not_published_
     assert publisher.rows == dict(enumerate(KINDS["aggregation"].expected(3)))
 
 
+def test_a_job_without_new_input_may_be_led_as_often_as_one_likes(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each driver evaluates the last batch once more, and none of them ends inside it."""
+    monkeypatch.setattr(milepost.spark.job, "register_tail", lambda *_: False)
+    for _ in range(3):
+        with place.lead(max_entries=1) as job:
+            finish(job, place.start(job, job.files(place.output)))
+            assert job.published == 1
+
+
 def fail_in_batch_one(place: Place) -> None:
     with place.lead() as job, pytest.raises(StreamingQueryException):
         finish(job, place.start(job, job.exactlyOnce(Publisher(1))))

@@ -74,6 +74,7 @@ def test_entries_count_until_the_batch_is_published() -> None:
     record = record.publishing(0, None, 3)
     assert record.entries == 0
     assert record.entering(entry(0, 4), 2).entries == 1
+    assert record.entering(entry(0, 4), 2).replayed(4).entries == 0
     assert record.entering(entry(1, 4), 2).entries == 1
 
 

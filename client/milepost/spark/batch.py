@@ -15,6 +15,7 @@ from milepost.spark.beside import Beside
 from milepost.spark.context import BatchContext
 from milepost.spark.guard import QueryGuard
 from milepost.spark.pointer import JobPointer
+from milepost.spark.record import Checkpoint
 from milepost.spark.removals import Removals
 from milepost.spark.running import calling_run
 from milepost.spark.sink import FilesSink
@@ -43,6 +44,8 @@ class ExactlyOnce:
     guard: QueryGuard
     removals: Removals
     retain: int
+    resumed: Checkpoint | None = None
+    """What was restored for the query; None for a job that begins."""
     door: Door = field(default_factory=Door, init=False)
     failure: BaseException | None = field(default=None, init=False)
 
@@ -67,12 +70,15 @@ class ExactlyOnce:
                 "this query does not go on from the checkpoint that was restored for it"
             )
         reading = self.snapshotter.read(batch, committed=False)
+        self._check_resumed(reading)
         if batch == published:
             # Its driver died before Spark noted the commit. The state that the next batch builds on comes from
             # evaluating this one, so it is evaluated, and not published again.
             self._enter(reading)
             _log.info("batch %d is published already: evaluating it for its state", batch)
             _evaluate(frame)
+            # Else a job without new input would count its drivers as so many that ended inside this batch.
+            self.pointer.move(self.pointer.record.replayed(self.snapshotter.store.epoch))
             return
         # The checkpoint is in hand, so it may be stored while Spark evaluates. Nobody is shown anything of the batch,
         # and no function of the user's is called with it, before it is registered.
@@ -83,6 +89,24 @@ class ExactlyOnce:
             # the next driver runs the batch again.
             end_as_stopped(frame.sparkSession, query)
         self.pointer.move(self.pointer.record.publishing(batch, manifest, self.snapshotter.store.epoch))
+
+    def _check_resumed(self, reading: Reading) -> None:
+        """The first batch is the one that the restored checkpoint knows, by its query and its offsets.
+
+        In a directory that was emptied meanwhile, Spark begins at batch 0 and divides the input anew: if 0 is the batch
+        that was published last, what is new in it would be taken for published.
+        """
+        checkpoint, self.resumed = self.resumed, None
+        if checkpoint is None:
+            return
+        log = ("metadata", f"offsets/{checkpoint.batch}")
+        differing = [path for path in log if reading.inline.get(path) != checkpoint.inline.get(path)]
+        if differing or reading.batch != checkpoint.resumes_at:
+            raise WrongCheckpoint(
+                f"Spark runs batch {reading.batch}, but not from the {checkpoint} that was restored for it"
+                f"{', as ' if differing else ''}{', '.join(differing)}{' differs' if differing else ''}: "
+                f"{self.snapshotter.directory} was emptied or changed since"
+            )
 
     def _enter(self, reading: Reading) -> None:
         """Register the checkpoint at entry: from here on any driver can run this batch again with the same offsets."""

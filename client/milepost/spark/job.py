@@ -109,7 +109,9 @@ class Job:
         if beside is not None:
             self._claim(HadoopFiles(self._spark), beside)
         guard = QueryGuard(self._spark, self._snapshotter.directory)
-        self._function = ExactlyOnce(publish, self._pointer, self._snapshotter, guard, self._removals, self._retain)
+        self._function = ExactlyOnce(
+            publish, self._pointer, self._snapshotter, guard, self._removals, self._retain, self.recovery.checkpoint
+        )
         return self._function
 
     def files(self, output: str) -> Callable[[DataFrame, int], None]:
@@ -169,6 +171,11 @@ class Job:
         seconds = 0.0 if self._function is None else self._function.door.occupied_for
         record = self._pointer.record
         return (record.entered if record.entries else record.published + 1, seconds) if seconds else None
+
+    @property
+    def overdue(self) -> float:
+        """For how many seconds the batch has gone on after the stop that interrupted it; 0 without one."""
+        return 0.0 if self._function is None else self._function.door.overdue_for
 
     def give_up(self, error: SparkDriverError) -> None:
         """Publish nothing more: Spark cannot be reckoned with. `awaitTermination` raises ``error`` once `release` is

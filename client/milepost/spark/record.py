@@ -84,6 +84,10 @@ class JobRecord:
         """The record after ``batch`` was published."""
         return replace(self, epoch=epoch, published=batch, manifest=manifest, entries=0)
 
+    def replayed(self, epoch: int) -> JobRecord:
+        """The record after the published batch was evaluated once more: none of its drivers ended inside it."""
+        return replace(self, epoch=epoch, entries=0)
+
     def ending(self, checkpoint: Checkpoint, retain: int) -> JobRecord:
         """The record after the tail of a run was registered."""
         return replace(self, epoch=checkpoint.epoch, checkpoints=self._with(checkpoint, retain))
