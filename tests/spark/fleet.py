@@ -23,7 +23,7 @@ from tests.spark.queries import Row, lines
 from tests.spark.settings import Setup
 
 TTL = 8.0
-JVM_TIMEOUT = 12.0
+JVM_TIMEOUT = 20.0
 DEADLINE_SECONDS = 300.0
 _FIRST_FILES = 3
 _LATER_FILES = 2

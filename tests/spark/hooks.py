@@ -16,6 +16,7 @@ import milepost.core.lease
 import milepost.spark.ledger
 import milepost.spark.restore
 import milepost.spark.sink
+import milepost.spark.watch
 from milepost.spark.pointer import JobPointer
 from milepost.spark.record import JOB, JobRecord, decode
 from milepost.spark.sink import FilesSink
@@ -83,7 +84,9 @@ def install(passing: Passing) -> None:
         last = record
         if record.checkpoints and record.checkpoints[0].committed:
             return "tail"
-        return "publication" if before is not None and record.published > before.published else "entry"
+        if before is not None and record.published > before.published:
+            return "publication"
+        return "entry" if record.entries else "another"
 
     def snapshotting(_snapshotter: Any, number: int, **_: Any) -> str:
         nonlocal batch
@@ -106,10 +109,11 @@ def blind() -> None:
     setattr(milepost.core.lease.Lease, "lost", property(lambda lease: lease._reason is not None))  # noqa: B010
 
 
-def limits(inline_bytes: int, max_layers: int) -> None:
-    """Other limits for what travels inside the record, and for the number of layers."""
+def limits(inline_bytes: int, max_layers: int, stuck: float) -> None:
+    """Other limits for what travels inside the record, for the number of layers, and for a batch that no stop ends."""
     milepost.spark.ledger.INLINE_BYTES = inline_bytes
     milepost.spark.ledger.MAX_LAYERS = max_layers
+    milepost.spark.watch.STUCK_SECONDS = stuck
 
 
 def wait_for(path: str, seconds: float) -> None:

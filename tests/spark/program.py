@@ -84,7 +84,7 @@ def main(setup: Setup) -> int:
                 hooks.wait_for(setup.go, STANDSTILL_SECONDS)
 
     hooks.install(passing)
-    hooks.limits(setup.inline_bytes, setup.max_layers)
+    hooks.limits(setup.inline_bytes, setup.max_layers, setup.stuck)
     if setup.blind:
         hooks.blind()
     kind = QUERIES[setup.kind]
@@ -99,6 +99,7 @@ def main(setup: Setup) -> int:
             ttl=setup.ttl,
             jvm_timeout=setup.jvm_timeout,
             batch_timeout=setup.batch_timeout,
+            grace=setup.grace,
         ) as job:
             recovery = job.recovery
             resumes_at = recovery.checkpoint.resumes_at if recovery.checkpoint else 0

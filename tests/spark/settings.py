@@ -15,7 +15,8 @@ class Setup:
     until the file ``on`` is there, so that those after it find input. ``blind`` takes away its view of the clock, so
     that nothing but the service's refusal tells it that its session is over. ``inline_bytes`` and ``max_layers``
     replace the SDK's limits: small ones bring layers and merges about with little state. ``spark`` are settings of
-    Spark's. ``jvm_timeout`` and ``batch_timeout`` are as of `milepost.spark.lead`. Times in seconds.
+    Spark's. ``jvm_timeout``, ``batch_timeout`` and ``grace`` are as of `milepost.spark.lead`; ``stuck`` replaces
+    the SDK's limit for a batch that no stop ends. Times in seconds.
     """
 
     url: str
@@ -36,9 +37,11 @@ class Setup:
     blind: bool = False
     inline_bytes: int = 8192
     max_layers: int = 64
-    ttl: float = 5.0
+    ttl: float = 8.0
     jvm_timeout: float = 60.0
     batch_timeout: float | None = None
+    grace: float = 60.0
+    stuck: float = 60.0
     spark: dict[str, str] = field(default_factory=dict)
     available_now: bool = True
 

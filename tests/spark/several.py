@@ -103,7 +103,7 @@ def _run(spark: SparkSession, plan: Plan, cell: Cell, tell: Events, held: ExitSt
     with ExitStack() as stack:
         job = stack.enter_context(
             milepost.spark.lead(
-                spark, plan.url, store_of(cell, directory), workdir=plan.workdir, ttl=8.0, wait=60.0, retain=2
+                spark, plan.url, store_of(cell, directory), workdir=plan.workdir, ttl=15.0, wait=60.0, retain=2
             )
         )
         named = _naming(Path(job.checkpointLocation), plan.before) if plan.before else []

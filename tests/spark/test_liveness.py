@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from milepost.errors import JvmLost
+from milepost.spark import driver as driver_module
 from milepost.spark.driver import Driver
 from milepost.spark.liveness import JvmProbe
 
@@ -86,6 +88,22 @@ def test_one_question_is_open_until_it_is_answered(gateway: Gateway, probe: JvmP
     assert not probe.gone
 
 
+def test_what_fails_on_this_side_does_not_say_that_nobody_listens(
+    probe: JvmProbe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process without a file descriptor left for a moment, made up, may not kill its JVM for it."""
+
+    def refused(*_: Any) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "create_connection", refused)
+        for _ in range(8):
+            probe.look(0.25)
+    assert not probe.gone
+    assert probe.silent == 2.0
+
+
 def test_nobody_listening_is_the_end_of_it(gateway: Gateway, probe: JvmProbe) -> None:
     probe.look(0.25)
     gateway.read(b"e\n")
@@ -116,6 +134,31 @@ def test_what_only_follows_from_the_end_of_the_jvm_is_told_as_that(gateway: Gate
     gateway.close()
     with pytest.raises(JvmLost, match="nobody there"), Driver(spark).telling():
         raise ConnectionRefusedError("nobody there")
+
+
+def test_a_step_that_fails_holds_up_none_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for a JVM that stands still would wait for ever."""
+    taken: list[str] = []
+
+    class Failing:
+        def withdraw(self) -> None:
+            taken.append("withdraw")
+            raise RuntimeError("can't start new thread")
+
+        def give_up(self, _error: JvmLost) -> None:
+            taken.append("give up")
+
+        def release(self) -> None:
+            taken.append("release")
+
+    spark: Any = SimpleNamespace()
+    monkeypatch.setattr(driver_module, "end_jvm", lambda _: taken.append("end the JVM"))
+    driver = Driver(spark)
+    failing: Any = Failing()
+    driver.job = driver._standby = failing
+    with pytest.raises(RuntimeError):
+        driver.give_up(JvmLost("it stands still"))
+    assert taken == ["give up", "withdraw", "end the JVM", "release"]
 
 
 def test_a_signal_that_finds_no_jvm_any_more_is_no_error_of_its_thread(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from milepost.spark import local
 from milepost.spark.hadoop import HadoopFiles
 from milepost.spark.local import LocalFiles
 from tests.spark.checkpoints import put
@@ -35,6 +36,16 @@ def test_what_was_written_is_read(files: LocalFiles | HadoopFiles, root: str) ->
     files.write_new(f"{root}/_milepost/page.json", b"\x00page")
     assert files.read(f"{root}/_milepost/page.json") == b"\x00page"
     assert files.read(f"{root}/_milepost/nothing") is None
+
+
+def test_directories_that_were_made_for_it_survive_a_crash_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash of the machine cannot be had, so it is seen to that each name is synced in the directory it is in."""
+    synced: list[Path] = []
+    monkeypatch.setattr(local, "_sync_one", synced.append)
+    LocalFiles().write_new(f"file:{tmp_path}/a/b/out/_milepost/page.json", b"page")
+    page = tmp_path / "a/b/out/_milepost/page.json"
+    assert {page, *list(page.parents)[:5]} <= set(synced)
+    assert page.parents[4] == tmp_path
 
 
 def test_nothing_is_written_over(files: LocalFiles | HadoopFiles, root: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -24,6 +25,16 @@ def test_a_running_query_is_stopped_from_a_thread_of_its_own() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stopped.wait(_DEADLINE_SECONDS)
     assert threads != [threading.main_thread()]
+
+
+def test_the_handler_itself_writes_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """It may interrupt a write to the stream that the log goes to, and a second write inside it fails."""
+    caplog.set_level(logging.INFO, "milepost.spark.sigterm")
+    stopped = threading.Event()
+    with on_sigterm(stopped.set, lambda: True):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopped.wait(_DEADLINE_SECONDS)
+    assert [record.threadName for record in caplog.records] == ["milepost-stop"]
 
 
 def test_without_a_query_the_program_ends() -> None:

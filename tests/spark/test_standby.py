@@ -9,10 +9,12 @@ import pytest
 
 import milepost
 from milepost.errors import ConnectionFailed, MilepostError, OutcomeUnknown, SessionLost, Unavailable
+from milepost.session import Session
 from milepost.spark.standby import Standby
 from milepost.store import StateHandleStore
 from milepost.types import Epoch
 from milepost.wire import Code
+from tests.spark.jobs import wait_until
 
 
 def away(monkeypatch: pytest.MonkeyPatch, outage: MilepostError) -> None:
@@ -75,13 +77,38 @@ def test_who_stands_by_says_so_where_a_program_without_logging_shows_it(
 ) -> None:
     leader = client.session("the leader").store(name)
     leader.campaign()
-    threading.Timer(0.5, leader.resign).start()
+
+    def leave() -> None:
+        wait_until(lambda: "standing by" in caplog.text)
+        leader.resign()
+
+    leaving = threading.Thread(target=leave)
+    leaving.start()
     standby = Standby(client, "standby", name, 15.0, 60.0, lambda *_: None)
     assert standby.lead().epoch == 2
+    leaving.join()
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert told[0] == f"standing by: the leader leads {name}"
     assert told[1].startswith(f"leading {name} now, epoch 2")
     standby.leave()
+
+
+def test_who_cannot_lead_any_more_while_it_gets_a_session_leads_no_more(
+    client: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The withdrawal finds no session yet. It is made to come at that moment."""
+    another = Standby._another_session
+
+    def late(standby: Standby) -> Session:
+        session = another(standby)
+        standby.withdraw()
+        return session
+
+    monkeypatch.setattr(Standby, "_another_session", late)
+    standby = Standby(client, "standby", name, 15.0, None, lambda *_: None)
+    with pytest.raises(SessionLost):
+        standby.lead()
+    assert client.session("the next").store(name).campaign(0.0).epoch == 1
 
 
 def test_who_cannot_lead_any_more_stands_by_no_more(client: milepost.Client, name: str) -> None:

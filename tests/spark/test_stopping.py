@@ -13,14 +13,14 @@ from pyspark.errors import StreamingQueryException
 
 from milepost.spark import BatchContext, Job
 from milepost.spark.stopping import Door
-from tests.spark.jobs import Place, finish
+from tests.spark.jobs import Place, finish, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.spark
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 120.0
 
 
 class Publisher:
@@ -142,6 +142,24 @@ def test_nobody_waits_for_a_batch_that_cannot_be_published_any_more() -> None:
     threading.Timer(0.1, door.hurry).start()
     assert not door.close(DEADLINE_SECONDS)
     assert not door.enter()
+
+
+def test_a_batch_that_goes_on_though_nobody_waits_for_it_is_overdue() -> None:
+    door = Door()
+    assert door.enter()
+    assert door.overdue_for == 0
+    assert not door.close(0.0)
+    wait_until(lambda: door.overdue_for > 0)
+    door.leave()
+    assert door.overdue_for == 0
+
+
+def test_a_batch_is_overdue_from_when_somebody_hurries() -> None:
+    door = Door()
+    assert door.enter()
+    door.hurry()
+    assert not door.close(DEADLINE_SECONDS)
+    wait_until(lambda: door.overdue_for > 0)
 
 
 def test_an_empty_house_is_closed_at_once() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.spark
-
-_OUTAGE_SECONDS = 2.0
 
 
 def drivers_session(client: milepost.Client, name: str) -> milepost.Session:
@@ -140,13 +137,16 @@ def test_a_lost_session_stops_a_query_that_has_nothing_to_do(place: Place, clien
     assert not query.isActive
 
 
-def test_an_outage_of_the_service_delays_a_batch_and_fails_none(place: Place, tmp_path: Path) -> None:
+def test_an_outage_of_the_service_delays_a_batch_and_fails_none(
+    place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It lasts until a write was given up by the call that was to make it."""
     with ServerProcess(tmp_path / "service", "--log-level", "warning") as service:
         service.start()
         over = threading.Event()
 
         def come_back() -> None:
-            time.sleep(_OUTAGE_SECONDS)
+            wait_until(lambda: "write not settled yet" in caplog.text)
             service.start()
             over.wait()  # a server lives as long as the thread that started it
 
@@ -159,7 +159,7 @@ def test_an_outage_of_the_service_delays_a_batch_and_fails_none(place: Place, tm
                 back.start()
 
         away = Place(place.spark, service.url, place.name, place.directory)
-        with away.lead(ttl=60.0, timeout=1.0) as job:
+        with away.lead(ttl=60.0, timeout=3.0) as job:
             finish(job, away.start(job, job.exactlyOnce(publish)))
             assert job.published == 1
         over.set()
@@ -230,7 +230,7 @@ def test_sigterm_ends_a_driver_in_order(
         leader.terminate()
         assert leader.wait_for("finished")["published"] == 1
         assert leader.wait() == 0
-    with place.lead(wait=10.0) as job:
+    with place.lead(wait=30.0) as job:
         assert job.epoch == 2
         assert job.recovery.checkpoint is not None
         assert job.recovery.checkpoint.resumes_at == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -61,23 +61,28 @@ class Driver:
         """The batch that is being run and for how many seconds; None without one."""
         return None if self.job is None else self.job.batch
 
+    def overdue(self) -> float:
+        """For how many seconds a batch has gone on after the stop that interrupted it; 0 without one."""
+        return 0.0 if self.job is None else self.job.overdue
+
     def give_up(self, error: SparkDriverError) -> None:
         """End at once, for a reason that keeps the driver from getting on: what Spark does any more counts for nothing.
 
-        First nothing can be published, then a standby goes on, and then whoever waits here for Spark is let go.
+        First nothing can be published, then a standby goes on, and then whoever waits here for Spark is let go. A step
+        that fails holds up none of those after it.
         """
         self._error = error
         _log.error("giving up the epoch, so that a standby goes on: %s", error)
         job, stopped = self.job, False
-        if job is not None:
-            job.give_up(error)
-            stopped = isinstance(error, BatchTimeout) and job.stop_within(_STOP_SECONDS)
-        if self._standby is not None:
-            self._standby.withdraw()
-        if not stopped:
-            end_jvm(self._spark)
-        if job is not None:
-            job.release()
+        with ExitStack() as steps:  # the last one comes first
+            if job is not None:
+                steps.callback(job.release)
+            steps.callback(lambda: None if stopped else end_jvm(self._spark))
+            if self._standby is not None:
+                steps.callback(self._standby.withdraw)
+            if job is not None:
+                job.give_up(error)
+                stopped = isinstance(error, BatchTimeout) and job.stop_within(_STOP_SECONDS)
 
     @contextmanager
     def telling(self) -> Iterator[None]:

@@ -98,7 +98,7 @@ def lead(
         on_sigterm(driver.stop, driver.running),
         Client(url, token=token, timeout=timeout, verify=verify) as client,
         driver.standing_by(Standby(client, who, store, ttl, wait, driver.lost)) as standby,
-        Watch(spark, jvm_timeout, batch_timeout, driver.batch, driver.give_up),
+        Watch(spark, jvm_timeout, batch_timeout, driver.batch, driver.overdue, driver.give_up),
         driver.telling(),
         ExitStack() as led,
     ):

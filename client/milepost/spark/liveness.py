@@ -66,7 +66,8 @@ class JvmProbe:
             _log.info("Spark's JVM cannot be asked whether it lives: %s", error)
             self.close()
             self._rest = 0.0
-            self._refusals += 1
+            # Whatever else fails (no file descriptor left, no time) does not say that nobody listens.
+            self._refusals += isinstance(error, ConnectionError)
             self.silent += seconds
             self.gone = self._refusals >= _REFUSALS
 

@@ -24,10 +24,11 @@ class LocalFiles:
     def write_new(self, path: str, content: bytes) -> None:
         """Write a file that is not there yet, durably."""
         target = _local(path)
+        new = [parent for parent in target.parents if not parent.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(target, "xb") as file:
             file.write(content)
-        _sync(target, target.parent, target.parent.parent)
+        _sync(target, target.parent, target.parent.parent, *(directory.parent for directory in new))
 
     def files(self, path: str) -> list[tuple[str, int]]:
         """As `HadoopFiles.files`; all that it names is durable afterwards. Raises OSError for what cannot be listed."""

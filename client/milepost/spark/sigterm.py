@@ -38,12 +38,17 @@ def on_sigterm(stop: Callable[[], None], running: Callable[[], bool]) -> Iterato
         signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
 
 
+def _stop(stop: Callable[[], None]) -> None:
+    # Not in the handler: it may interrupt a write to the very stream that the log goes to, which fails for that.
+    _log.info("SIGTERM: stopping the query")
+    stop()
+
+
 def _handle(number: int, _frame: FrameType | None) -> None:
     waiting = False
     for stop, running in _led:
         if running():
-            _log.info("SIGTERM: stopping the query")
-            threading.Thread(target=stop, name="milepost-stop", daemon=True).start()
+            threading.Thread(target=_stop, args=(stop,), name="milepost-stop", daemon=True).start()
         else:
             waiting = True
     if waiting or not _led:

@@ -54,6 +54,8 @@ class Standby:
         began = time.monotonic()
         while True:
             session = self.session = self.session or self._another_session()
+            if self._withdrawn:  # which may not have seen this session
+                session.close()
             handles = session.store(self._store)
             try:
                 self._win(handles)
@@ -138,6 +140,4 @@ class Standby:
                 time.sleep(_PAUSE)
             else:
                 self._answered = True
-                if self._withdrawn:
-                    session.close()
                 return session

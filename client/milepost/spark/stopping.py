@@ -7,6 +7,7 @@ and only then asks Spark.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,6 +30,7 @@ class Door:
         self._occupied = False
         self._hurry = False
         self._entered = 0.0
+        self._due = math.inf
         self.closed = False
 
     @property
@@ -36,6 +38,12 @@ class Door:
         """For how many seconds the batch inside has been there; 0 without one."""
         with self._changed:
             return time.monotonic() - self._entered if self._occupied else 0.0
+
+    @property
+    def overdue_for(self) -> float:
+        """For how many seconds the batch inside has been there though nobody waits for it any more; 0 without one."""
+        with self._changed:
+            return max(0.0, time.monotonic() - self._due) if self._occupied else 0.0
 
     def enter(self) -> bool:
         """Go in, unless the door is closed."""
@@ -56,6 +64,7 @@ class Door:
         """
         with self._changed:
             self.closed = True
+            self._due = min(self._due, time.monotonic() + seconds)
             waited = self._occupied
             self._changed.wait_for(lambda: self._hurry or not self._occupied, seconds)
             return waited and not self._occupied
@@ -64,6 +73,7 @@ class Door:
         """Nobody waits any more, now or later: what is inside cannot be published."""
         with self._changed:
             self._hurry = True
+            self._due = min(self._due, time.monotonic())
             self._changed.notify_all()
 
 

@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 _TICK = 0.25
 _JOIN_SECONDS = 30.0
 _MOST_BETWEEN = 5.0
+STUCK_SECONDS = 60.0
+"""How long a batch may go on after the stop that interrupted it: a function that hangs in Python notices none."""
 
 Batch = Callable[[], "tuple[int, float] | None"]
 """The batch that is being run and for how many seconds; None without one."""
@@ -31,7 +33,7 @@ class Watch:
     """While inside: calls ``give_up`` once, with what is wrong, when the driver cannot go on by itself.
 
     ``jvm_timeout`` is for how many seconds the JVM may be silent, ``batch_timeout`` how many a batch may take; None:
-    not watched.
+    not watched. ``overdue`` tells for how many seconds a batch has gone on after the stop that interrupted it.
     """
 
     def __init__(
@@ -40,11 +42,13 @@ class Watch:
         jvm_timeout: float | None,
         batch_timeout: float | None,
         batch: Batch,
+        overdue: Callable[[], float],
         give_up: Callable[[SparkDriverError], None],
     ) -> None:
         self._jvm_timeout = jvm_timeout
         self._batch_timeout = batch_timeout
         self._batch = batch
+        self._overdue = overdue
         self._give_up = give_up
         gateway = spark.sparkContext._gateway
         self._probe = None if jvm_timeout is None else JvmProbe(gateway, min(_MOST_BETWEEN, jvm_timeout / 10))
@@ -52,16 +56,14 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="milepost-watch", daemon=True)
 
     def __enter__(self) -> Watch:
-        if self._probe is not None or self._batch_timeout is not None:
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._left.set()
-        if self._thread.ident is not None:
-            self._thread.join(_JOIN_SECONDS)
+        self._thread.join(_JOIN_SECONDS)
 
     def _run(self) -> None:
         before = time.monotonic()
@@ -93,5 +95,11 @@ class Watch:
             return BatchTimeout(
                 f"batch {running[0]} takes longer than {self._batch_timeout:g} s (lead's batch_timeout): its query is "
                 "stopped and the epoch given up; it was not published, and the next driver runs it again"
+            )
+        answers = self._probe is None or self._probe.silent < _MOST_BETWEEN
+        if answers and self._overdue() >= STUCK_SECONDS:
+            return BatchTimeout(
+                f"the batch that was being published when the query was stopped goes on {STUCK_SECONDS:g} s after it "
+                "was interrupted: the epoch is given up; it was not published, and the next driver runs it again"
             )
         return None
