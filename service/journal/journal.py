@@ -33,7 +33,7 @@ from service.journal.gathering import Gathering
 from service.journal.groups import Decide, Group, Unchanging, build
 from service.journal.horizon import Horizon
 from service.journal.proof import Proof
-from service.journal.restoring import restore
+from service.journal.restoring import Restoring
 from service.journal.room import Room
 from service.journal.tickets import Served, Ticket
 from service.problems import problem
@@ -118,6 +118,8 @@ class Journal:
         self._proof = Proof()
         self._bound = Bound(None)
         self._damaged: frozenset[str] = frozenset()
+        self._unwritten: set[str] = set()
+        self._give_up_at = 0.0
         self._refusals = 0
         self._horizon = Horizon(ENDED_SESSION_SECONDS)
         self._admission = Admission(clock, self._settings.most_waiting)
@@ -163,16 +165,23 @@ class Journal:
 
     @property
     def damaged(self) -> list[str]:
-        """The keys of records that do not prove themselves, so that they are not served."""
-        return sorted(key for key in self._damaged if isinstance(self._view.state.get(key), Corrupt))
+        """The keys of records that do not prove themselves, so that they are not served, and of those that could not be
+        written back, which are right in memory alone.
+        """
+        corrupt = (key for key in self._damaged if isinstance(self._view.state.get(key), Corrupt))
+        return sorted({*corrupt, *self._unwritten})
 
     async def lead(self, leadership: Leadership) -> None:
         """Take the journal over and load it.
 
         Raises `LeadershipLost`, and what `PointerStore.take_over` and `load` raise.
         """
-        self._head, loaded = await self._taken_over(leadership)
-        settling.verify(loaded, self._head, loaded.state.damaged(), self._settings.accepted_losses)
+
+        def taken(head: Head) -> None:
+            self._head = head
+
+        loaded = await self._taken_over(leadership, None, taken)
+        settling.verify(loaded, self._head, self._settings.accepted_losses)
         self._proof = loaded.proof
         self._bound = Bound(self._store.limits.journal_bytes)
         self._bound.taken = loaded.size
@@ -180,6 +189,7 @@ class Journal:
         self._horizon.note(self._clock(), self._head.revision)
         self.deployment = await self._founded(loaded.state)
         self._view = View(loaded.state)
+        self._unwritten = set()
         self._note_damage()
         self.generation += 1
         self.first_term = self._head.term
@@ -350,18 +360,23 @@ class Journal:
         if not task.cancelled() and (fault := task.exception()) is not None:
             self._fault = fault
         while self._flight and isinstance(self._flight[0].outcome, Done):
-            self._land(self._flight.pop(0))
+            try:
+                self._land(self._flight.pop(0))
+            except Exception as fault:
+                log.exception("a group that landed could not be taken in: this replica ends")
+                self._fault = fault
         self._wake.set()
 
     def _land(self, group: Group) -> None:
+        self._landed.append(group)
         self._take_in(group)
         self._head = replace(self._head, revision=group.revision, digest=group.digest)
         self._refusals = 0
+        self._unwritten.difference_update(group.values)
         self._horizon.note(self._clock(), group.revision)
         self._admission.trouble = None
         self._gathering.landed(len(group.members))
         self._note(group)
-        self._landed.append(group)
 
     def _take_in(self, group: Group) -> None:
         """Its changes are committed. An inventory tells of what is there now, and of nothing that comes later."""
@@ -371,10 +386,17 @@ class Journal:
                 member.accepted.inventory.snapshot = self._view.state.snapshot()
 
     def _note(self, group: Group) -> None:
-        """Its changes are there for every reader; whoever asked for them hears of it a moment later."""
+        """Its changes are there for every reader; whoever asked for them hears of it a moment later.
+
+        A fault in what is told of it ends `run`, and changes nothing about what has landed.
+        """
         self.groups_committed += 1
         for member in group.members:
-            self._on_landed(member.ticket.request, member.accepted)
+            try:
+                self._on_landed(member.ticket.request, member.accepted)
+            except Exception as fault:
+                log.exception("what follows from a request that landed could not be done: this replica ends")
+                self._fault = fault
 
     def _acknowledge_landed(self) -> None:
         """Answer what has landed, and what had to wait for it."""
@@ -444,23 +466,35 @@ class Journal:
                 group.task.cancel()
         ours = self._head
 
-        async def take_over() -> None:
+        def moved(head: Head) -> None:
             nonlocal ours
+            ours = head
+            self._give_up_at = self._clock() + self._settings.give_up_seconds
+            if not self.lease_holds():
+                raise LeadershipLost("the lease ran out while records were written back")
+
+        def taken(head: Head) -> None:
+            nonlocal ours
+            ours = head
+
+        restoring = Restoring(self._store, self._view.state, self._proof, self._settings.commit_seconds, moved)
+
+        async def take_over() -> None:
             leadership = self._leadership
             if leadership is None:
                 raise LeadershipLost("leadership was given up while a write was in doubt")
-            ours, loaded = await self._taken_over(leadership, ours)
+            loaded = await self._taken_over(leadership, ours, taken)
             if self._verdict is None:
                 self._warn_of_the_past(ours)
                 self._verdict = self._judged(settling.landed(self._flight, ours, loaded.state))
-            async with asyncio.timeout(self._settings.take_over_seconds):
-                ours = await restore(self._store, ours, loaded, self._view.state, self._proof)
+            taken(await restoring.restore(ours, loaded))
             self._still_leads(leadership)
 
         await self._persistently(take_over, "take over")
         verdict, self._verdict = self._verdict, None
         assert verdict is not None
         self._head = ours
+        self._unwritten = set(restoring.unwritten)
         self._horizon.note(self._clock(), ours.revision)
         self._note_damage()
         self._conclude(verdict)
@@ -468,9 +502,10 @@ class Journal:
     async def _persistently(self, act: Callable[[], Awaitable[T]], doing: str) -> T:
         """Its result, tried again and again while the lease holds and the store does not answer.
 
-        Raises `LeadershipLost`.
+        Given up once so much time is over since it began or, later, made progress. Raises `LeadershipLost`.
         """
-        delay, give_up = 0.05, self._clock() + self._settings.give_up_seconds
+        delay = 0.05
+        self._give_up_at = self._clock() + self._settings.give_up_seconds
         while True:
             if not self.lease_holds():
                 raise LeadershipLost("the lease ran out while a write was in doubt")
@@ -482,18 +517,24 @@ class Journal:
                 self._admission.trouble = error if isinstance(error, BackendError) else None
                 log.warning("cannot %s journal %s yet: %s", doing, self.name, error)
                 self._give_up_certain()
-                if self._clock() >= give_up:
+                if self._clock() >= self._give_up_at:
                     raise NotTakenOver(f"cannot {doing} journal {self.name}: {error!r}") from error
                 await asyncio.sleep(delay * (0.5 + self._jitter.random()))
                 delay = min(2.0, delay * 2)
 
-    async def _taken_over(self, leadership: Leadership, ours: Head | None = None) -> tuple[Head, settling.Loaded]:
-        """The head of the next term, and what stands under it; nothing is judged, answered or launched before."""
+    async def _taken_over(
+        self, leadership: Leadership, ours: Head | None, taken: Callable[[Head], None]
+    ) -> settling.Loaded:
+        """What stands under the head of the next term; nothing is judged, answered or launched before.
+
+        ``taken`` is told that head before anything else may fail, so that it is never mistaken for a successor's.
+        """
         async with asyncio.timeout(self._settings.take_over_seconds):
             head = await self._store.take_over(self.name, ours)
+            taken(head)
             loaded = await settling.load(self._store, head)
         self._still_leads(leadership)
-        return head, loaded
+        return loaded
 
     def _still_leads(self, leadership: Leadership) -> None:
         """Whoever paused on the way here may have taken the journal from a successor, which still answers from memory.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from backends.contract import Head, JournalDamaged, PointerStore, Refusal, Refused
 from milepost.errors import Problem
@@ -20,8 +20,8 @@ from service.journal.proof import Proof
 from service.journal.room import grows
 from service.journal.tickets import Ticket
 from service.problems import problem
-from service.rules.checksums import count_in
-from service.rules.records import decode, is_ours
+from service.rules.checksums import Digest, hash_of, is_sealed
+from service.rules.records import Corrupt, decode, is_ours
 from service.rules.requests import INTERNAL
 from service.rules.state import State, View
 
@@ -32,11 +32,16 @@ _LOAD_CHUNK = 500
 
 @dataclass(slots=True)
 class Loaded:
-    """A journal as it was found under a head: its records, their hashes, and how many bytes they take."""
+    """A journal as it was found under a head: its records, and how many bytes they take.
+
+    ``proof``: the hashes of those that prove themselves, though this release may not know what is in them. ``damaged``:
+    records of ours that do not, each with what it says its hash is. What is in neither is a stranger's.
+    """
 
     state: State
     proof: Proof
     size: int = 0
+    damaged: dict[str, int] = field(default_factory=dict)
 
 
 async def load(store: PointerStore, head: Head) -> Loaded:
@@ -45,9 +50,12 @@ async def load(store: PointerStore, head: Head) -> Loaded:
     count = 0
     async for key, value in store.load(head):
         if value is not None:
-            loaded.state.apply([(key, decode(key, value))])
-            if is_ours(key):  # what somebody else keeps in the same place proves nothing, and spoils no proof
+            record = decode(key, value)
+            loaded.state.apply([(key, record)])
+            if not isinstance(record, Corrupt) or is_sealed(key, value):
                 loaded.proof.apply([(key, value)])
+            elif is_ours(key):
+                loaded.damaged[key] = hash_of(key, value)
             loaded.size += len(key) + len(value)
         count += 1
         if count % _LOAD_CHUNK == 0:
@@ -55,24 +63,32 @@ async def load(store: PointerStore, head: Head) -> Loaded:
     return loaded
 
 
-def verify(loaded: Loaded, head: Head, damaged: Collection[str], accepted: Collection[str]) -> None:
-    """Compare what was found with the digest of ``head``.
+def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
+    """Compare what was found with the digest of ``head``, and count damaged records with the hashes that they had.
 
-    ``damaged`` are the keys of records that do not prove themselves. One whose checksum is gone as well explains a
-    digest that differs, if no record is missing. ``accepted`` are the losses that the owner accepts.
+    Records that are damaged explain a digest that differs, if none is missing. ``accepted`` are the losses that the
+    owner accepts.
 
     Raises `JournalDamaged`.
     """
-    found = loaded.proof.digest
+    proof, damaged = loaded.proof, loaded.damaged
+    proof.count(damaged.items())
+    found = proof.digest
     if found == head.digest:
         return
     what = (
         f"the records of journal {head.journal!r} are not those of its last commit: their digest is {found}, and not"
         f" {head.digest}"
     )
-    if damaged and count_in(found) == count_in(head.digest):
-        log.error("%s: that is taken for the work of the records that cannot be read (%d)", what, len(damaged))
-        return
+    told = Digest.read(head.digest)
+    if told is not None and told.records == len(proof.hashes):
+        if damaged:
+            log.error("%s: that is taken for the work of the records that are damaged (%d)", what, len(damaged))
+            proof.leave_open(damaged, told.total, told.lost)
+            return
+        if told.lost:
+            log.error("%s: %d of the records that were damaged are gone, and what they were with them", what, told.lost)
+            return
     error = JournalDamaged(
         f"{what}: at least one is missing, an older copy, or was put there by somebody else. Put back what is stored as"
         " it was, from a backup if need be",
@@ -81,6 +97,8 @@ def verify(loaded: Loaded, head: Head, damaged: Collection[str], accepted: Colle
     if error.loss not in accepted:
         raise error
     log.error("%s: accepted as the loss %s; see --epochs-above for epochs that were granted since", what, error.loss)
+    if damaged:  # whatever they were may be put back all the same
+        proof.leave_open(damaged, proof.total, lost=1)
 
 
 @dataclass(frozen=True, slots=True)

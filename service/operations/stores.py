@@ -71,19 +71,26 @@ async def clear(replica: Replica, caller: Caller, store: str) -> Reply:
     return await perform(replica, Clear(caller.session, caller.key, caller.attempt, store, caller.epoch))
 
 
-def list_stores(replica: Replica, after: str, limit: int) -> StorePage:
+async def list_stores(replica: Replica, after: str, limit: int) -> StorePage:
     """The stores that exist, with the number of their handles and their epoch: None where their own record cannot be
-    read, and then cleared handles may be counted.
+    read, and then cleared handles may be counted. Each is told of as it was at the revision beside it.
     """
-    reading = replica.journal.read()
-    state = reading.view.state
     found: list[dict[str, Any]] = []
-    for name in state.stores(after):
+    following: str | None = None
+
+    def add(name: str) -> bool:
+        nonlocal following
         if len(found) == limit:
-            return StorePage(found, found[-1]["store"], reading.term)
+            following = found[-1]["store"]
+            return True
+        reading = replica.journal.read()
         record = reading.view.store(name)
         if isinstance(record, Corrupt):
             log.warning("the record of store %s cannot be read: %s", name, record.reason)
         epoch = None if isinstance(record, Corrupt) else record.epoch if record else 0
-        found.append({"store": name, "handles": state.count(name), "revision": reading.revision, "epoch": epoch})
-    return StorePage(found, None, reading.term)
+        handles = reading.view.state.count(name)
+        found.append({"store": name, "handles": handles, "revision": reading.revision, "epoch": epoch})
+        return False
+
+    await replica.slices.through(lambda behind: replica.journal.read().view.state.stores(behind), after, add)
+    return StorePage(found, following, replica.journal.read().term)

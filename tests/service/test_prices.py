@@ -107,7 +107,7 @@ async def lock_all(running: Rig) -> None:
 async def pages(running: Rig) -> None:
     """Also behind names that are gone, which stand first."""
     assert (await handles.list_page(running.replica, STORE, "", 5)).handles[0]["name"] == "h00000"
-    stores.list_stores(running.replica, "", 5)
+    await stores.list_stores(running.replica, "", 5)
 
 
 OPERATIONS: dict[str, Operation] = {

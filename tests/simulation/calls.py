@@ -182,7 +182,7 @@ async def _keepalive(replica: Replica, look: Look, received: float) -> Told:
 
 
 async def _stores(replica: Replica, _look: Look, _: float) -> Told:
-    page = stores.list_stores(replica, "", 1000)
+    page = await stores.list_stores(replica, "", 1000)
     body: list[Body] = page.stores
     return Told(replica.journal.head.revision, body)
 

@@ -19,6 +19,7 @@ from service.blobs import collector
 from service.journal import Journal, Served, Ticket, groups, journal, settling
 from service.journal.claims import Claims, MaySubmit
 from service.journal.groups import Group, Unchanging
+from service.journal.restoring import Restoring
 from service.leader import Replica
 from service.leases import Leases
 from service.operations import handles as operations
@@ -103,13 +104,13 @@ def _believe_what_is_loaded(patch: Patch) -> None:
         self._view, self._proof = View(last[self._store].state), last[self._store].proof
         return verdict
 
-    async def restore(_store: PointerStore, head: Head, *_: object) -> Head:
+    async def restore(_self: Restoring, head: Head, _: settling.Loaded) -> Head:
         return head
 
     patch.setattr(settling, "load", load)
     patch.setattr(settling, "verify", lambda *_: None)
     patch.setattr(Journal, "_judged", judged)
-    patch.setattr(journal, "restore", restore)
+    patch.setattr(Restoring, "restore", restore)
 
 
 # -- the journal ---------------------------------------------------------------------------------------------------

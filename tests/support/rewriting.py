@@ -19,16 +19,20 @@ from service.rules.checksums import seal
 
 def rewrite(directory: Path, key: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Change the record under ``key`` in the journal below ``directory``, as a commit would; nobody must be leading."""
+    with closing(sqlite3.connect(directory / "pointers" / FILE_NAME)) as connection:
+        (value,) = connection.execute("SELECT value FROM record WHERE key = ?", (key,)).fetchone()
+    record = json.loads(value)
+    del record["check"]
+    commit(directory, key, seal(key, json.dumps(change(record)).encode()))
+
+
+def commit(directory: Path, key: str, value: bytes) -> None:
+    """Put a record there, as a commit would; nobody must be leading."""
     pointers = directory / "pointers"
     with closing(sqlite3.connect(pointers / FILE_NAME)) as connection, connection:
+        connection.execute("INSERT OR REPLACE INTO record (journal, key, value) VALUES ('root', ?, ?)", (key, value))
         proof = Proof()
         proof.apply(connection.execute("SELECT key, value FROM record").fetchall())
-        (value,) = connection.execute("SELECT value FROM record WHERE key = ?", (key,)).fetchone()
-        record = json.loads(value)
-        del record["check"]
-        changed = seal(key, json.dumps(change(record)).encode())
-        connection.execute("UPDATE record SET value = ? WHERE key = ?", (changed, key))
-        proof.apply([(key, changed)])
         row = connection.execute("SELECT journal, term, revision, lineage FROM head").fetchone()
         head = replace(Head(*row), digest=proof.digest)
         connection.execute('UPDATE head SET digest = ?, "check" = ?', (head.digest, head.check))

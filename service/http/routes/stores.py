@@ -35,7 +35,7 @@ router = APIRouter(prefix="/v1/stores", tags=["stores"])
 async def list_stores(request: Request) -> Response:
     """A store exists from its first change on."""
     accepts(request, "application/json")
-    page = stores.list_stores(request.replica, *page_of(request))
+    page = await stores.list_stores(request.replica, *page_of(request))
     return json_response({"stores": page.stores, "next": to_token(page.next)}, 200, about(None, page.term))
 
 

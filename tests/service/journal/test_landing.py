@@ -1,0 +1,59 @@
+"""What has landed is in memory and is answered, whatever fails in those who are told of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from backends.pointers.embedded import EmbeddedPointers
+from service.journal import Journal
+from service.rules.decisions import Accepted
+from service.rules.records import Session
+from service.rules.requests import OpenSession, Request
+from tests.support.faults import Disturbance, FaultyPointers, lose_answer, undisturbed
+
+pytestmark = pytest.mark.anyio
+
+
+class Forever:
+    """A leadership that nobody contests: what is tried here is what follows a commit."""
+
+    def remaining(self, now: float) -> float:
+        del now
+        return 3600.0
+
+    async def wait_lost(self) -> None:
+        await asyncio.Event().wait()
+
+    async def resign(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("disturbance", [undisturbed, lose_answer()], ids=["landed", "settled"])
+async def test_a_fault_in_what_is_told_of_a_group_ends_the_leadership_and_loses_no_answer(
+    tmp_path: Path, disturbance: Disturbance
+) -> None:
+    def landed(request: Request, accepted: Accepted) -> None:
+        del request, accepted
+        raise ZeroDivisionError("by the test")
+
+    store = FaultyPointers(EmbeddedPointers(tmp_path))
+    await store.open()
+    now = asyncio.get_running_loop().time
+    journal = Journal("root", store, clock=now, wall=lambda: "now", landed=landed)
+    await journal.lead(Forever())
+    running = asyncio.create_task(journal.run())
+    store.disturb(disturbance)
+    tickets = [journal.submit(OpenSession(name, ttl=60.0), now() + 60.0) for name in ("a", "b")]
+    try:
+        async with asyncio.timeout(60.0):
+            for ticket in tickets:
+                assert isinstance((await journal.wait(ticket)).decision, Accepted)
+            with pytest.raises(ZeroDivisionError):
+                await running
+        assert all(isinstance(journal._view.state.get(f"sessions/{name}"), Session) for name in ("a", "b"))
+    finally:
+        running.cancel()
+        await store.close()
