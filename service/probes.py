@@ -48,7 +48,7 @@ async def _records(replica: Replica, whereabouts: Whereabouts) -> Line:
     damaged = replica.journal.damaged if replica.leads else []
     if damaged:
         shown = ", ".join(damaged[:_SHOWN])
-        return Line("records", True, f"{len(damaged)} are damaged and not served (see docs/damage.md): {shown}")
+        return Line("records", True, f"{len(damaged)} are damaged (see docs/damage.md): {shown}")
     return Line("records", True, f"{replica.journal.records} in memory" if replica.leads else "with the leader")
 
 

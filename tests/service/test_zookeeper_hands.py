@@ -11,12 +11,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from kazoo.security import READ_ACL_UNSAFE, make_digest_acl
 
 from backends.blobs.local import LocalBlobs
 from backends.elections.zookeeper import ZooKeeperElection
 from backends.pointers.zookeeper import ZooKeeperPointers
 from backends.zookeeper.address import Address
 from milepost.errors import AlreadyExists, Corrupt
+from service.rules.records import handle_key
 from tests.backends.pointers.zookeeper_hands import AT_HEADS, AT_WITNESSES, Act, Hand, second_head
 from tests.backends.pointers.zookeeper_places import layout
 from tests.contracts.places import Services
@@ -162,3 +164,25 @@ async def test_records_that_do_not_prove_themselves_are_named_and_can_be_removed
         await running.restart()
         assert running.replica.journal.damaged == []
         assert await (await actor(running, "c")).names() == []
+
+
+async def test_a_record_that_nobody_may_write_any_more_stays_in_memory_and_all_others_are_put_right(
+    build: Build, address: Address
+) -> None:
+    async with worked(build, address) as (running, hand):
+        journal = running.replica.journal
+        generation = journal.generation
+        garble_records(hand)
+        rights = [make_digest_acl("somebody", "else", all=True), *READ_ACL_UNSAFE]
+        hand.visitor.set_acls(record(hand, NAMES[2]), rights)
+        delete_one_record(hand)
+        a = await actor(running, "b")
+        await a.lock(NAMES[0])
+        assert {name: await a.read(name) for name in await a.names()} == {name: name.encode() for name in NAMES}
+        assert (journal.generation, journal.damaged) == (generation, [handle_key(STORE, NAMES[2])])
+        await running.restart()
+        b = await actor(running, "c")
+        assert running.replica.journal.damaged == [handle_key(STORE, NAMES[2])]
+        assert [await b.read(name) for name in NAMES if name != NAMES[2]] == [
+            name.encode() for name in NAMES if name != NAMES[2]
+        ]
