@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,22 @@ def test_a_session_outlives_its_ttl_while_it_is_kept(service: Service) -> None:
         for client, session in zip(clients, sessions, strict=True):
             assert client.session_info(session.id).holder == "a"
             session.raise_if_lost()
+
+
+def test_a_call_waits_for_no_long_poll_of_others(flavour: str, service: Service, name: str) -> None:
+    """A client that had a hundred connections and no more would lose its sessions while it has as many campaigns."""
+    files = Path(f"/proc/{service.process.pid}/fd")
+    with ExitStack() as ends:
+        holder = ends.enter_context(connected("blocking", service.url)).session()
+        holder.store(name).campaign()
+        before = len(list(files.iterdir()))
+        threads = ends.enter_context(ThreadPoolExecutor(105))
+        client = ends.enter_context(connected(flavour, service.url, timeout=10.0))
+        session = ends.enter_context(client.session(ttl=60))
+        polls = [threads.submit(session.store(name).campaign, 50.0) for _ in range(105)]
+        eventually(lambda: len(list(files.iterdir())) >= before + 100)
+        assert client.session_info(session.id).session == session.id
+        assert not any(poll.done() for poll in polls)
 
 
 def test_who_names_no_holder_is_told_by_user_host_and_process(client: Any) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from milepost.core.body import Body
 from milepost.core.clock import Clock
 from milepost.core.effects import Lost, Send
+from milepost.core.urls import http_url
 
 log = logging.getLogger("milepost")
 
@@ -85,12 +85,8 @@ class Direct:
 
 def trouble_with(url: str, secure: bool) -> str | None:
     """Why a signed URL cannot be used, without quoting it; None if it can. ``secure``: only by https."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
-    except ValueError:
-        usable = False
-    if not usable:
+    parts = http_url(url)
+    if parts is None or parts.username:
         return "the service signed what is no http or https URL"
     if secure and not url.startswith("https:"):
         return "the service is spoken to by https and signed a URL of http"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
-from urllib.parse import urlsplit
 
 from milepost.core.clock import Clock, monotonic
+from milepost.core.urls import http_url
 
 MAX_REDIRECTS = 5
-_VISIBLE = re.compile(r"[\x21-\x7e]+\Z")
 
 
 class Replicas:
@@ -122,8 +120,8 @@ class Round:
 
 
 def _checked(address: str) -> str:
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname or not _VISIBLE.match(address) or parts.port == 0:
+    parts = http_url(address)
+    if parts is None:
         raise ValueError(f"not an http or https URL: {address!r}")
     if parts.username or parts.password:
         raise ValueError("credentials do not belong into an address; hand over a token")

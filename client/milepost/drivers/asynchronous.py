@@ -81,9 +81,9 @@ class AsyncDriver:
             raise Closed("the client was closed")
         progress, begun = Progress(), _Begun()
         content = None if send.body is None else _content(send.body, progress)
-        request = request_of(self._http, send, content)
-        request.extensions = {**request.extensions, "trace": begun.note}
         try:
+            request = request_of(self._http, send, content)
+            request.extensions = {**request.extensions, "trace": begun.note}
             with anyio.move_on_after(send.timeout):
                 response = await self._http.send(request, stream=True)
                 if is_strange(send, response):
@@ -96,7 +96,7 @@ class AsyncDriver:
                     return answer(response, b"".join([chunk async for chunk in response.aiter_raw()]))
                 finally:
                     await response.aclose()
-        except httpx.TransportError as error:
+        except (httpx.TransportError, UnicodeError) as error:
             if self._closed:
                 raise Closed("the client was closed during this call") from error
             return lost(error, send, progress)

@@ -80,8 +80,8 @@ class BlockingDriver:
         http = self._own_connections()
         progress = Progress()
         content = None if send.body is None else _content(send.body, progress)
-        request = request_of(http, send, content)
         try:
+            request = request_of(http, send, content)
             with self._deadline.within(send.timeout):
                 response = http.send(request, stream=True)
                 if is_strange(send, response):
@@ -94,7 +94,7 @@ class BlockingDriver:
                     return answer(response, b"".join(response.iter_raw()))
                 finally:
                     response.close()
-        except httpx.TransportError as error:
+        except (httpx.TransportError, UnicodeError) as error:
             if self._closed:
                 raise Closed("the client was closed during this call") from error
             return lost(error, send, progress)

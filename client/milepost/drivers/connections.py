@@ -8,6 +8,7 @@ import ssl
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -18,6 +19,9 @@ CONNECT_SECONDS = 5.0
 Verify = ssl.SSLContext | bool
 
 _LOCATION = re.compile(r"(\(b'location', b'[^'?]*)\?[^']*", re.IGNORECASE)
+
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+"""As many as there are calls at once: a session that waited for one of a hundred long polls to end would be lost."""
 
 _NOT_SENT = (
     httpx.ConnectError,
@@ -39,7 +43,7 @@ class Connections:
         """The arguments of an httpx client. State travels as it is: digests and ranges are of its own bytes."""
         logging.getLogger("httpcore.http11").addFilter(_without_signature)
         headers = {"User-Agent": f"milepost-python/{version('milepost')}", "Accept-Encoding": "identity"}
-        return {"verify": self.verify, "headers": headers, "follow_redirects": False}
+        return {"verify": self.verify, "headers": headers, "follow_redirects": False, "limits": _LIMITS}
 
 
 class Progress:
@@ -73,10 +77,18 @@ class _Secret(httpx.URL):
 
 
 def request_of(http: httpx.Client | httpx.AsyncClient, send: Send, content: Any) -> httpx.Request:
-    """The request for ``send``, with its waits. Who does not even accept a connection is given up sooner."""
+    """The request for ``send``, with its waits. Who does not even accept a connection is given up sooner.
+
+    Raises `httpx.UnsupportedProtocol` for a URL that httpx makes nothing of.
+    """
     connect = CONNECT_SECONDS if send.connect is None else send.connect
     timeout = httpx.Timeout(send.timeout, connect=min(send.timeout, connect))
-    request = http.build_request(send.method, send.url, headers=dict(send.headers), content=content, timeout=timeout)
+    try:
+        url = httpx.URL(send.url)
+        url.host  # noqa: B018 - decoded when it is asked for
+    except (httpx.InvalidURL, UnicodeError) as error:  # the latter for a name that says it is encoded, and is not
+        raise httpx.UnsupportedProtocol("not an address that a request can be sent to") from error
+    request = http.build_request(send.method, url, headers=dict(send.headers), content=content, timeout=timeout)
     if send.signed:
         request.url = _Secret(send.url)
     return request
@@ -98,10 +110,15 @@ def is_strange(send: Send, response: httpx.Response) -> bool:
     return not send.signed and Header.TERM not in response.headers
 
 
-def lost(error: httpx.TransportError, send: Send | None = None, progress: Progress | None = None) -> Lost:
-    """An httpx exception in the core's words. A request that is not complete cannot have been acted on."""
+def lost(
+    error: httpx.TransportError | UnicodeError, send: Send | None = None, progress: Progress | None = None
+) -> Lost:
+    """An httpx exception in the core's words. A request that is not complete cannot have been acted on.
+
+    A UnicodeError comes of an answer: httpx decodes the host of every Location, though it is not to follow any.
+    """
     sent = not isinstance(error, _NOT_SENT) and (progress is None or progress.complete)
-    where = "" if send is None else f"{httpx.URL(send.url).host}:{httpx.URL(send.url).port or ''} "
+    where = "" if send is None else f"{urlsplit(send.url).hostname}:{urlsplit(send.url).port or ''} "
     timed_out = isinstance(error, httpx.TimeoutException) and not isinstance(error, _NOT_SENT)
     # A wait for one of the client's own connections says nothing of the other side.
     unreachable = isinstance(error, _NOT_SENT) and not isinstance(error, httpx.PoolTimeout)

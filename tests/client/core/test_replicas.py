@@ -18,6 +18,11 @@ from milepost.core.replicas import Replicas
         "http://a?x=1",
         "http://a#x",
         "file:///etc/passwd",
+        "http://a..b",
+        "http://" + "a" * 64,
+        "http://a:0",
+        "http://a:99999",
+        "http://[::1",
     ],
 )
 def test_what_is_no_address_is_refused(address: str) -> None:

@@ -81,6 +81,30 @@ def test_a_write_that_is_never_answered_is_of_unknown_outcome_within_its_deadlin
         assert time.monotonic() - begun < 20.0
 
 
+NO_ENCODING = "http://xn--a"
+"""It says that it is a name in another script, encoded, and is none; what httpx raises of it is no error of its own."""
+
+
+def test_an_answer_that_leads_to_what_is_no_name_settles_nothing(flavour: str) -> None:
+    """Neither of a write, which may have been done before, nor of a read."""
+    astray = reply(302, Location=NO_ENCODING, Milepost_Term="")
+    with Faulty([SESSION, astray, HANDLE, ENDED]) as server:
+        add(flavour, server, b"hello")
+    assert [seen.headers.get("milepost-attempt") for seen in server.seen[1:3]] == ["1", "2"]
+    redirects = reply(307, Location=f"{NO_ENCODING}/v1/stores/s/handles/h")
+    with (
+        Faulty([redirects] * 1000) as server,
+        connected(flavour, server.url, timeout=0.5) as client,
+        pytest.raises(milepost.ConnectionFailed),
+    ):
+        client.store("s").get("h")
+
+
+def test_an_address_that_is_no_name_is_one_that_nobody_answers_at(flavour: str) -> None:
+    with connected(flavour, NO_ENCODING, timeout=0.5) as client, pytest.raises(milepost.ConnectionFailed):
+        client.store("s").get("h")
+
+
 def test_a_read_that_is_never_answered_passes_its_deadline(flavour: str) -> None:
     with (
         Faulty([stall(), stall(), stall(), stall()]) as server,
