@@ -32,6 +32,8 @@ _ENCODED_SLASH = "\x1f"
 """Stands for a percent-encoded slash inside of a segment: no name may have it, and it must not split the path."""
 
 _ID, _TERM, _REVISION = (name.lower().encode() for name in (Header.REQUEST_ID, Header.TERM, Header.REVISION))
+_CACHE = b"cache-control"
+"""Without it a cache on the way may keep an answer by rules of its own, and give it for as long as it likes."""
 
 
 class Application:
@@ -111,10 +113,14 @@ class Application:
             return problem_response(problem(Code.INTERNAL, "see the service's log under this request's id"))
 
     def _dress(self, response: Response, request_id: str, *, about_store: bool) -> None:
-        """Add what every answer has; what it reflects stands there already where a reading or a commit made it."""
+        """Add what every answer has; what it reflects stands there already where a reading or a commit made it, and
+        the few that may be kept say so.
+        """
         replica, headers = self._context.replica, response.raw_headers
         there = {name for name, _ in headers}
         headers.append((_ID, request_id.encode("latin-1")))
+        if _CACHE not in there:
+            headers.append((_CACHE, b"no-store"))
         if _TERM not in there:
             headers.append((_TERM, b"%d" % replica.journal.term))
         if about_store and _REVISION not in there and replica.leads:

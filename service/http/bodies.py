@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
 from service.blobs.intake import Incoming
 from service.http.allowance import LEAST_BYTES_PER_SECOND, Allowance
-from service.http.headers import content_digest, content_length
+from service.http.headers import content_digest, content_length, one
 from service.http.protocol import cut_for
 from service.http.requests import Request
 from service.operations.uploads import Reference
@@ -99,9 +99,8 @@ def _has_body(request: Request) -> bool:
 
 def _media_type(request: Request) -> str | None:
     """The type that the body is said to have; None if none is said."""
-    if "content-type" not in request.fields:
-        return None
-    return request.fields.get("content-type").partition(";")[0].strip().lower()
+    told = one(request, "Content-Type")
+    return None if told is None else told.partition(";")[0].strip().lower()
 
 
 class _NoFields(msgspec.Struct, forbid_unknown_fields=True):

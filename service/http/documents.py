@@ -66,7 +66,9 @@ _ANSWER_HEADERS: dict[str, str] = {
     "Content-Range": "The bytes that follow, or the size where none do.",
     "Accept-Ranges": "`bytes`.",
     "WWW-Authenticate": "`Bearer`.",
+    "Cache-Control": "`no-store`: what was true of a pointer a moment ago is no answer.",
 }
+_ALWAYS = (Header.TERM, Header.REQUEST_ID, "Cache-Control")
 _OF_STATUS = {
     206: ("Content-Range",),
     401: ("WWW-Authenticate",),
@@ -125,14 +127,14 @@ def described(
     A call without a ``body`` refuses one with anything in it.
     """
     codes = {*codes, *EVERYWHERE, *([Code.INVALID_NAME] if store else []), *([Code.NO_LEADER] if by_leader else [])}
-    always = [Header.TERM, Header.REQUEST_ID, *([Header.REVISION] if store else [])]
+    always = [*_ALWAYS, *([Header.REVISION] if store else [])]
     responses: dict[int | str, dict[str, Any]] = {
         status: {"description": text, "headers": _answer_headers(status, [*answers, *always]), **_content(example)}
         for status, (text, example) in success.items()
     }
     if by_leader:
         text, also = elsewhere
-        redirected = _answer_headers(307, [Header.LOCATION, *also, Header.TERM, Header.REQUEST_ID])
+        redirected = _answer_headers(307, [Header.LOCATION, *also, *_ALWAYS])
         responses[307] = {"description": f"To the leader{text}.", "headers": redirected}
     for status, group in sorted(_by_status(codes).items()):
         responses[status] = _problem_response(status, group, always)
@@ -155,7 +157,7 @@ def probed(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
     responses = {
         status: {
             "description": text,
-            "headers": _described_headers([Header.TERM, Header.REQUEST_ID]),
+            "headers": _described_headers(_ALWAYS),
             "content": {"text/plain": {"schema": {"type": "string"}}},
         }
         for status, text in texts.items()
@@ -174,6 +176,11 @@ def json_body(example: dict[str, Any], properties: dict[str, Any], required: lis
 def json_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     """The schema of an object that takes no other members."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def seconds(least: float, most: float) -> dict[str, Any]:
+    """The schema of a duration. Without its format a generated client may have half of the digits."""
+    return {"type": "number", "format": "double", "minimum": least, "maximum": most}
 
 
 def _by_status(codes: Iterable[Code]) -> dict[int, list[Code]]:
@@ -227,5 +234,5 @@ def _content(example: Any) -> dict[str, Any]:
     if isinstance(example, bytes):
         return {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
     if isinstance(example, str):
-        return {"content": {"text/plain": {"schema": {"type": "string"}, "example": example}}}
+        return {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": example}}}
     return {"content": {"application/json": {"schema": {"type": "object"}, "example": example}}}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.problems import problem
+
+MOST_TARGET_BYTES: Final = 65_535
+"""What takes a target apart can count no more."""
 
 
 class Framing:
@@ -20,32 +23,40 @@ class Framing:
         {b"connection", b"proxy-connection", b"content-length", b"transfer-encoding", b"upgrade"}
     )
 
-    __slots__ = ("_codings", "_hosts", "expects_continue")
+    __slots__ = ("_asked_to_wait", "_codings", "_hosts")
 
     def __init__(self) -> None:
-        self._hosts = 0
+        self._hosts: list[bytes] = []
         self._codings: list[bytes] | None = None
-        self.expects_continue = False
+        self._asked_to_wait = False
 
     def note(self, name: bytes, value: bytes) -> None:
         """One of `FIELDS`, its name in lower case."""
         if name == b"host":
-            self._hosts += 1
+            self._hosts.append(value)
         elif name == b"expect":
-            self.expects_continue = self.expects_continue or value.lower() == b"100-continue"
+            self._asked_to_wait = self._asked_to_wait or value.lower() == b"100-continue"
         else:
             given = [coding.strip(b" \t").lower() for coding in value.split(b",")]
             self._codings = [*(self._codings or ()), *given]
 
-    def fault(self, parser: Any) -> Problem | None:
+    def expects_continue(self, parser: Any) -> bool:
+        """Whether the sender waits to be told to send its body. Who speaks HTTP/1.0 does not understand that word."""
+        return self._asked_to_wait and parser.get_http_version() == "1.1"
+
+    def fault(self, parser: Any, target: bytes) -> Problem | None:
         """What is wrong with the whole head; None if it may be served."""
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             return problem(Code.INVALID_REQUEST, f"this server speaks HTTP/1.1, not HTTP/{version}")
         if parser.get_method() == b"CONNECT":
             return problem(Code.INVALID_REQUEST, "this server is no proxy")
-        if self._hosts != 1 and not (self._hosts == 0 and version == "1.0"):
-            return problem(Code.INVALID_REQUEST, f"the header Host stands {self._hosts} times, not once")
+        if len(target) > MOST_TARGET_BYTES:
+            return problem(Code.TOO_LARGE, f"a target may have at most {MOST_TARGET_BYTES} bytes")
+        if len(self._hosts) != 1 and not (not self._hosts and version == "1.0"):
+            return problem(Code.INVALID_REQUEST, f"the header Host stands {len(self._hosts)} times, not once")
+        if self._hosts and (named := _host_in(target)) is not None and named != self._hosts[0].lower():
+            return problem(Code.INVALID_REQUEST, "the target names another host than the header Host")
         if self._codings is None:
             return None
         if unknown := [coding for coding in self._codings if coding != b"chunked"]:
@@ -60,3 +71,9 @@ class Framing:
         lines = [parser.get_method() + b" " + url + b" HTTP/" + parser.get_http_version().encode()]
         lines += [name + b": " + value for name, value in fields if name != b"upgrade"]
         return b"\r\n".join([*lines, b"", b""])
+
+
+def _host_in(target: bytes) -> bytes | None:
+    """The host that a target in absolute form names; None for a path."""
+    scheme, mark, rest = target.partition(b"://")
+    return rest.partition(b"/")[0].partition(b"?")[0].lower() if mark and b"/" not in scheme else None

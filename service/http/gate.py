@@ -36,7 +36,7 @@ class Gate:
         elif context.hosts is not None:
             fields = request.fields
             host = fields.get("host") if "host" in fields else None
-            context.hosts.check(host, fields.get("origin"), request.method)
+            context.hosts.check(host, fields.all("origin"), request.method)
         if context.replica.leads or segments == _ANSWERED_ANYWHERE:
             return None
         leader = await context.whereabouts.elsewhere()

@@ -5,6 +5,7 @@ page that his browser has open.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from service.problems import problem
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 ANY = "*"
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+(?:%[^\[\]]+)?)\]|(?P<name>[^\s:/?#@\[\]]*))(?::[0-9]*)?\Z")
 
 
 class Hosts:
@@ -28,7 +30,7 @@ class Hosts:
         self._names = {name for name in (_name_in(urlsplit(advertise).netloc), *map(_name_in, more)) if name}
         self._any_address = any_address
 
-    def check(self, host: str | None, origin: str, method: str) -> None:
+    def check(self, host: str | None, origins: Iterable[str], method: str) -> None:
         """Raises ``forbidden`` for a request that is meant for somebody else, or a change that another page asks for.
 
         Without a Host, which HTTP/1.0 allows, it comes from no browser.
@@ -37,8 +39,9 @@ class Hosts:
             raise problem(
                 Code.FORBIDDEN, f"without tokens this server does not answer to the Host {host[:100]!r} (see --hosts)"
             )
-        if origin and method not in _READING and origin.lower().partition("://")[2] != (host or "").lower():
-            raise problem(Code.FORBIDDEN, f"without tokens no change is made for a page of {origin[:100]!r}")
+        for origin in origins if method not in _READING else ():
+            if origin and origin.lower().partition("://")[2] != (host or "").lower():
+                raise problem(Code.FORBIDDEN, f"without tokens no change is made for a page of {origin[:100]!r}")
 
     def _knows(self, name: str) -> bool:
         if name in self._names or ANY in self._names or name == "localhost" or name.endswith(".localhost"):
@@ -51,9 +54,17 @@ class Hosts:
 
 
 def _name_in(host: str) -> str:
-    """The name without its port, in the form in which names are compared."""
+    """The name without its port, in the form in which names are compared; empty for what is no host (RFC 3986)."""
     host = host.strip().lower()
-    if host.startswith("["):
-        address, bracket, _ = host[1:].partition("]")
-        return address if bracket else ""
-    return host.partition(":")[0].rstrip(".") if host.count(":") < 2 else host
+    match = _HOST.match(host)
+    if match is not None and match["address"] is None:
+        return match["name"].removesuffix(".")
+    address = host if match is None else match["address"]
+    return address if _is_ipv6(address) else ""
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).version == 6
+    except ValueError:
+        return False

@@ -119,6 +119,7 @@ class AnsweringProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse what came in slices, and not while requests before it wait for their turn."""
         if self._hears_no_more:
+            self._more_is_dropped = True
             return
         if self._held or self.pipeline:
             self._held += data
@@ -134,6 +135,7 @@ class AnsweringProtocol(HttpToolsProtocol):
                 return
             self._parse(view[:_SLICE_BYTES])
             view = view[_SLICE_BYTES:]
+        self._more_is_dropped = self._more_is_dropped or bool(view)
 
     def on_response_complete(self) -> None:
         """Go on with what was held back."""
@@ -206,6 +208,7 @@ class AnsweringProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A head begins."""
         if self._hears_no_more:
+            self._more_is_dropped = True
             raise StopAsyncIteration  # what follows a request that is the last of its connection is not looked at
         super().on_message_begin()
         self._unset_keepalive_if_required()
@@ -220,7 +223,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         """A field of a head. What stands behind a body is none: trailers are passed over (RFC 9110, section 6.5), but
         for those that the parser heeds there too.
         """
-        name = name.lower()
+        name, value = name.lower(), value.strip(b" \t")  # the parser leaves the blanks behind a value
         if self._head_is_open:
             self.headers.append((name, value))
             if name in self._framing.FIELDS:
@@ -232,10 +235,10 @@ class AnsweringProtocol(HttpToolsProtocol):
         """The head has ended."""
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
             return
-        self._fault = self._framing.fault(self.parser)
+        self._fault = self._framing.fault(self.parser, self.url)
         if self._fault is not None:
             raise ValueError(self._fault.detail)
-        self.expect_100_continue = self._framing.expects_continue
+        self.expect_100_continue = self._framing.expects_continue(self.parser)
         self._head_is_open, self._progress = False, True
         self._unset_keepalive_if_required()
         self._watch.rest()

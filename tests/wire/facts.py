@@ -61,7 +61,7 @@ HEADERS = {
     "Location",
 }
 
-OF_HTTP = {"Range", "Content-Range", "Accept-Ranges", "Last-Event-ID", "WWW-Authenticate"}
+OF_HTTP = {"Range", "Content-Range", "Accept-Ranges", "Last-Event-ID", "WWW-Authenticate", "Cache-Control"}
 """Headers that mean what they always do."""
 
 STORE = "/v1/stores/{store}"
@@ -131,7 +131,7 @@ class Call:
         about = ["Milepost-Revision"] if self.about_a_store and status != 307 else []
         with_status = GIVEN_WITH.get(status, ()) if self.path.startswith("/v1/") else ()
         sent_on = self.sent_on_with if status == 307 else ()
-        return {*own, *sent_on, *about, *with_status, "Milepost-Term", "X-Request-Id"}
+        return {*own, *sent_on, *about, *with_status, "Milepost-Term", "X-Request-Id", "Cache-Control"}
 
 
 GIVEN_WITH = {

@@ -195,8 +195,50 @@ def test_term_stands_on_every_answer(api: Api, http: httpx.Client) -> None:
         "/nowhere",
     ]
     for path in [*paths, "/v1/nowhere", f"/v1/sessions/{api.session}", f"/v1/stores/{api.store}/handles"]:
-        assert http.get(path).headers["milepost-term"] == term, path
+        answer = http.get(path)
+        assert answer.headers["milepost-term"] == term, path
+        assert answer.headers.get_list("cache-control") == ["no-store"], path
     assert http.get("/v1/status").json()["term"] == int(term)
+
+
+def test_blanks_around_a_value_are_not_a_part_of_it(api: Api, server: ServerProcess) -> None:
+    """RFC 9110, section 5.5."""
+    headers = {
+        "Milepost-Session": f" \t{api.session} \t",
+        "Milepost-Label-team": "  night shift\t ",
+        "Idempotency-Key": "k\t",
+        "Content-Digest": f"{digest(b'hello')} ",
+        "Content-Length": "5 ",
+        "Expect": "100-continue ",
+    }
+    with raw.connected(server.url) as connection:
+        connection.sendall(raw.head("POST", f"/v1/stores/{api.store}/handles/a", headers))
+        assert connection.recv(65536).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(b"hello")
+        added = raw.answer(connection, "POST")
+    assert added.status_code == 201, added.text
+    assert added.json()["labels"] == {"team": "night shift"}
+    again = api.with_headers({"Idempotency-Key": "k", "Milepost-Attempt": "2"})
+    assert again.add("a", b"hello", Milepost_Label_team="night shift").headers["milepost-replayed"] == "true"
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_who_speaks_http_1_0_knows_no_continue(server: ServerProcess, api: Api, version: str) -> None:
+    """RFC 9110, section 10.1.1: it would be taken for the answer."""
+    headers = {"Milepost-Session": str(api.session), "Content-Length": "1", "Expect": "100-continue"}
+    request = raw.head("POST", f"/v1/stores/{api.store}/handles/a", headers)
+    with raw.connected(server.url) as connection:
+        connection.sendall(request.replace(b"HTTP/1.1", f"HTTP/{version}".encode()) + b"x")
+        first = connection.recv(12)
+    assert first == (b"HTTP/1.1 201" if version == "1.0" else b"HTTP/1.1 100"), first
+
+
+def test_a_body_of_two_types_is_refused(api: Api, server: ServerProcess) -> None:
+    body = b'{"ttl": 60, "session": "of-two-types"}'
+    fields = "application/json\r\nContent-Type: text/plain"
+    request = raw.head("POST", "/v1/sessions", {"Content-Type": fields, "Content-Length": str(len(body))}) + body
+    problem(raw.ask(server.url, request), 422, "invalid-request")
+    problem(api.http.get("/v1/sessions/of-two-types"), 404, "session-unknown")
 
 
 NO_REQUESTS = [
@@ -227,6 +269,7 @@ def test_term_stands_once_on_the_answer_to_whatever_is_sent(server: ServerProces
     answer = raw.ask(server.url, sent)
     (term,) = answer.headers.get_list("milepost-term")
     assert int(term) > 0
+    assert answer.headers.get_list("cache-control") == ["no-store"]
 
 
 def test_request_id_is_echoed_and_logged(api: Api, server: ServerProcess) -> None:

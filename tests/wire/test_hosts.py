@@ -37,6 +37,13 @@ FOREIGN = [
     "localhost evil.example",
     "localhost@evil.example",
     "evil.example@localhost:x",
+    "localhost:80@evil.example",
+    "localhost:evil.example",
+    "localhost..",
+    "[::1]evil.example:80",
+    "[::1]:80@evil.example",
+    "[localhost]",
+    "[127.0.0.1]",
 ]
 
 
@@ -59,6 +66,13 @@ def test_any_other_name_reads_nothing_and_changes_nothing(server: ServerProcess,
     assert api.exists("a").status_code == 404
 
 
+@pytest.mark.parametrize("target", ["http://evil.example", "http://localhost@evil.example", "http://evil@localhost"])
+def test_a_target_that_names_another_than_the_host_is_refused(server: ServerProcess, target: str) -> None:
+    """A server goes by the target then, and by the Host otherwise: what two would read in two ways, none serves."""
+    problem(raw.ask(server.url, raw.head("GET", f"{target}/v1/status")), 422, "invalid-request")
+    assert raw.ask(server.url, raw.head("GET", "http://LocalHost/v1/status")).status_code == 200
+
+
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/leader", "/metrics"])
 def test_probes_are_answered_by_whatever_name(server: ServerProcess, path: str) -> None:
     """A kubelet asks by the Pod's address, a load balancer by any name; there is nothing to read there but health."""
@@ -77,6 +91,15 @@ def test_no_change_is_made_for_a_page_of_another(server: ServerProcess, api: Api
     problem(raw.ask(server.url, raw.head("POST", path, headers)), 403, "forbidden")
     own = {**headers, "Host": "localhost:7070", "Origin": "http://localhost:7070"}
     assert raw.ask(server.url, raw.head("POST", path, own)).status_code == 200
+
+
+def test_each_of_several_origins_counts(server: ServerProcess, api: Api) -> None:
+    request = raw.head("POST", f"/v1/sessions/{api.session}/keepalive", {"Origin": "http://localhost"})
+    both = request.replace(b"Origin:", b"Origin: http://evil.example\r\nOrigin:")
+    assert raw.ask(server.url, request).status_code == 200
+    problem(raw.ask(server.url, both), 403, "forbidden")
+    last = request.replace(b"\r\n\r\n", b"\r\nOrigin: http://evil.example\r\n\r\n")
+    problem(raw.ask(server.url, last), 403, "forbidden")
 
 
 def test_the_advertised_name_and_those_given(tmp_path: Path) -> None:

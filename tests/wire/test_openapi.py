@@ -158,6 +158,20 @@ def test_what_a_call_answers_has_a_shape_with_a_name(page: Json, call: Call) -> 
                     fits(example, content["schema"], schemas)
 
 
+def test_numbers_with_fractions_keep_their_digits(page: Json) -> None:
+    """Without a format a generator may take 32 bits for enough."""
+    asked = [page["paths"][path]["post"]["requestBody"]["content"] for path in ("/v1/sessions", facts.STORE + "/epoch")]
+    shapes = [content["application/json"]["schema"] for content in asked] + list(page["components"]["schemas"].values())
+    numbers = [each for shape in shapes for each in shape["properties"].values() if each.get("type") == "number"]
+    assert len(numbers) >= 7
+    assert {each.get("format") for each in numbers} == {"double"}
+
+
+def test_a_watch_is_answered_by_a_stream_of_events(page: Json) -> None:
+    told = page["paths"][facts.STORE + "/events"]["get"]["responses"]["200"]
+    assert set(told["content"]) == {"text/event-stream"}
+
+
 @each_call
 def test_a_token_is_told_of_where_one_may_be_asked_for(page: Json, call: Call) -> None:
     ((name, scheme),) = page["components"]["securitySchemes"].items()

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from milepost.wire import MAX_WAIT_SECONDS, Code, Header
 from service.http.bodies import json_of
-from service.http.documents import ACTING, CHANGING, EPOCH_EXAMPLE, described, json_body
+from service.http.documents import ACTING, CHANGING, EPOCH_EXAMPLE, described, json_body, seconds
 from service.http.headers import accepts, caller, checked_name
 from service.http.protocol import hung_up
 from service.http.replies import empty_reply, json_reply
@@ -36,7 +36,7 @@ class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
         codes=[Code.HELD, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
         headers=CHANGING,
         answers=[Header.REPLAYED],
-        body=json_body({"wait": 30}, {"wait": {"type": "number", "minimum": 0, "maximum": MAX_WAIT_SECONDS}}, []),
+        body=json_body({"wait": 30}, {"wait": seconds(0, MAX_WAIT_SECONDS)}, []),
     ),
 )
 async def campaign(request: Request, store: str) -> Response:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from milepost.wire import MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code, Header
 from service.http.bodies import json_of
-from service.http.documents import ACTING, FIELDS, described, json_body
+from service.http.documents import ACTING, FIELDS, described, json_body, seconds
 from service.http.headers import accepts, caller, checked_name, one
 from service.http.replies import empty_reply, json_reply
 from service.http.requests import Request
@@ -48,7 +48,7 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
         body=json_body(
             _EXAMPLE,
             {
-                "ttl": {"type": "number", "minimum": MIN_TTL_SECONDS, "maximum": MAX_TTL_SECONDS},
+                "ttl": seconds(MIN_TTL_SECONDS, MAX_TTL_SECONDS),
                 "holder": {"type": "string", "maxLength": MOST_HOLDER_CHARACTERS},
                 "session": {"type": "string"},
             },

@@ -136,7 +136,7 @@ async def read(request: Request, store: str, name: str) -> Response:
         return ranges.span_of(asked, handle.size) or reading.Span(0, handle.size)
 
     if _redirect(request) and (location := await reading.locate_state(replica, *names, version, span_of)) is not None:
-        headers = {**_headers(location), Header.LOCATION: location.url, "Cache-Control": "no-store"}
+        headers = {**_headers(location), Header.LOCATION: location.url}
         return Response(status_code=307, headers=headers)
     delivery = await reading.read_state(replica, *names, version, span_of)
     handle, span = delivery.handle, delivery.span

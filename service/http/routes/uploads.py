@@ -58,4 +58,4 @@ async def announce(request: Request, store: str) -> Response:
     acting = caller(request)
     body = await json_of(request, Announcement)
     reply = await uploads.create(request.replica, acting, store, body.size, body.sha256)
-    return json_response(reply.answer.body, 201, {**reply_headers(reply), "Cache-Control": "no-store"})
+    return json_response(reply.answer.body, 201, reply_headers(reply))

@@ -10,7 +10,7 @@ from service.http.hosts import Hosts
 
 def answers(hosts: Hosts, host: str | None) -> bool:
     try:
-        hosts.check(host, "", "GET")
+        hosts.check(host, [], "GET")
     except Problem:
         return False
     return True
