@@ -164,6 +164,7 @@ class Replica:
                 self.leadership = None
                 self.journal.retire()
                 self.trash.clear()
+                self.blobs.full = None  # whoever leads puts blobs, and can tell
                 self.changes.end()
                 self.campaigns.end()
                 await leadership.resign()

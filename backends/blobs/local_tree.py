@@ -136,18 +136,31 @@ class BlobTree:
         only age counts.
         """
         by_age = lies_on_shared(self._drafts)
-        removed = 0
+        removed, left = 0, 0
         with os.scandir(self._drafts) as entries:
             for entry in entries:
-                with suppress(FileNotFoundError):
-                    path = Path(entry.path)
-                    gone = None if by_age or entry.name.startswith(".") else remove_draft(path)
-                    if gone is None and entry.stat(follow_symlinks=False).st_mtime < before:
-                        path.unlink()
-                        gone = True
-                    removed += gone is True
+                try:
+                    removed += _remove_if_abandoned(entry, by_age, before)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    if not left:
+                        log.warning("cannot remove the abandoned draft %s: %s", entry.path, error.strerror)
+                    left += 1
         if removed:
             log.info("removed %d drafts of blobs whose writers are gone from %s", removed, self._drafts)
+        if left > 1:
+            log.warning("in %s there are %d more that cannot be removed", self._drafts, left - 1)
+
+
+def _remove_if_abandoned(entry: os.DirEntry[str], by_age: bool, before: float) -> bool:
+    """Whether it went. Raises OSError."""
+    path = Path(entry.path)
+    gone = None if by_age or entry.name.startswith(".") else remove_draft(path)
+    if gone is None and entry.stat(follow_symlinks=False).st_mtime < before:
+        path.unlink()
+        gone = True
+    return gone is True
 
 
 def _files(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,11 +34,16 @@ class EmbeddedPointers:
         self.bytes_sent = 0
         self._journals = SqliteJournals(directory / FILE_NAME, busy_timeout, self.limits, accept_loss)
         self._worker: ThreadPoolExecutor | None = None
+        self._trying: Future[None] | None = None
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`."""
-        return self._journals.full()
+        """See `PointerStore.full`. While only an attempt can tell, one is made now and then, by the worker."""
+        reserve = self._journals.reserve
+        idle = self._trying is None or self._trying.done()
+        if self._worker is not None and idle and reserve.may_be_tried():
+            self._trying = self._worker.submit(reserve.keep)
+        return reserve.missing()
 
     async def open(self) -> None:
         """See `PointerStore.open`. Raises `JournalDamaged` for a file that is no database."""

@@ -61,10 +61,7 @@ class SqliteJournals:
         self._limits = limits
         self.open = self._place.open
         self.close = self._place.close
-
-    def full(self) -> str | None:
-        """Why nothing may be written that grows; to be asked by any thread."""
-        return self._place.reserve.missing()
+        self.reserve = self._place.reserve
 
     def journals(self) -> list[str]:
         with self._transaction("BEGIN", "cannot list the journals") as connection:

@@ -11,6 +11,7 @@ torn spoils one of them, and the other is one commit behind. A slot is a line of
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -78,7 +79,13 @@ class Witness:
         sync_directory(self.path.parent)
 
     def note(self, head: Head) -> None:
-        """Write a head that was committed, in the turn of its slot. Not synced. Raises OSError."""
+        """Write a head that was committed, in the turn of its slot. Not synced. Raises OSError.
+
+        Where `begin` had failed there is no slot yet, and it begins now.
+        """
+        if head.journal not in self._slots:
+            self.begin(head)
+            return
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             self._write(descriptor, head)
@@ -87,7 +94,8 @@ class Witness:
 
     def _write(self, descriptor: int, head: Head) -> None:
         slot = self._slots[head.journal] ^ 1
-        os.pwrite(descriptor, _line(head).ljust(_BLOCK), slot * _BLOCK)
+        if os.pwrite(descriptor, _line(head).ljust(_BLOCK), slot * _BLOCK) < _BLOCK:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._slots[head.journal] = slot
 
 

@@ -61,3 +61,14 @@ async def test_blobs_that_are_full_take_states_again_when_there_is_room(tmp_path
         running.blobs.puts.heal()
         await a.add("pointer", b"new")
         assert await a.read("pointer") == b"new"
+
+
+async def test_who_leads_no_more_does_not_go_on_telling_of_full_blobs(tmp_path: Path) -> None:
+    """Whether they still are is the next leader's to see, for nobody else puts any."""
+    async with rig(embedded(tmp_path)) as running:
+        a = await actor(running, "a")
+        running.blobs.puts.from_now_on(FULL)
+        await refused_as_full(a.add("pointer", b"state"))
+        assert running.replica.blobs.full == "no space left"
+        await running.replica.step_down()
+        assert running.replica.blobs.full is None

@@ -262,6 +262,29 @@ async def test_drafts_of_writers_that_are_gone_go_every_so_often(place: Path) ->
     await store.close()
 
 
+async def test_a_draft_that_cannot_be_removed_keeps_no_other(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Directories stand for it, since root may remove whatever file there is."""
+    for number in range(40):
+        path = place / DRAFTS / f"{number:02}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir() if number % 2 else path.write_bytes(b"x")
+    store = LocalBlobs(place)
+    await store.open()
+    assert sorted(drafts(place)) == [f"{number:02}" for number in range(1, 40, 2)]
+    assert "19 more" in caplog.text
+    await store.put("blob", stream(b"x"))
+    await store.close()
+
+
+async def test_a_file_system_that_tells_nothing_of_its_room_takes_blobs(
+    store: LocalBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All zeros, as some in user space and shares of a virtual machine answer."""
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((0,) * 10))
+    await store.put("blob", stream(b"x"))
+    assert await read(store, "blob") == b"x"
+
+
 async def test_a_draft_that_was_tidied_away_before_its_lock_is_begun_again(
     store: LocalBlobs, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,107 @@
+"""What may be decided while the store is full: nothing that grows, but sessions for whoever comes to make room."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from backends.contract import PointerStore
+from milepost.wire import Code
+from service.journal.room import Room
+from service.rules.decide import decide as rules_decide
+from service.rules.decisions import Accepted, Decision, Moment, Refused
+from service.rules.requests import Add, Campaign, EndSession, OpenSession, Remove, Request, with_id
+from service.rules.state import State, View
+
+LIVING = 64
+RECORDS = 1024
+
+
+class Disk:
+    """A store that is full while a test says so; the room asks it for nothing else."""
+
+    full: str | None = "no room is left"
+
+
+class Desk:
+    """Decides requests one after the other, each of which lands at once."""
+
+    def __init__(self) -> None:
+        self.disk = Disk()
+        self.view = View(State())
+        self._decide = Room(cast(PointerStore, self.disk)).deciding(rules_decide)
+        self._revision = 0
+
+    def decide(self, request: Request, *, lands: bool = True) -> Decision:
+        self._revision += 1
+        moment = Moment(self._revision, "abc", "now")
+        decision = self._decide(self.view, with_id(request, str(self._revision)), moment)
+        if lands and isinstance(decision, Accepted):
+            self.view.state.apply(decision.changes.items())
+        return decision
+
+    def opens(self, session: str, *, ttl: float = 60.0, lands: bool = True) -> bool:
+        return isinstance(self.decide(OpenSession(session, ttl=ttl), lands=lands), Accepted)
+
+    def ends(self, session: str) -> None:
+        assert isinstance(self.decide(EndSession(session)), Accepted)
+
+    def forgets(self, session: str) -> None:
+        """As the upkeep does ten minutes after its end."""
+        self.view.state.apply([(f"sessions/{session}", None)])
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_what_grows_is_refused_and_all_else_goes_on(desk: Desk) -> None:
+    desk.disk.full = None
+    assert desk.opens("a")
+    assert isinstance(desk.decide(Add("a", store_name="s", name="there")), Accepted)
+    desk.disk.full = "no room is left"
+    refused = desk.decide(Add("a", store_name="s", name="more"))
+    assert isinstance(refused, Refused)
+    assert (refused.code, refused.detail) == (Code.STORAGE_FULL, "no room is left")
+    for request in (Remove("a", store_name="s", name="there"), Campaign("a", store_name="s")):
+        assert isinstance(desk.decide(request), Accepted)
+
+
+def test_while_it_is_full_so_many_sessions_may_live(desk: Desk) -> None:
+    assert [desk.opens(f"s{number}") for number in range(LIVING + 2)] == [True] * LIVING + [False] * 2
+    desk.disk.full = None
+    assert desk.opens("more")
+    desk.disk.full = "full again"
+    assert [desk.opens(f"t{number}") for number in range(LIVING + 1)] == [True] * LIVING + [False]
+
+
+def test_sessions_that_ended_make_room_for_as_many_others(desk: Desk) -> None:
+    for number in range(LIVING):
+        assert desk.opens(f"s{number}")
+    for number in range(3):
+        desk.ends(f"s{number}")
+    assert [desk.opens(f"t{number}") for number in range(4)] == [True, True, True, False]
+
+
+def test_one_after_the_other_may_come_and_remove_something(desk: Desk) -> None:
+    """However many they are, and what stays of them for a while is bounded all the same."""
+    for number in range(RECORDS):
+        assert desk.opens(f"s{number}"), number
+        desk.ends(f"s{number}")
+    assert not desk.opens("more")
+    desk.forgets("s0")
+    desk.forgets("s1")
+    assert [desk.opens(f"t{number}") for number in range(3)] == [True, True, False]
+
+
+def test_what_never_landed_takes_no_room(desk: Desk) -> None:
+    assert all(desk.opens(f"s{number}", lands=False) for number in range(4 * LIVING))
+
+
+def test_a_renewal_is_no_growth(desk: Desk) -> None:
+    for number in range(LIVING):
+        assert desk.opens(f"s{number}")
+    assert not desk.opens("more")
+    assert all(desk.opens("s0", ttl=ttl) for ttl in (70.0, 80.0))
