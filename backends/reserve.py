@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final
 
 from backends.local_filesystem import PRIVATE_FILE
@@ -45,9 +46,9 @@ def room_on(path: Path | int) -> tuple[int, int]:
 class Reserve:
     """The file at ``path``. `missing` and `may_be_tried` may be asked by any thread; everything else is for one.
 
-    ``clock`` gives monotonic seconds. What is free on a disk may be forbidden by a quota, which only the attempt to take
-    it tells: once it failed, or a write found no room where there seemed to be some, the system's word on what is free
-    is not believed until twice the room could be had.
+    ``clock`` gives monotonic seconds. What is free on a disk may be forbidden by a quota, which only the attempt to
+    take it tells: once it failed, or a write found no room where there seemed to be some, the system's word on what is
+    free is not believed until twice the room could be had.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,6 +58,11 @@ class Reserve:
         self._told = False
         self._denied: str | None = None
         self._denied_until = 0.0
+
+    @property
+    def held(self) -> bool:
+        """Whether the room is there, as of the last `keep`."""
+        return self._held
 
     def missing(self) -> str | None:
         """Why nothing may be written that grows, in words; None while the room is there, or can be had. Cheap."""
@@ -90,9 +96,18 @@ class Reserve:
     def is_short(self) -> bool:
         """Whether there is next to no room left at all."""
         try:
-            return room_on(self._path.parent)[0] < _NEXT_TO_NOTHING
+            return room_on(self._path.parent)[0] < _NEXT_TO_NOTHING or self.lacks(_NEXT_TO_NOTHING)
         except OSError:
             return False
+
+    def lacks(self, size: int) -> bool:
+        """Whether the system would not give so many bytes beside the reserve, as a trial shows."""
+        try:
+            with TemporaryFile(dir=self._path.parent) as trial:
+                os.posix_fallocate(trial.fileno(), 0, size)
+        except OSError as error:
+            return error.errno in NO_ROOM
+        return False
 
     def give_up(self) -> bool:
         """Free the room; whether there was any."""
@@ -124,7 +139,7 @@ class Reserve:
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
             if error.errno in NO_ROOM:
-                self._deny(error.strerror)
+                self._deny(str(error.strerror))
             self._tell("cannot keep room for removals in %s: %s", self._path, error.strerror)
 
     def _make(self, size: int, first: int) -> None:

@@ -10,6 +10,9 @@ stays:
 * ``SQLITE_FULL`` says that a write of a frame was cut short, so the commit mark is not whole and recovery, which
   demands its checksum, cannot take it for a commit. It did not land and never will. (A device without powersafe
   overwrite would get padding after the mark; the connection is opened with ``psow=1`` so that there is none.)
+* ``SQLITE_IOERR_WRITE`` says that the system refused to write a frame, and not why; for SQLite calls a disk full for
+  ``ENOSPC`` alone. If a trial shows that the system gives no more room (``EDQUOT``: a quota is used up), the write was
+  refused for it, and means the same.
 * Any other error may come after the mark was written, from the sync or from the index: this process sees the group
   rolled back, yet after a crash recovery would find it whole. It is unknown until a later commit overwrites those
   frames, which a take-over does.
@@ -18,6 +21,7 @@ stays:
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 
 from backends.contract import (
     BackendError,
@@ -53,12 +57,15 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _primary(error) == sqlite3.SQLITE_BUSY
 
 
-def commit_end(error: sqlite3.Error, *, committing: bool) -> Refused | Unknown:
+def commit_end(error: sqlite3.Error, *, committing: bool, lacks_room: Callable[[], bool]) -> Refused | Unknown:
     """How a group ended whose transaction broke, in COMMIT itself or before it.
 
-    A refusal presumes that the caller ends the transaction, by ROLLBACK or by closing the connection.
+    ``lacks_room`` tries whether the system would give as much room as the group takes. A refusal presumes that the
+    caller ends the transaction, by ROLLBACK or by closing the connection.
     """
     primary, detail = _primary(error), _detail(error)
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_WRITE and lacks_room():
+        return Refused(Refusal.FULL, f"{detail}: there is no room for it")
     if committing and primary != sqlite3.SQLITE_FULL:
         return Unknown(detail)
     return Refused(_REFUSALS.get(primary, Refusal.FAILED), detail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,15 +27,17 @@ from backends.contract import (
 )
 from backends.pointers.sqlite_errors import backend_error, commit_end
 from backends.pointers.sqlite_heads import has_records, move_head, moved, stored_head
-from backends.pointers.sqlite_place import SqlitePlace
+from backends.pointers.sqlite_place import Displaced, SqlitePlace
 from backends.pointers.sqlite_salvage import mended
-from backends.pointers.succession import Found, last_head
+from backends.pointers.succession import Found, last_head, may_follow
 from backends.pointers.witness import Testimony
 
 log = logging.getLogger("milepost.embedded")
 
 _BATCH_ROWS = 1000
 _BATCH_BYTES = 1024 * 1024
+_LOG_BYTES = 64 * 1024
+_CHANGE_BYTES = 16 * 1024
 _UPSERT = (
     "INSERT INTO record (journal, key, value) VALUES (?, ?, ?)"
     " ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value"
@@ -64,12 +66,22 @@ class SqliteJournals:
         self.reserve = self._place.reserve
 
     def journals(self) -> list[str]:
+        self._place.adopt()
         with self._transaction("BEGIN", "cannot list the journals") as connection:
             return [str(name) for (name,) in connection.execute("SELECT journal FROM head ORDER BY journal")]
 
     def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        head = self._place.with_room(lambda: self._taken_over(journal, ours))
-        self._testify(self._place.witness.begin, head)
+        remembered = ours is not None and may_follow(ours, self._witness(journal))
+        self._place.adopt(remembered=remembered)
+        try:
+            head = self._place.with_room(lambda: self._taken_over(journal, ours))
+        except JournalDamaged as error:
+            if not remembered:
+                raise
+            log.error("%s. This replica leads, and remembers what was in it", error)
+            self._place.renew()
+            head = self._place.with_room(lambda: self._taken_over(journal, ours))
+        self._place.testify(self._place.witness.begin, head)
         return head
 
     def _taken_over(self, journal: str, ours: Head | None) -> Head:
@@ -93,16 +105,13 @@ class SqliteJournals:
         except OSError as error:
             raise StorageUnavailable(f"cannot read {self._place.witness.path}: {error.strerror}") from error
 
-    def _testify(self, act: Callable[[Head], None], head: Head) -> None:
-        """The database has it: a witness that cannot be written is told, and no reason to fail."""
-        try:
-            act(head)
-        except OSError as error:
-            log.error("cannot write the witness %s: %s", self._place.witness.path, error.strerror)
-
     def confirm(self, head: Head) -> bool:
-        with self._transaction("BEGIN", f"cannot read the head of {head.journal!r}") as connection:
-            stored = stored_head(connection, head.journal)
+        try:
+            with self._transaction("BEGIN", f"cannot read the head of {head.journal!r}") as connection:
+                stored = stored_head(connection, head.journal)
+        except Displaced as error:
+            log.error("%s", error)
+            return False
         return stored is not None and (stored.term, stored.lineage) == (head.term, head.lineage)
 
     def batch(self, head: Head, begin: int) -> Batch:
@@ -129,9 +138,12 @@ class SqliteJournals:
         outcome = self._committed(head, changes, after)
         if isinstance(outcome, Done):
             self._place.note_log()
-            self._testify(self._place.witness.note, outcome.head)
+            self._place.testify(self._place.witness.note, outcome.head)
+            if not self._place.reserve.held:
+                self._take_log_in()
         elif isinstance(outcome, Refused) and outcome.reason is Refusal.FULL:
-            self._make_room()
+            self._place.reserve.give_up()
+            self._take_log_in()
         return outcome
 
     def _committed(self, head: Head, changes: Sequence[Change], after: Head) -> Commit:
@@ -150,23 +162,29 @@ class SqliteJournals:
             move_head(connection, after)
             committing = True
             connection.execute("COMMIT")
+            self._place.check()
         except sqlite3.Error as error:
-            return commit_end(error, committing=committing)
-        except JournalDamaged as error:
-            return Refused(Refusal.HEAD_MOVED, str(error))  # by a foreign hand; a take-over puts it right
+            needed = _bytes_of_log(changes)
+            return commit_end(error, committing=committing, lacks_room=lambda: self._place.reserve.lacks(needed))
+        except (JournalDamaged, Displaced) as error:  # by a foreign hand; a take-over puts it right
+            return Unknown(str(error)) if committing else Refused(Refusal.HEAD_MOVED, str(error))
         except BackendError as error:
-            return Refused(Refusal.FAILED, str(error))
+            return Unknown(str(error)) if committing else Refused(Refusal.FAILED, str(error))
         except UnicodeDecodeError as error:  # of SQLite's message, which shows what is malformed
             return Unknown(repr(error.object)) if committing else Refused(Refusal.FAILED, repr(error.object))
         finally:
             self._end_transaction()
         return Done(after)
 
-    def _make_room(self) -> None:
-        """Give the reserve up, and take the log into the database, so that the next commit writes over it."""
-        if self._place.reserve.give_up() and self._place.connection is not None:
+    def _take_log_in(self) -> None:
+        """Take the log into the database, so that the next commit writes over it.
+
+        While room is short this is done each time: a log takes some pages for each commit, however little that changes,
+        and would soon have eaten what is kept for removals.
+        """
+        if (connection := self._place.connection) is not None:
             try:
-                self._place.connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+                connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
             except sqlite3.Error as error:
                 log.warning("the log of %s stays as it is for now: %s", self._place.path, error)
 
@@ -195,6 +213,11 @@ class SqliteJournals:
                 connection.execute("ROLLBACK")
             except sqlite3.Error:
                 self.close()
+
+
+def _bytes_of_log(changes: Sequence[Change]) -> int:
+    """How many bytes of the log a group may take: some pages for each change, and its content twice."""
+    return _LOG_BYTES + sum(_CHANGE_BYTES + 2 * len(value or b"") for _, value in changes)
 
 
 def _found(connection: sqlite3.Connection, journal: str) -> Found:

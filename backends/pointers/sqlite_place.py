@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import sqlite3
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from backends.contract import (
+    Head,
     JournalDamaged,
     Misconfigured,
     StorageFull,
@@ -33,6 +35,17 @@ _WHAT_TO_DO: Final = (
 
 T = TypeVar("T")
 
+log = logging.getLogger("milepost.embedded")
+
+
+class Displaced(StorageUnavailable):
+    """The database was moved, deleted or replaced while in use; what is written to it would be lost."""
+
+
+class _Seen(NamedTuple):
+    identity: FileIdentity
+    size: int
+
 
 class SqlitePlace:
     """The database at ``path`` and what belongs to it. For one thread."""
@@ -44,8 +57,9 @@ class SqlitePlace:
         self.reserve = Reserve(path.with_suffix(RESERVE_SUFFIX))
         self._busy_timeout = busy_timeout
         self._connection: sqlite3.Connection | None = None
-        self._identity: FileIdentity | None = None
+        self._file: _Seen | None = None
         self._log: tuple[FileIdentity | None, int] | None = None
+        self._witness_fails = False
 
     @property
     def connection(self) -> sqlite3.Connection | None:
@@ -60,14 +74,11 @@ class SqlitePlace:
         self.reserve.keep()
         try:
             if loss_of(self._evidence()) in self.accept_loss:
-                salvage(self.path, self._busy_timeout)
+                self._salvage()
             self._refuse_to_found_anew()
-            self._connection = self.with_room(lambda: self._connect(create=True))
-            self._identity = identity_at(self.path)
-        except sqlite3.Error as error:
-            raise backend_error(error, f"cannot open {self.path}") from error
         except OSError as error:
             raise StorageUnavailable(f"cannot open {self.path}: {error.strerror}") from error
+        self._attach(create=True)
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
@@ -75,21 +86,74 @@ class SqlitePlace:
         if connection is not None:
             connection.close()
 
+    def check(self) -> None:
+        """See that the file at the path is the one that was opened, and whole: no database shrinks by itself.
+
+        Raises `Displaced`; `StorageUnavailable` where nobody can tell.
+        """
+        if not self._is_displaced(now := _seen_at(self.path)):
+            self._file = now
+            return
+        self.close()
+        raise Displaced(f"{self.path} was moved, deleted or replaced while in use, or cut short")
+
     def ready(self) -> sqlite3.Connection:
         """The connection, if its file is still the one at the path: a commit to a deleted file would be lost.
 
         A log that was deleted, replaced or cut short under us is left: what it held goes into the database if it can
-        still be read, and whatever could not is found by the next look at the head.
+        still be read, and whatever could not is found by the next look at the head. Raises as `check` does.
         """
-        if identity_at(self.path) != self._identity:
-            self.close()
-            raise StorageUnavailable(f"{self.path} was moved, deleted or replaced while in use")
+        self.check()
         if self._connection is not None and self._log is not None and not self._log_is_whole(self._log):
             self.close()
         if self._connection is None:
             self._log = None
             self._connection = self._connect(create=False)
         return self._connection
+
+    def adopt(self, *, remembered: bool = False) -> None:
+        """Before a look at what is stored: go on with the file that is at the path now, if it is another one.
+
+        The leader that this process follows may have put it there, or a foreign hand; what is in it has to prove itself
+        anyway. Where there is none nothing is founded. ``remembered``: the caller leads, and will write what is to be
+        in it; then whatever was put there is put aside, and a new one made.
+        """
+        now = _seen_at(self.path)
+        if self._file is None or not self._is_displaced(now):
+            return
+        self.close()
+        if remembered:
+            self.renew()
+        elif now is not None and now.size > 0:
+            prepare_directory(self.path)
+            self._attach(create=False)
+
+    def renew(self) -> None:
+        """Put what is at the path aside, and in its place a new database with what can be read of that.
+
+        Only for a leader who will write the rest from memory. Raises what `PointerStore.take_over` raises.
+        """
+        self.close()
+        self.with_room(self._salvage)
+        self._attach(create=False)
+
+    def testify(self, act: Callable[[Head], None], head: Head) -> None:
+        """Let the witness know of what the database has: that it cannot is told once, and no reason to fail."""
+        try:
+            act(head)
+        except OSError as error:
+            if not self._witness_fails:
+                log.error(
+                    "cannot write the witness %s: %s. Writes go on, but what is lost of the database from now on may"
+                    " not be noticed",
+                    self.witness.path,
+                    error.strerror,
+                )
+            self._witness_fails = True
+        else:
+            if self._witness_fails:
+                log.info("the witness %s is written again", self.witness.path)
+            self._witness_fails = False
 
     def note_log(self) -> None:
         """Remember the log as it is after a transaction of ours."""
@@ -111,6 +175,25 @@ class SqlitePlace:
                 raise
         return act()
 
+    def _attach(self, *, create: bool) -> None:
+        """Raises `Displaced` where the file changed meanwhile, and what `connect` raises."""
+        before = _seen_at(self.path)
+        self._connection = self.with_room(lambda: self._connect(create=create))
+        self._file, self._log = before or _seen_at(self.path), None
+        self.check()
+
+    def _is_displaced(self, now: _Seen | None) -> bool:
+        return now is None or self._file is None or now.identity != self._file.identity or now.size < self._file.size
+
+    def _salvage(self) -> None:
+        doing = f"cannot put a new database in the place of {self.path}"
+        try:
+            salvage(self.path, self._busy_timeout)
+        except sqlite3.Error as error:
+            raise backend_error(error, doing) from error
+        except OSError as error:
+            raise StorageUnavailable(f"{doing}: {error.strerror}") from error
+
     def _connect(self, *, create: bool) -> sqlite3.Connection:
         """Raises as `connect` does, but what would be another's file is a damaged one where a witness tells of ours."""
         try:
@@ -124,13 +207,9 @@ class SqlitePlace:
 
     def _refuse_to_found_anew(self) -> None:
         """Raises `JournalDamaged` where there is no database, but something that only comes after one."""
-        try:
-            empty = self.path.stat().st_size == 0
-        except FileNotFoundError:
-            empty = True
-        if not empty or not (traces := self._traces()):
+        if self._is_filled() or not (traces := self._traces()):
             return
-        if self.path.exists() and self.path.stat().st_size > 0:
+        if self._is_filled():
             return  # another replica founded it just now
         state = "empty" if self.path.exists() else "gone"
         error = JournalDamaged(
@@ -140,6 +219,11 @@ class SqlitePlace:
         )
         if error.loss not in self.accept_loss:
             raise error
+
+    def _is_filled(self) -> bool:
+        """Whether a file with anything in it is at the path. Raises `StorageUnavailable`."""
+        seen = _seen_at(self.path)
+        return seen is not None and seen.size > 0
 
     def _traces(self) -> list[str]:
         directory = self.path.parent
@@ -164,12 +248,15 @@ class SqlitePlace:
         return identity == noted[0] and size >= noted[1]
 
 
-def identity_at(path: Path) -> FileIdentity | None:
-    """Which file it is. Raises `StorageUnavailable` where the path cannot be looked at."""
+def _seen_at(path: Path) -> _Seen | None:
+    """Which file it is, and its size; None where there is none. Raises `StorageUnavailable` where nobody can tell."""
     try:
-        return FileIdentity.of(path)
+        status = path.stat()
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise StorageUnavailable(f"cannot look at {path}: {error.strerror}") from error
+    return _Seen(FileIdentity(status.st_dev, status.st_ino), status.st_size)
 
 
 def _log_at(path: Path) -> tuple[FileIdentity | None, int]:

@@ -60,13 +60,13 @@ def _problems(connection: sqlite3.Connection) -> list[str]:
 
 def salvage(path: Path, busy_timeout: float) -> None:
     """Put the damaged file with its logs aside, never to be touched again, and a new one with what can be read in its
-    place. Raises sqlite3.Error, OSError, `BackendError`.
+    place; also where it is gone. Raises sqlite3.Error, OSError, `BackendError`.
     """
     new, patched = path.with_name(f"{path.name}.new"), path.with_name(f"{path.name}.patched")
     for each in (new, patched, *log_files(new), *log_files(patched)):
         each.unlink(missing_ok=True)
     connect(new, busy_timeout, create=True).close()
-    heads, records = _readable(path)
+    heads, records = _readable(path) if path.exists() else ([], {})
     if not heads and path.exists():
         _patch(path, new, patched)
         more = _readable(patched)
@@ -78,15 +78,22 @@ def salvage(path: Path, busy_timeout: float) -> None:
         connection.executemany("INSERT OR IGNORE INTO head VALUES (?, ?, ?, ?, ?, ?)", heads)
         connection.executemany("INSERT OR IGNORE INTO record VALUES (?, ?, ?, ?)", records.values())
         connection.execute("COMMIT")
-    aside = next(name for number in count(1) if not (name := path.with_name(f"{path.name}.damaged-{number}")).exists())
+    aside = next(name for number in count(1) if not _taken(name := path.with_name(f"{path.name}.damaged-{number}")))
     for each, suffix in zip(log_files(path), ("-wal", "-shm"), strict=True):
         if each.exists():
             each.rename(aside.with_name(aside.name + suffix))
     if path.exists():
         path.rename(aside)
+        log.error("%s was damaged: it is kept as %s, and %d records of it were read", path, aside, len(records))
+    else:
+        log.error("%s was gone: a new one is put in its place", path)
     new.rename(path)
     sync_directory(path.parent)
-    log.error("%s was damaged: it is kept as %s, and %d records of it were read", path, aside, len(records))
+
+
+def _taken(name: Path) -> bool:
+    """Whether a file, or what belongs to one that was gone, was put aside under this name."""
+    return any(each.exists() for each in (name, *log_files(name)))
 
 
 def _patch(path: Path, new: Path, patched: Path) -> None:

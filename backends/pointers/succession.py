@@ -33,7 +33,7 @@ def last_head(
 
     ``ours``: the head that this process committed last, under a lease that still holds. Raises `JournalDamaged`.
     """
-    if ours is not None and (witness.head is None or witness.head.term <= ours.term):
+    if ours is not None and may_follow(ours, witness):
         return _ours_or_newer(found, ours)
     what = damage(journal, found, witness)
     if what is None:
@@ -48,6 +48,11 @@ def last_head(
     base = found.head or witness.head or Head(journal, 0, 0, "")
     newest = witness.head or base
     return replace(base, term=max(base.term, newest.term), revision=max(base.revision, newest.revision))
+
+
+def may_follow(ours: Head, witness: Testimony) -> bool:
+    """Whether who committed ``ours``, and holds the lease, goes on from it: nothing shows a later term."""
+    return witness.head is None or witness.head.term <= ours.term
 
 
 def damage(journal: str, found: Found, witness: Testimony) -> str | None:

@@ -74,7 +74,9 @@ async def test_a_damaged_head_keeps_it_from_leading_until_it_is_repaired(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("deed", ["the head", "a record", "all records", "a bit of the head"])
+@pytest.mark.parametrize(
+    "deed", ["the head", "a record", "all records", "a bit of the head", "the file", "another file", "an older file"]
+)
 async def test_what_a_foreign_hand_does_under_a_leader_is_put_right_from_memory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, deed: str
 ) -> None:
@@ -84,6 +86,7 @@ async def test_what_a_foreign_hand_does_under_a_leader_is_put_right_from_memory(
         a = await actor(running, "a")
         await a.add("pointer", b"state")
         older = _sql(file, "SELECT * FROM head")
+        file.with_name("older").write_bytes(_copy(file))
         a = a.under(epoch=await a.campaign())
         await a.replace("pointer", (await a.listing())[0].version, b"newer")
         if deed == "the head":
@@ -91,13 +94,20 @@ async def test_what_a_foreign_hand_does_under_a_leader_is_put_right_from_memory(
             _sql(file, "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?)", *older[0])
         elif deed == "a bit of the head":
             _sql(file, "UPDATE head SET term = term | 64")
+        elif deed == "the file":
+            file.unlink()
+        elif "file" in deed:
+            if deed == "another file":
+                file.with_name("older").write_bytes(b"nonsense" * 1000)
+            file.with_name(f"{FILE_NAME}-wal").unlink()
+            file.with_name("older").replace(file)
         else:
             _sql(file, f"DELETE FROM record WHERE key LIKE 'stores/%{'' if deed == 'all records' else '/pointer'}'")
             running.pointers.disturb(lose_answer())
         await a.add("another", b"state")
         assert await a.read("pointer") == b"newer"
-        assert ("written anew from memory" in caplog.text) == ("head" in deed)
-        assert ("they are written back from memory: stores/" in caplog.text) == ("record" in deed)
+        assert ("written anew from memory" in caplog.text) == ("head" in deed or "file" in deed)
+        assert ("they are written back from memory: " in caplog.text) == ("record" in deed or "file" in deed)
         await running.stop()
         await running.restart()
         assert running.replica.journal.damaged == []
@@ -178,6 +188,12 @@ def _swap(file: Path, at: int, new: bytes) -> bytes:
         opened.write(new)
     assert len(old) == len(new)
     return old
+
+
+def _copy(file: Path) -> bytes:
+    """As a backup made now has it."""
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.serialize()
 
 
 def _sql(file: Path, statement: str, *parameters: object) -> list[tuple[object, ...]]:

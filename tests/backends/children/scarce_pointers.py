@@ -2,12 +2,15 @@
 
 With ``disk`` the room is that of the file system, which the parent made small and on which a file called ballast lies.
 With ``file-size`` it is the process's own limit on the size of files, which fails writes with EFBIG. With ``pages`` it
-is SQLite's limit on the pages of a database, which fails statements with SQLITE_FULL.
+is SQLite's limit on the pages of a database, which fails statements with SQLITE_FULL. With ``quota`` a write fails as
+with ``file-size``, and whoever asks the system for more room is told that a quota is used up: that alone is made up,
+since it takes a file system with quotas.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import resource
@@ -45,6 +48,14 @@ def few_pages() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def no_more_room() -> Iterator[None]:
+    """Room is asked for with fallocate."""
+    used_up = OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+    with mock.patch.object(os, "posix_fallocate", side_effect=used_up):
+        yield
+
+
 def copy_database(directory: Path, scratch: Path) -> None:
     scratch.mkdir()
     for suffix in ("", "-wal"):
@@ -76,15 +87,16 @@ async def main(scarce: str, place: Path, scratch: Path) -> None:
     with few_pages() if scarce == "pages" else nullcontext():
         await store.open()
     head = await store.take_over("root")
-    if scarce == "file-size":
+    if scarce in ("file-size", "quota"):
         limit_file_size(LIMIT)
     acknowledged = 0
-    while True:
-        group = [Change(f"{acknowledged}/{part}", os.urandom(3000)) for part in range(8)]
-        end = await store.commit(head, group, head.revision + 1)
-        if not isinstance(end, Done):
-            break
-        head, acknowledged = end.head, acknowledged + 1
+    with no_more_room() if scarce == "quota" else nullcontext():
+        while True:
+            group = [Change(f"{acknowledged}/{part}", os.urandom(3000)) for part in range(8)]
+            end = await store.commit(head, group, head.revision + 1)
+            if not isinstance(end, Done):
+                break
+            head, acknowledged = end.head, acknowledged + 1
     limit_file_size(resource.RLIM_INFINITY)
     crashed = await after_a_crash(place / "data", scratch)
     if scarce == "disk":

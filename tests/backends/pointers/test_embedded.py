@@ -20,9 +20,12 @@ from backends.contract import (
     StorageFull,
     StorageUnavailable,
     TakeOverLost,
+    Unknown,
 )
 from backends.pointers import sqlite_file, sqlite_journal, sqlite_place
 from backends.pointers.embedded import FILE_NAME, RESERVE_NAME, WITNESS_NAME, EmbeddedPointers
+from backends.pointers.witness import Witness
+from backends.reserve import Reserve
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
 
 pytestmark = pytest.mark.anyio
@@ -159,9 +162,11 @@ async def test_nothing_is_committed_to_a_file_that_was_deleted(store: EmbeddedPo
     head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
     move_database(tmp_path, tmp_path / "moved")
     for _ in range(2):
-        assert refused(await store.commit(head, writes(b=b"2"), head.revision + 1)) is Refusal.FAILED
-        with pytest.raises(StorageUnavailable, match="moved, deleted or replaced"):
-            await store.take_over(ROOT)
+        assert refused(await store.commit(head, writes(b=b"2"), head.revision + 1)) is Refusal.HEAD_MOVED
+        assert not await store.confirm(head)
+        for act in (store.take_over(ROOT), store.journals()):
+            with pytest.raises(StorageUnavailable, match="moved, deleted or replaced"):
+                await act
     move_database(tmp_path / "moved", tmp_path)
     assert (await taken_over(store))[1] == {"a": b"1"}
 
@@ -193,21 +198,123 @@ async def test_a_backup_is_led_once_the_loss_is_accepted_and_no_term_or_revision
     await owners.close()
 
 
-async def test_a_file_that_was_replaced_in_use_is_not_written_to_until_reopened(
-    store: EmbeddedPointers, tmp_path: Path
-) -> None:
-    head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-    other = EmbeddedPointers(tmp_path / "other")
+async def another(directory: Path) -> Path:
+    """Another deployment's database, with a journal of the same name that came much further."""
+    other = EmbeddedPointers(directory)
     await other.open()
-    await put(other, await other.take_over(ROOT), writes(other=b"1"))
+    for _ in range(5):
+        head = await other.take_over(ROOT)
+    await put(other, head, writes(other=b"1"))
     await other.close()
+    return directory
+
+
+async def test_a_file_that_was_replaced_in_use_is_not_written_to(store: EmbeddedPointers, tmp_path: Path) -> None:
+    head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    other = await another(tmp_path / "other")
     move_database(tmp_path, tmp_path / "moved")
-    move_database(tmp_path / "other", tmp_path)
-    assert refused(await store.commit(head, writes(b=b"2"), head.revision + 1)) is Refusal.FAILED
+    move_database(other, tmp_path)
+    before = (tmp_path / FILE_NAME).read_bytes()
+    assert refused(await store.commit(head, writes(b=b"2"), head.revision + 1)) is Refusal.HEAD_MOVED
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "how", ["deleted", "deleted with its log", "replaced", "emptied", "cut short", "no database", "older"]
+)
+async def test_who_leads_makes_a_database_anew_that_a_foreign_hand_took(
+    store: EmbeddedPointers, tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For the caller to write what it remembers; and another process goes on with that file, without a restart."""
+    follower = EmbeddedPointers(tmp_path)
+    await follower.open()
+    file = tmp_path / FILE_NAME
+    shutil.copyfile(file, tmp_path / "older")
+    head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    ours = done(await store.commit(head, writes(b=b"2"), head.revision + 1, "2-" + "a" * 32))
+    if how in ("deleted", "deleted with its log"):
+        for suffix in ("", "-wal", "-shm") if how == "deleted with its log" else ("",):
+            file.with_name(FILE_NAME + suffix).unlink()
+    elif how == "replaced":
+        move_database(await another(tmp_path / "other"), tmp_path)
+    elif how == "cut short":
+        os.truncate(file, 0)
+    else:
+        content = {"emptied": b"", "no database": b"nonsense" * 2000, "older": (tmp_path / "older").read_bytes()}
+        (tmp_path / "put").write_bytes(content[how])
+        (tmp_path / "put").replace(file)
+    assert refused(await store.commit(ours, writes(c=b"3"), ours.revision + 1)) is Refusal.HEAD_MOVED
+    taken = await store.take_over(ROOT, ours)
+    assert taken.term > ours.term
+    assert taken.revision > ours.revision
+    if how != "replaced":
+        assert (taken.term, taken.revision, taken.digest) == (ours.term + 1, ours.revision + 1, ours.digest)
+        assert (await records(store, taken)).items() <= {"a": b"1", "b": b"2"}.items()
+    assert file.with_name(f"{FILE_NAME}.damaged-1").exists() == (not how.startswith("deleted"))
+    assert str(file) in caplog.text
+    last = await put(store, taken, writes(a=b"1", b=b"2", other=None))
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert await follower.journals() == [ROOT]
+    assert await follower.confirm(last)
+    next_head, found = await taken_over(follower)
+    assert found == {"a": b"1", "b": b"2"}
+    assert (next_head.term, next_head.revision) == (last.term + 1, last.revision + 1)
+    assert refused(await store.commit(last, writes(c=b"3"), last.revision + 1)) is Refusal.HEAD_MOVED
+    await follower.close()
+
+
+async def test_who_does_not_lead_any_more_makes_nothing_anew(store: EmbeddedPointers, tmp_path: Path) -> None:
+    """The witness tells of a later term than its own."""
+    ours = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    successor = EmbeddedPointers(tmp_path)
+    await successor.open()
+    await put(successor, await successor.take_over(ROOT), writes(a=b"2"))
+    move_database(tmp_path, tmp_path / "moved")
+    with pytest.raises(StorageUnavailable, match="moved, deleted or replaced"):
+        await store.take_over(ROOT, ours)
+    assert FILE_NAME not in os.listdir(tmp_path)
+    await successor.close()
+
+
+async def test_a_backup_that_is_put_in_place_under_a_process_that_does_not_lead_has_to_prove_itself(
+    store: EmbeddedPointers, file: Path
+) -> None:
+    await put(store, await store.take_over(ROOT), writes(a=b"1"))
     await store.close()
+    shutil.copyfile(file, file.with_name("backup"))
     await store.open()
-    with pytest.raises(JournalDamaged, match="another one than its witness knows"):
+    await put(store, await store.take_over(ROOT), writes(b=b"after the backup"))
+    file.with_name(f"{FILE_NAME}-wal").unlink()
+    file.with_name("backup").replace(file)
+    with pytest.raises(JournalDamaged, match="revisions 3 to 4 are lost"):
         await store.take_over(ROOT)
+
+
+async def test_a_commit_is_not_acknowledged_whose_file_went_meanwhile(
+    store: EmbeddedPointers, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be there again if the file is put back, so nobody can say that it did not land."""
+    ours = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Reserve, "keep", lambda _: file.unlink())  # which comes after the look at the file
+        end = await store.commit(ours, writes(b=b"2"), ours.revision + 1)
+    assert isinstance(end, Unknown)
+    assert "moved, deleted or replaced" in end.detail
+    taken = await store.take_over(ROOT, ours)
+    assert await records(store, await put(store, taken, writes(a=b"1", b=b"2"))) == {"a": b"1", "b": b"2"}
+
+
+async def test_a_witness_that_cannot_be_written_makes_no_commit_fail_and_is_told_once(
+    store: EmbeddedPointers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / WITNESS_NAME).symlink_to(tmp_path / "absent" / "witness")
+    head = await store.take_over(ROOT)
+    for number in range(3):
+        head = await put(store, head, writes(a=bytes([number])))
+    assert [record.levelname for record in caplog.records if "witness" in record.message] == ["ERROR"]
+    (tmp_path / "absent").mkdir()
+    head = await put(store, head, writes(a=b"1"))
+    assert Witness(tmp_path / WITNESS_NAME).ask(ROOT) == (head, None)
 
 
 async def test_a_store_that_could_not_be_opened_can_be_later(tmp_path: Path) -> None:

@@ -45,6 +45,13 @@ def refuses_for_good(report: dict[str, Any]) -> None:
     assert report["goes on"]
 
 
+async def test_a_quota_that_is_used_up_refuses_the_group_for_good(tmp_path: Path) -> None:
+    """The system fails a write of the log, and gives no more room to who asks for it."""
+    place = tmp_path / "place"
+    place.mkdir()
+    refuses_for_good(await report_of(place, "quota"))
+
+
 async def test_a_commit_that_the_system_fails_is_unknown_until_a_take_over(tmp_path: Path) -> None:
     """A limit on the size of files fails the write of the log with EFBIG, an error that may as well come after it."""
     place = tmp_path / "place"

@@ -91,6 +91,17 @@ def closed(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("SELECT 1")
 
 
+def refused_by_the_system() -> sqlite3.Error:
+    """Made up: the system would have to refuse a write of this process. test_scarcity.py has it from a real one."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_IOERR_WRITE, "SQLITE_IOERR_WRITE"
+    return error
+
+
+def never_asked() -> bool:
+    pytest.fail("it is not a matter of room")
+
+
 Fault = Callable[[sqlite3.Connection, Path], None]
 
 
@@ -117,7 +128,7 @@ def test_each_error_has_its_meaning(
     fault: Fault, refusal: Refusal, kind: type[BackendError], connection: sqlite3.Connection, path: Path
 ) -> None:
     error = made_by(fault, connection, path)
-    end = commit_end(error, committing=False)
+    end = commit_end(error, committing=False, lacks_room=never_asked)
     assert isinstance(end, Refused)
     assert end.reason is refusal
     assert str(error) in end.detail
@@ -130,10 +141,20 @@ def test_each_error_has_its_meaning(
 @pytest.mark.parametrize("fault", [too_large, read_only, busy, not_a_database, corrupt, cannot_open, closed])
 def test_in_commit_nothing_but_a_full_disk_is_certain(fault: Fault, connection: sqlite3.Connection, path: Path) -> None:
     error = made_by(fault, connection, path)
-    assert isinstance(commit_end(error, committing=True), Unknown)
+    assert isinstance(commit_end(error, committing=True, lacks_room=never_asked), Unknown)
 
 
 def test_a_full_disk_is_certain_in_commit_too(connection: sqlite3.Connection, path: Path) -> None:
-    end = commit_end(made_by(full, connection, path), committing=True)
+    end = commit_end(made_by(full, connection, path), committing=True, lacks_room=never_asked)
     assert isinstance(end, Refused)
     assert end.reason is Refusal.FULL
+
+
+@pytest.mark.parametrize("committing", [False, True])
+def test_a_write_that_was_refused_for_want_of_room_is_certain_too(committing: bool) -> None:
+    """As under a quota, which SQLite does not call a full disk."""
+    end = commit_end(refused_by_the_system(), committing=committing, lacks_room=lambda: True)
+    assert isinstance(end, Refused)
+    assert end.reason is Refusal.FULL
+    other = commit_end(refused_by_the_system(), committing=committing, lacks_room=lambda: False)
+    assert isinstance(other, Unknown) is committing

@@ -109,14 +109,10 @@ class Site:
 
 
 @contextmanager
-def _file_moved_away(directory: str) -> Generator[None, None, None]:
-    path = Path(directory) / FILE_NAME
-    away = path.with_suffix(".away")
-    path.rename(away)
-    try:
-        yield
-    finally:
-        away.rename(path)
+def _file_deleted(directory: str) -> Generator[None, None, None]:
+    """It is not put back: its leader has made it anew."""
+    (Path(directory) / FILE_NAME).unlink()
+    yield
 
 
 def _damaged_file(directory: str, state: bytes, other: bytes) -> None:
@@ -168,7 +164,9 @@ _POINTERS = {backend.name: backend for backend in POINTERS}
 _ELECTIONS = {backend.name: backend for backend in ELECTIONS}
 _BLOBS = {backend.name: backend for backend in BLOBS}
 
-_EMBEDDED = Coordination(_POINTERS["embedded"], _ELECTIONS["embedded"], "embedded:{}".format, _file_moved_away)
+_EMBEDDED = Coordination(
+    _POINTERS["embedded"], _ELECTIONS["embedded"], "embedded:{}".format, _file_deleted, brings_back=True
+)
 _ZOOKEEPER = Coordination(_POINTERS["zookeeper"], _ELECTIONS["zookeeper"], str, _journal_deleted, brings_back=True)
 _KUBERNETES = Coordination(_POINTERS["kubernetes"], _ELECTIONS["kubernetes"], str, without_config_maps)
 
