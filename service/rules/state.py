@@ -91,7 +91,7 @@ class State(Lookup):
         elif was_damaged:
             del self._damaged[key]
         parts = key.split("/")
-        if parts[0] == "sessions":
+        if parts[0] == "sessions" and len(parts) == 2:
             self._index_session(key, parts[-1], old, new)
         if parts[0] != "stores" or len(parts) < 2:
             return

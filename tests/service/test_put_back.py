@@ -4,10 +4,11 @@ what does not.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from service.rules.checksums import seal
 from service.rules.records import handle_key
 from tests.service.acting import STORE, actor
 from tests.support.faults import lose_answer
-from tests.support.replicas import Rig, embedded, rig
+from tests.support.replicas import PROMPT, Rig, embedded, rig
 from tests.support.rewriting import commit
 from tests.support.waiting import until
 
@@ -45,6 +46,9 @@ class Hand:
 
     def put(self, key: str, value: bytes) -> None:
         self._sql("INSERT OR REPLACE INTO record (journal, key, value) VALUES ('root', ?, ?)", key, value)
+
+    def delete(self, key: str) -> None:
+        self._sql("DELETE FROM record WHERE key = ?", key)
 
     def damage(self, *keys: str) -> dict[str, bytes]:
         """Take their checksums away with all else; what they were."""
@@ -200,6 +204,40 @@ async def test_an_older_copy_of_a_damaged_record_is_not_taken_for_it(tmp_path: P
         assert (await b.remove("a")).removed
         await running.restart()
         await serves(running, ["b", "c"])
+
+
+async def test_a_damaged_record_that_is_deleted_in_the_store_is_missed_until_it_is_removed_through_the_service(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody knows what was in it. An epoch, say: it would begin anew."""
+    hand = await filled(tmp_path)
+    hand.damage(*keys("a"))
+    async with rig(embedded(tmp_path)) as running:
+        hand.delete(handle_key(STORE, "a"))
+        running.pointers.disturb(lose_answer())
+        b = await actor(running, "b")
+        with pytest.raises(Corrupt):
+            await b.read("a")
+        assert (await b.remove("a")).removed
+    await proves(tmp_path, ["b", "c"], caplog)
+
+
+async def test_after_a_loss_was_accepted_damaged_records_may_be_put_back_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hand = await filled(tmp_path)
+    before = hand.damage(*keys("a"))
+    hand.delete(handle_key(STORE, "b"))
+    await refused(tmp_path, caplog)
+    (loss,) = set(re.findall("--accept-loss ([0-9a-f]{8})", caplog.text))
+    accepting = replace(PROMPT, journal=replace(PROMPT.journal, accepted_losses=frozenset({loss})))
+    async with rig(embedded(tmp_path), accepting) as running:
+        assert running.replica.journal.damaged == keys("a")
+        await (await actor(running, "a")).add("beside", b"beside")
+    hand.put_back(before, *before)
+    async with rig(embedded(tmp_path)) as running:
+        await serves(running, ["a", "c", "beside"])
+    await proves(tmp_path, ["a", "c", "beside"], caplog)
 
 
 async def older_copy(directory: Path) -> tuple[Hand, bytes]:

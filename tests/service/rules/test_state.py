@@ -264,3 +264,12 @@ def test_a_snapshot_that_nobody_holds_keeps_nothing() -> None:
 def test_the_garbage_collector_leaves_records_alone(record: object) -> None:
     """It would go through all of them now and then, and nothing else would go on meanwhile."""
     assert not gc.is_tracked(record)
+
+
+def test_what_somebody_else_keeps_below_the_sessions_is_none() -> None:
+    state = State()
+    session = Session("s", 1.0, 1)
+    state.apply([(session_key("s"), session), ("sessions/notes/s", Corrupt("s", "no kind of record has the key"))])
+    assert state.sessions == {"s": session}
+    state.apply([("sessions/notes/s", None)])
+    assert state.sessions == {"s": session}
