@@ -6,7 +6,6 @@ The service and the SDK both read this module, so neither can drift from the oth
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from enum import Enum
 from typing import Final, NamedTuple
@@ -175,7 +174,7 @@ def parse_digest_header(value: str) -> str | None:
         if name.strip().lower() == "sha-256" and len(item) > 2 and item[0] == item[-1] == ":":
             try:
                 raw = base64.b64decode(item[1:-1], validate=True)
-            except binascii.Error:
+            except ValueError:  # of what is no base64, or no ASCII
                 return None
             return raw.hex() if len(raw) == 32 else None
     return None

@@ -2,7 +2,7 @@
 
 Only the service's own answers are believed, and they show it: each carries ``Milepost-Term``, a refusal is a whole
 problem document, a success is what the operation asked for. Everything else (a gateway's 404, a portal's page, a body
-cut short) says nothing of what became of the request, which may have gone through to the service before.
+cut short or encoded) says nothing of what became of the request, which may have gone through to the service before.
 """
 
 from __future__ import annotations
@@ -86,6 +86,8 @@ def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
         return Again(kind(result.reason), elsewhere=True, doubt=doubt, arrived=result.sent)
     if not _TERM.match(result.headers.get(Header.TERM.lower(), "")):
         return _strange(result, request, f"without {Header.TERM}")
+    if result.headers.get("content-encoding", "identity").lower() != "identity":
+        return _strange(result, request, "whose bytes were encoded on the way")  # asked for as they are
     if 200 <= result.status < 300 or (request.located and result.status == 307 and _locates(result)):
         return _read(result, request)
     if result.status == 307 and (location := result.headers.get(Header.LOCATION.lower())):

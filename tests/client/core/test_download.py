@@ -50,6 +50,15 @@ def read(world: World, version: str | None = None) -> bytes:
     return b"".join(world.emitted)
 
 
+def test_bytes_that_a_proxy_encoded_are_no_damage() -> None:
+    """They do not match the digest, though nothing is wrong with what is stored."""
+    plain = whole(b"zipped!zip")
+    zipped = Answer(200, {**plain.headers, "content-encoding": "gzip"}, stream=plain.stream)
+    assert read(World(zipped, whole(STATE))) == STATE
+    with pytest.raises(Unavailable):
+        read(World(*[zipped] * 1000))
+
+
 def test_a_state_is_read_and_verified() -> None:
     world = World(whole(b"01234", b"56789"))
     assert read(world) == STATE

@@ -45,6 +45,7 @@ STOLEN = [strange(each) for each in (ADDED, REFUSAL, problem(Code.FENCED), TO_LE
 MANGLED = [
     replace(ADDED, headers={"milepost-term": "3, 3"}),  # as two headers are told
     replace(ADDED, headers={"milepost-term": "three"}),
+    replace(ADDED, headers={**ADDED.headers, "content-encoding": "gzip"}),
     replace(ADDED, body=ADDED.body[:-9]),
     replace(ADDED, body=b"[" * 100_000),
     replace(ADDED, body=b"\xff\xfe"),
