@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from kazoo.exceptions import NoNodeError
 
@@ -13,11 +14,15 @@ from backends.elections.zookeeper_candidacy import Candidacy
 from backends.elections.zookeeper_entries import advertised_in, election_of, in_order
 from backends.elections.zookeeper_leadership import SessionLeadership
 from backends.zookeeper.address import Address
+from backends.zookeeper.client import Client
 from backends.zookeeper.connection import Connection
 
 log = logging.getLogger("milepost.election")
 
 _LOOK_SECONDS: Final = 2.0
+
+_MOST_LOOKED_AT: Final = 16
+"""Entries in front of the leader's that belong to no session: somebody else's, deleted by who waits behind them."""
 
 
 class ZooKeeperElection:
@@ -82,15 +87,23 @@ class ZooKeeperElection:
     async def _first_advertised(self) -> str | None:
         doing = "see who leads"
         queue = in_order(await self._looking.ask(doing, lambda client: client.get_children_async(self._place)))
-        if not queue:
-            return None
-        path = f"{self._place}/{queue[0].name}"
-        try:
-            data, _ = await self._looking.ask(doing, lambda client: client.get_async(path), NoNodeError)
-        except NoNodeError:
-            return None
+        for entry in queue[:_MOST_LOOKED_AT]:
+            path = f"{self._place}/{entry.name}"
+            try:
+                data, stat = await self._looking.ask(doing, partial(_get, path), NoNodeError)
+            except NoNodeError:
+                return None
+            if stat.ephemeralOwner:
+                return self._named(path, data)
+        return None
+
+    def _named(self, path: str, data: bytes) -> str | None:
         advertised = advertised_in(data)
         if advertised is None and data != self._told:
             self._told = data
             log.error("%s does not prove itself to be a leader's entry; until it does nobody is named: %r", path, data)
         return advertised
+
+
+def _get(path: str, client: Client) -> Any:
+    return client.get_async(path)

@@ -6,15 +6,18 @@ import asyncio
 import logging
 import time
 import uuid
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
-from kazoo.exceptions import ConnectionLoss, NoNodeError
+from kazoo.exceptions import BadVersionError, ConnectionLoss, NoNodeError
 
 from backends.contract import StorageUnavailable
 from backends.elections.zookeeper_contact import EXCHANGES, Contact
 from backends.elections.zookeeper_entries import Entry, election_of, encode, in_order
 from backends.zookeeper.address import Address
 from backends.zookeeper.bridge import Bridge
+from backends.zookeeper.client import Client
 from backends.zookeeper.connection import Connection
 
 log = logging.getLogger("milepost.election")
@@ -76,8 +79,18 @@ class Candidacy:
             await self._gone(f"{self._place}/{queue[place - 1].name}")
             self._check()
 
-    async def rewrite(self) -> None:
-        """Write our entry anew, which somebody else altered. Raises `BackendError`."""
+    async def holds(self) -> bool:
+        """Whether the entry is there that our session made: somebody else may have put another one in its place.
+
+        What was sent before in this session has been done then. Raises `BackendError`.
+        """
+        stat, session = await self._look(self.path)
+        return stat is not None and stat.ephemeralOwner == session
+
+    async def rewrite(self) -> bool:
+        """Write our entry anew, which somebody else altered. Whether it was ours. Raises `BackendError`."""
+        if not await self.holds():
+            return False
         log.error("our entry in the election, %s, was altered by somebody else; it is written anew", self.path)
         try:
             stat = await self.connection.ask(
@@ -86,8 +99,9 @@ class Candidacy:
                 NoNodeError,
             )
         except NoNodeError:
-            return  # which is seen when it is looked for next
+            return False
         self.version = int(stat.version)
+        return True
 
     async def withdraw(self) -> None:
         """Leave the queue. Idempotent; never raises. A session that cannot be closed now is left to expire."""
@@ -117,11 +131,30 @@ class Candidacy:
     async def _there(self, path: str) -> bool:
         """A read at the server that we are connected to; the others have no work by it."""
         sent = time.monotonic()
-        found = await self.connection.ask(
-            "watch the queue", lambda client: client.exists_async(path, watch=self._notice)
-        )
+        stat, _ = await self._look(path, watch=self._notice)
         self.contact.note(sent, time.monotonic())
-        return found is not None
+        if stat is not None and not stat.ephemeralOwner:
+            await self._delete(path, int(stat.version))
+        return stat is not None
+
+    async def _look(self, path: str, watch: Callable[[Any], None] | None = None) -> tuple[Any, int]:
+        """What ZooKeeper tells of an entry, None if it is not there; and the id of our session."""
+        session = 0
+
+        def look(client: Client) -> Any:
+            nonlocal session
+            session = client.session_id
+            return client.exists_async(path, watch=watch)
+
+        return await self.connection.ask("watch the queue", look), session
+
+    async def _delete(self, path: str, version: int) -> None:
+        """An entry that would stay for ever is no candidate's, whose end it would take to go."""
+        log.error("%s belongs to no session: somebody else put it there, and it is deleted", path)
+        with suppress(NoNodeError, BadVersionError):
+            await self.connection.ask(
+                f"delete {path}", lambda client: client.delete_async(path, version), NoNodeError, BadVersionError
+            )
 
     async def _woken(self, seconds: float) -> bool:
         """Whether something happened within so many seconds."""

@@ -8,24 +8,30 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from kazoo.exceptions import BadVersionError, NoNodeError, SessionExpiredError
+from kazoo.exceptions import BadVersionError, SessionExpiredError, ZookeeperError
 
-from backends.contract import BackendError
+from backends.contract import BackendError, Misconfigured
 from backends.elections.zookeeper_candidacy import Candidacy
 from backends.elections.zookeeper_contact import EXCHANGES
-from backends.zookeeper.errors import culprit
+from backends.zookeeper.errors import culprit, name_of, refusal
 
 log = logging.getLogger("milepost.election")
 
 _AGAIN_SECONDS: Final = 0.05
 
 
-class SessionLeadership:
-    """A `Leadership`. Each exchange is a transaction that checks our entry and changes nothing. An entry that somebody
-    else altered is written anew.
+class Over(Exception):
+    """Leadership can be proven no more."""
 
-    A read would prove nothing: a server that is cut off from the others answers reads for several ticks, while they
-    expire the session. A transaction has gone through a majority of them.
+
+class SessionLeadership:
+    """A `Leadership`. Each exchange is a transaction that checks our entry and changes nothing, and a read that tells
+    whether it is still the one that our session made. An entry that somebody else altered is written anew.
+
+    A read alone would prove nothing: a server that is cut off from the others answers reads for several ticks, while
+    they expire the session. A transaction has gone through a majority of them.
+
+    What an exchange of unknown outcome means, the clock tells: the lease is not renewed. A certain failure is the end.
     """
 
     def __init__(self, candidacy: Candidacy, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,8 +45,10 @@ class SessionLeadership:
 
     async def begin(self) -> None:
         """The first exchange; from then on they go on by themselves. Raises `BackendError`."""
-        if not await self._exchange():
-            self._end("the entry in the election was gone as soon as it was won")
+        try:
+            await self._exchange()
+        except Over as error:
+            self._end(f"as soon as it was won, {error}")
         self._renewing = asyncio.create_task(self._renew(), name="zookeeper-lease")
 
     def remaining(self, now: float) -> float:
@@ -73,27 +81,49 @@ class SessionLeadership:
     async def _try(self) -> bool:
         """Whether the lease is renewed; if not, it is tried again soon: a lost connection is back in no time."""
         try:
-            if not await self._exchange():
-                self._end("the entry in the election is gone")
+            return await self._exchange()
+        except Over as error:
+            self._end(str(error))
         except BackendError as error:
             log.warning("cannot renew the lease: %s", error)
-            return False
-        return True
+        return False
 
     async def _exchange(self) -> bool:
-        """Prove that the session lives and the entry is there; False if that is over for good."""
-        connection = self._candidacy.connection
+        """Prove that the session lives and the entry is there, which renews the lease; whether that went well.
+
+        Raises `Over`, `BackendError`.
+        """
+        candidacy = self._candidacy
         try:
-            results = await connection.ask("renew the lease", self._check, SessionExpiredError)
-        except SessionExpiredError:
-            return False
-        failure = culprit(results)
-        if failure is None and not (self._lost.is_set() or self._candidacy.over.is_set()):
+            results = await candidacy.connection.ask("renew the lease", self._check, SessionExpiredError)
+            failure = culprit(results)
+            if failure is not None:
+                await self._failed(failure[1])
+                return False
+            if not await candidacy.holds():
+                raise Over(f"the entry in the election, {candidacy.path}, is gone, and another one in its place")
+        except SessionExpiredError as error:
+            raise Over("the session with ZooKeeper has expired") from error
+        except Misconfigured as error:
+            raise Over(str(error)) from error
+        if not (self._lost.is_set() or candidacy.over.is_set()):
             self._until = max(self._until, self._lasts)
-            self._candidacy.contact.note(self._sent, self._clock())
-        if failure is not None and isinstance(failure[1], BadVersionError):
-            await self._candidacy.rewrite()
-        return failure is None or not isinstance(failure[1], NoNodeError)
+            candidacy.contact.note(self._sent, self._clock())
+        return True
+
+    async def _failed(self, error: ZookeeperError) -> None:
+        """The transaction failed. Altered data proves nothing against us; our entry is there, and can be put right.
+
+        Raises `Over`, `BackendError`.
+        """
+        path = self._candidacy.path
+        if isinstance(error, BadVersionError):
+            if not await self._candidacy.rewrite():
+                raise Over(f"the entry in the election, {path}, is gone, and another one was in its place")
+        elif refusal(error) is not None:
+            raise Over(f"the entry in the election, {path}, is gone or may not be read: {name_of(error)}")
+        elif self.remaining(self._clock()) <= 0:
+            raise Over(f"the lease ran out, and ZooKeeper still answers {name_of(error)}")
 
     def _check(self, client: Any) -> Any:
         self._sent = self._clock()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -21,7 +22,6 @@ from backends.contract import (
     Refusal,
     Refused,
     StorageUnavailable,
-    TakeOverLost,
     Unknown,
     check_key,
 )
@@ -89,6 +89,7 @@ class ZooKeeperPointers:
         self._leads: dict[str, _Lead] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._known: set[str] = set()
+        self._digests: dict[str, deque[str]] = {}
         self._learning: asyncio.Task[None] | None = None
 
     @property
@@ -126,7 +127,8 @@ class ZooKeeperPointers:
         """See `PointerStore.take_over`."""
         layout = Layout(self._root, check_key(journal))
         self._leads.pop(journal, None)
-        head = await self._heads.take_over(layout, ours, known=journal in self._known)
+        digests = self._digests.setdefault(journal, deque(maxlen=2 * self.limits.in_flight))
+        head = await self._heads.take_over(layout, ours, digests=digests, known=journal in self._known)
         self._known.add(journal)
         self._leads[journal] = _Lead(head, 0)
         return head
@@ -137,12 +139,12 @@ class ZooKeeperPointers:
         session = self._connection.lost_sessions
         version = await self._heads.version(layout, head)
         if version is None:
-            raise TakeOverLost(f"another leader took {head.journal!r} over")
+            raise await self._heads.missing(layout, head)
         walk = Walk(self._connection, layout)
         async for change in walk.records():
             yield change
         if await self._heads.version(layout, head) is None:
-            raise TakeOverLost(f"another leader took {head.journal!r} over, or a group landed, during the load")
+            raise await self._heads.missing(layout, head)
         if self._connection.lost_sessions != session:
             # A new session may be with a server that lags behind what the old one had seen.
             raise StorageUnavailable(f"the session with ZooKeeper was lost while {head.journal!r} was loaded")
@@ -214,6 +216,8 @@ class ZooKeeperPointers:
         version = lead.version
         results = self._connection.submit(lambda client: transaction.send(client, layout, after, version))
         self.bytes_sent += transaction.size
+        if (digests := self._digests.get(head.journal)) is not None:
+            digests.append(after.digest)
         transaction.stage(lead.znodes)
         lead.head, lead.version = after, version + 1
         self._leads[head.journal] = lead

@@ -11,19 +11,20 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from backends.contract import NO_RECORDS, Head, JournalDamaged
+from backends.contract import NO_RECORDS, Head, JournalDamaged, TakeOverLost
 
 _SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A znode that is meant to hold a head; ``head`` is None where it does not prove itself."""
+    """A znode that is meant to hold a head; ``head`` is None where it does not prove itself, or may not be read."""
 
     path: str
     data: bytes
     version: int
     head: Head | None
+    readable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,30 @@ class Found:
     heads: tuple[Stored, ...]
     witness: Stored | None
 
+    @property
+    def stored(self) -> tuple[Stored, ...]:
+        """The heads, and the witness if it is there."""
+        return self.heads if self.witness is None else (*self.heads, self.witness)
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """What the process that leads remembers: the head that it committed last, the lineages of its own take-overs since,
+    of which one whose outcome was not known may land late, and the digests that its last groups were to leave.
+    """
+
+    head: Head
+    lineages: Collection[str] = ()
+    digests: Collection[str] = ()
+
+    def took(self, head: Head) -> bool:
+        """Whether no later term than this process's own is at work there."""
+        return head.term <= self.head.term or head.lineage in self.lineages
+
+    def knows(self, head: Head) -> bool:
+        """Whether nobody else wrote under that head: a take-over alone leaves the records as they were."""
+        return self.took(head) or head.digest == self.head.digest or head.digest in self.digests
+
 
 @dataclass(frozen=True, slots=True)
 class Succession:
@@ -50,11 +75,12 @@ class Succession:
 
 
 def succession(
-    found: Found, witness_path: str, *, ours: Head | None, known: bool, accepted: Collection[str]
+    found: Found, witness_path: str, *, ours: Ours | None, known: bool, accepted: Collection[str]
 ) -> Succession:
-    """Judge what was ``found``. Raises `JournalDamaged` for what nobody may go on from.
+    """Judge what was ``found``. Raises `JournalDamaged` for what nobody may go on from, and `TakeOverLost` where
+    somebody else has written under a later term.
 
-    ``ours``: see `PointerStore.take_over`. ``known``: the journal was there once. ``accepted``: losses.
+    ``ours``: where its lease still holds. ``known``: the journal was there once. ``accepted``: losses.
     """
     witness = found.witness.head if found.witness is not None else None
     nothing = not found.there and found.witness is None
@@ -63,12 +89,15 @@ def succession(
     head, strays = _witnessed(found, witness)
     damage = _damage(found, head, witness)
     if damage is None and head is not None:
-        if ours is None or not _contradicts(ours, head):
+        if ours is None or not _contradicts(ours.head, head):
+            if ours is not None and not ours.knows(head):
+                raise TakeOverLost(f"another leader took {found.journal!r} over and wrote: {_named(head)}")
             return Succession(head, (*_of_witness(found.witness, head, witness_path), *strays))
-        damage = f"the head of {found.place} is an older copy: {_named(head)}, where {_named(ours)} was committed"
-    proven = [head for head in (ours, witness, *(stored.head for stored in found.heads)) if head is not None]
+        damage = f"the head of {found.place} is an older copy: {_named(head)}, where {_named(ours.head)} was committed"
+    remembered = None if ours is None else ours.head
+    proven = [head for head in (remembered, witness, *(stored.head for stored in found.heads)) if head is not None]
     last = max(proven, key=_number, default=None)
-    if ours is not None and last is not None and last.term <= ours.term:
+    if ours is not None and last is not None and ours.took(last):
         return Succession(last, (f"{damage}; this replica leads, and writes it anew from memory",))
     if last is None and not found.there:
         last = Head(found.journal, 0, 0, "", NO_RECORDS)
@@ -140,6 +169,5 @@ def _named(head: Head) -> str:
 
 def _evidence(found: Found) -> str:
     """What tells this damage from any other, and stays as it is while nobody takes over."""
-    stored = [*found.heads, *([found.witness] if found.witness is not None else [])]
-    parts = sorted(f"{each.path} {hashlib.blake2b(each.data, digest_size=16).hexdigest()}" for each in stored)
+    parts = sorted(f"{each.path} {hashlib.blake2b(each.data, digest_size=16).hexdigest()}" for each in found.stored)
     return f"{found.place} {found.there} {found.records} {parts}"

@@ -67,6 +67,7 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.session_seconds = 0.0
+        self.session_id = 0
         self.connected_at = 0.0
         self._waiting_since = 0.0
 
@@ -84,6 +85,7 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         if isinstance(request, Connect):
             self.connected_at = sent
             self.session_seconds = answer[0].time_out / 1000
+            self.session_id = answer[0].session_id
         return answer
 
     def _read_socket(self, read_timeout: float) -> Any:
@@ -138,6 +140,11 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
     def session_seconds(self) -> float:
         """What the servers granted; 0 before the first connection."""
         return float(self._connection.session_seconds)
+
+    @property
+    def session_id(self) -> int:
+        """As it stands in the ephemeral znodes that the session has made; 0 before the first connection."""
+        return int(self._connection.session_id)
 
     @property
     def connected_at(self) -> float:

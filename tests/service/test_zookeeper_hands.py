@@ -9,17 +9,20 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.security import READ_ACL_UNSAFE, make_digest_acl
 
 from backends.blobs.local import LocalBlobs
+from backends.contract import StorageUnavailable
 from backends.elections.zookeeper import ZooKeeperElection
 from backends.pointers.zookeeper import ZooKeeperPointers
+from backends.pointers.zookeeper_layout import HEAD_PREFIX
 from backends.zookeeper.address import Address
 from milepost.errors import AlreadyExists, Corrupt
 from service.rules.records import handle_key
-from tests.backends.pointers.zookeeper_hands import AT_HEADS, AT_WITNESSES, Act, Hand, second_head
+from tests.backends.pointers.zookeeper_hands import AT_HEADS, AT_WITNESSES, Act, Hand, delete_records, second_head
 from tests.backends.pointers.zookeeper_places import layout
 from tests.contracts.places import Services
 from tests.service.acting import STORE, actor
@@ -82,6 +85,12 @@ AT_RECORDS: tuple[Act, ...] = (
 )
 
 
+def delete_all_heads(hand: Hand) -> None:
+    for name in hand.visitor.get_children(hand.layout.place):
+        if name.startswith(HEAD_PREFIX):
+            hand.visitor.delete(f"{hand.layout.place}/{name}")
+
+
 @asynccontextmanager
 async def worked(build: Build, address: Address) -> AsyncIterator[tuple[Rig, Hand]]:
     """A service that leads, with acknowledged handles, and a hand at its znodes."""
@@ -112,6 +121,36 @@ async def test_under_a_leader_nothing_is_lost(build: Build, address: Address, ac
         await running.restart()
         b = await actor(running, "c")
         assert {name: await b.read(name) for name in await b.names()} == states
+
+
+async def test_a_head_that_vanishes_after_a_take_over_whose_answer_was_lost_costs_no_memory(
+    build: Build, address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records go along with it, so that memory alone has them. No server loses just this answer when told to."""
+    async with worked(build, address) as (running, hand):
+        journal, pointers = running.replica.journal, running.pointers.real
+        assert isinstance(pointers, ZooKeeperPointers)
+        heads = pointers._heads
+        real, generation = heads._transact, journal.generation
+
+        async def landed_and_unanswered(*arguments: Any) -> Any:
+            monkeypatch.setattr(heads, "_transact", real)
+            assert await real(*arguments) is None
+            delete_all_heads(hand)
+            delete_records(hand)
+            raise StorageUnavailable("the answer was lost")
+
+        monkeypatch.setattr(heads, "_transact", landed_and_unanswered)
+        delete_one_record(hand)
+        delete_all_heads(hand)
+        a = await actor(running, "b")
+        async with asyncio.timeout(DEADLINE):
+            await a.add("another", b"another")
+            assert {name: await a.read(name) for name in await a.names()} == {
+                name: name.encode() for name in [*NAMES, "another"]
+            }
+        assert heads._transact == real
+        assert journal.generation == generation
 
 
 async def test_a_strangers_record_is_named_under_a_leader_and_can_be_removed(build: Build, address: Address) -> None:

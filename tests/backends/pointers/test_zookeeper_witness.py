@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 
-from backends.contract import NO_RECORDS, JournalDamaged, Refusal
+from backends.contract import NO_RECORDS, JournalDamaged, Misconfigured, Refusal
 from backends.pointers import zookeeper
 from backends.pointers.zookeeper import ZooKeeperPointers
 from backends.pointers.zookeeper_layout import Layout, decode_head
@@ -181,6 +182,38 @@ async def test_a_second_head_is_named_and_goes_where_the_witness_knows_the_first
         second_head(hand)
         delete_witness(hand)
         with pytest.raises(JournalDamaged, match=f"{there.place} has 2 heads"):
+            await store.take_over(ROOT)
+        assert (await store.take_over(ROOT, head)).term == head.term + 1
+
+
+async def test_what_lies_below_a_head_does_not_keep_the_next_leader_from_it(
+    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """ZooKeeper deletes no znode that has children."""
+    there = layout(zookeeper_address)
+    async with opened(zookeeper_address) as store:
+        hand = await worked(store, visitor, there)
+        visitor.create(f"{hand.path}/below/deeper", b"?", makepath=True)
+        visitor.create(f"{there.witness}/below", b"?")
+        head, found = await taken_over(store)
+        assert (head.term, found) == (hand.head.term + 1, {"a": b"2"})
+        assert f"{hand.path}/below/deeper was put below a head by somebody else" in caplog.text
+        await put(store, head, writes(a=b"3"))
+
+
+async def test_a_second_head_that_may_not_be_read_goes_too_and_the_only_one_is_named(
+    zookeeper_address: Address, visitor: KazooClient
+) -> None:
+    there = layout(zookeeper_address)
+    others = [make_digest_acl("somebody", "else", all=True)]
+    async with opened(zookeeper_address) as store:
+        hand = await worked(store, visitor, there)
+        second_head(hand)
+        visitor.set_acls(f"{there.place}/head-000000000009-abc", others)
+        head, found = await taken_over(store)
+        assert (head.term, found) == (hand.head.term + 1, {"a": b"2"})
+        visitor.set_acls(there.head(head), others)
+        with pytest.raises(Misconfigured, match=f"cannot read {there.head(head)}"):
             await store.take_over(ROOT)
         assert (await store.take_over(ROOT, head)).term == head.term + 1
 
