@@ -4,6 +4,9 @@
 
 An ensemble of three on this machine. Each request replaces one record of 1 KiB, as a driver's checkpoint does. Each
 figure is the median of the rounds: requests per second as a multiple of one at a time, and how long a group takes.
+
+The last line tells what the witness costs that each group writes: the median of the ratios of two measurements in a
+row, with it and without.
 """
 
 from __future__ import annotations
@@ -13,11 +16,17 @@ import asyncio
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 
 from backends.contract import Change, Done, GroupLimits, Head
+from backends.pointers import zookeeper, zookeeper_group
 from backends.pointers.zookeeper import ZooKeeperPointers
+from backends.pointers.zookeeper_group import Transaction, Znodes
+from backends.pointers.zookeeper_layout import Layout
 from backends.zookeeper.address import Address
 from parts.zookeeper import ensemble
 
@@ -30,6 +39,14 @@ IN_FLIGHT = (1, 2, 4, 8)
 @dataclass(frozen=True)
 class Figure:
     """Requests per second, and seconds from handing a group over to its end."""
+
+    rate: float
+    latency: float
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Of two figures."""
 
     rate: float
     latency: float
@@ -101,6 +118,34 @@ async def run(hosts: str, seconds: float, rounds: int) -> dict[tuple[int, int], 
     return {key: median(figures) for key, figures in found.items()}
 
 
+def unwitnessed(layout: Layout, changes: Sequence[Change], znodes: Znodes, after: Head) -> Transaction:
+    """A group without a witness of its head."""
+    transaction = zookeeper_group.build(layout, changes, znodes, after)
+    transaction.set.pop(layout.witness, None)
+    return transaction
+
+
+async def compare(hosts: str, seconds: float, rounds: int) -> dict[int, Ratio]:
+    """What a group with its witness is to one without, for each size, with as many on their way as a leader sends."""
+    store = ZooKeeperPointers(Address(hosts, root="/compared"), limits=GroupLimits(requests=max(SIZES), in_flight=4))
+    await store.open()
+    await filled(store)
+    found: dict[int, list[Ratio]] = {}
+    for number in range(rounds * 2):
+        for size in SIZES:
+            pair: dict[bool, Figure] = {}
+            for witnessed in (number % 2 == 0, number % 2 != 0):  # in turn, for the machine's load comes and goes
+                with nullcontext() if witnessed else patch.object(zookeeper, "build", unwitnessed):
+                    pair[witnessed] = await measure(store, await known(store), size, 4, seconds)
+            ratio = Ratio(pair[True].rate / pair[False].rate, pair[True].latency / pair[False].latency)
+            found.setdefault(size, []).append(ratio)
+    await store.close()
+    return {
+        size: Ratio(statistics.median(each.rate for each in ratios), statistics.median(each.latency for each in ratios))
+        for size, ratios in found.items()
+    }
+
+
 def median(figures: list[Figure]) -> Figure:
     """Of each part by itself."""
     rates = [figure.rate for figure in figures]
@@ -114,12 +159,15 @@ def main() -> None:
     flags.add_argument("--rounds", type=int, default=3)
     given = flags.parse_args()
     with tempfile.TemporaryDirectory() as directory, ensemble(Path(directory), tick_seconds=2.0) as servers:
+        ratios = asyncio.run(compare(servers.hosts, given.seconds, given.rounds))
         figures = asyncio.run(run(servers.hosts, given.seconds, given.rounds))
     one = figures[1, 1].rate
     print("requests a group" + "".join(f"{in_flight:>8} in flight " for in_flight in IN_FLIGHT))
     for size in SIZES:
         row = [figures[size, in_flight] for in_flight in IN_FLIGHT]
         print(f"{size:>16}" + "".join(f"{each.rate / one:>8.1f} x {each.latency * 1000:>5.0f} ms" for each in row))
+    witness = (f"{size}: {each.rate:.2f} x the rate, {each.latency:.2f} x the time" for size, each in ratios.items())
+    print("with a witness, by requests a group: " + "; ".join(witness))
 
 
 if __name__ == "__main__":

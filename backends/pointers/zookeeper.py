@@ -65,6 +65,7 @@ class _Flight:
     lead: _Lead
     head: Head
     results: asyncio.Future[Any]
+    paths: list[str]
 
 
 class ZooKeeperPointers:
@@ -221,7 +222,7 @@ class ZooKeeperPointers:
         transaction.stage(lead.znodes)
         lead.head, lead.version = after, version + 1
         self._leads[head.journal] = lead
-        return _Flight(lead, after, results)
+        return _Flight(lead, after, results, transaction.paths(layout.head(after)))
 
     async def _recalled(self, layout: Layout, head: Head) -> _Lead | None:
         """A leader that was not followed from its take-over on, as after `open`; None if the head is another one."""
@@ -244,7 +245,7 @@ class ZooKeeperPointers:
     async def _end(self, flight: _Flight) -> Commit:
         try:
             async with asyncio.timeout(self._connection.patience):
-                return end_of(await flight.results, flight.head)
+                return end_of(await flight.results, flight.head, flight.paths)
         except TimeoutError:
             return Unknown("ZooKeeper gives no answer")
         except KazooException as error:

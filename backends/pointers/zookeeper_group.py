@@ -67,6 +67,10 @@ class Transaction:
     set: dict[str, bytes] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
 
+    def paths(self, head: str) -> list[str]:
+        """The znodes of its operations, in order, of which the first is the head's."""
+        return [head, *self.created, *self.set, *self.deleted]
+
     @property
     def size(self) -> int:
         """About as many bytes as it takes on its way, rather more."""
@@ -132,8 +136,8 @@ def build(layout: Layout, changes: Sequence[Change], znodes: Znodes, after: Head
     return transaction
 
 
-def end_of(results: list[object], head: Head) -> Commit:
-    """What became of a transaction by which ``head`` was to be reached. The first operation is the head's."""
+def end_of(results: list[object], head: Head, paths: Sequence[str]) -> Commit:
+    """What became of a transaction on ``paths`` by which ``head`` was to be reached."""
     failure = culprit(results)
     if failure is None:
         odd = next((result for result in results if isinstance(result, KazooException)), None)
@@ -141,11 +145,9 @@ def end_of(results: list[object], head: Head) -> Commit:
     number, error = failure
     if number == 0 and isinstance(error, BadVersionError | NoNodeError):
         return Refused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} moved ({name_of(error)})")
+    what = f"the transaction ended with {name_of(error)} at {paths[number]}"
     if isinstance(error, NoNodeError | NodeExistsError | NotEmptyError):
         # The head was this leader's, so nobody else leads: a take-over writes back what should be there.
-        what = f"operation {number} of the transaction ended with {name_of(error)}"
         return Refused(Refusal.HEAD_MOVED, f"somebody else changed what is stored of {head.journal!r}: {what}")
     reason = refusal(error)
-    if reason is None:
-        return Unknown(f"operation {number} of the transaction ended with {name_of(error)}")
-    return Refused(reason, f"operation {number} of the transaction ended with {name_of(error)}")
+    return Unknown(what) if reason is None else Refused(reason, what)

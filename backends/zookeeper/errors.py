@@ -10,6 +10,7 @@ from kazoo.exceptions import (
     BadVersionError,
     InvalidACLError,
     NoAuthError,
+    NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -40,6 +41,7 @@ _REFUSALS: Final = {
     NoNodeError: Refusal.FAILED,
     NodeExistsError: Refusal.FAILED,
     NotEmptyError: Refusal.FAILED,
+    NoChildrenForEphemeralsError: Refusal.FAILED,
     BadVersionError: Refusal.FAILED,
 }
 

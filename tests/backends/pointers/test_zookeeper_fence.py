@@ -54,7 +54,7 @@ async def test_the_second_group_of_a_paused_leader_does_not_get_past_the_head_of
 
     def late(after: Head, version: int) -> Commit:
         group = build(there, writes(late=b"1"), Znodes([there.records, there.witness], complete=True), after)
-        return end_of(group.send(visitor, there, after, version).get(), after)
+        return end_of(group.send(visitor, there, after, version).get(), after, group.paths(there.head(after)))
 
     async with opened(zookeeper_address) as paused, opened(zookeeper_address) as leader:
         old = await paused.take_over(ROOT)
@@ -74,7 +74,7 @@ async def test_while_the_leader_leads_the_same_requests_land(zookeeper_address: 
         head = await store.take_over(ROOT)
         after = replace(head, revision=head.revision + 1)
         group = build(there, writes(late=b"1"), Znodes([there.records, there.witness], complete=True), after)
-        assert done(end_of(group.send(visitor, there, after, 0).get(), after)) == after
+        assert done(end_of(group.send(visitor, there, after, 0).get(), after, group.paths(there.head(after)))) == after
         assert refused(await store.commit(head, writes(mine=b"1"), head.revision + 1)) is Refusal.HEAD_MOVED
         assert (await taken_over(store))[1] == {"late": b"1"}
 

@@ -9,6 +9,7 @@ from kazoo.exceptions import (
     ConnectionLoss,
     KazooException,
     NoAuthError,
+    NoChildrenForEphemeralsError,
     RolledBackError,
     RuntimeInconsistency,
     SessionExpiredError,
@@ -44,6 +45,7 @@ def test_only_what_is_certain_is_a_refusal() -> None:
     assert refusal(QuotaExceeded()) is Refusal.FULL
     assert refusal(NoAuthError()) is Refusal.DENIED
     assert refusal(BadVersionError()) is Refusal.FAILED
+    assert refusal(NoChildrenForEphemeralsError()) is Refusal.FAILED
     assert refusal(SessionExpiredError()) is None
     assert refusal(OtherError()) is None
 
