@@ -81,9 +81,18 @@ def test_a_batch_that_is_being_published_is_published_to_its_end(place: Place) -
     assert publisher.batches == [0, 1]
 
 
+def spark_that_sleeps_and_is_missed(place: Place) -> None:
+    """The same; the function goes on and fails for want of what was interrupted."""
+    spark_that_sleeps(place)
+    raise ValueError("cut short")
+
+
+@pytest.mark.parametrize("during", [spark_that_sleeps, spark_that_sleeps_and_is_missed])
 @pytest.mark.parametrize("way", ["job.stop beyond its grace", "query.stop"])
-def test_a_batch_that_the_stop_cut_short_does_not_count(place: Place, way: str) -> None:
-    publisher = Publisher(lambda: spark_that_sleeps(place))
+def test_a_batch_that_the_stop_cut_short_does_not_count(
+    place: Place, way: str, during: Callable[[Place], None]
+) -> None:
+    publisher = Publisher(lambda: during(place))
     with place.lead(grace=0.1) as job:
         query = place.start(job, job.exactlyOnce(publisher), forever=True)
         assert publisher.inside.wait(DEADLINE_SECONDS)

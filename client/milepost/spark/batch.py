@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
-from milepost.errors import UnsafeQuery, WrongCheckpoint
+from milepost.errors import MilepostError, UnsafeQuery, WrongCheckpoint
 from milepost.spark.beside import Beside
 from milepost.spark.context import BatchContext
 from milepost.spark.guard import QueryGuard
@@ -55,14 +55,31 @@ class ExactlyOnce:
             if not self.door.enter():
                 end_as_stopped(frame.sparkSession, query)
             try:
-                self._run(frame, batch, query)
+                if self._interrupted(frame, batch, query):
+                    end_as_stopped(frame.sparkSession, query)
             finally:
                 self.door.leave()
         except BaseException as error:
             self.failure = self.failure or error
             raise
 
-    def _run(self, frame: DataFrame, batch: int, query: StreamingQuery) -> None:
+    def _interrupted(self, frame: DataFrame, batch: int, query: StreamingQuery) -> bool:
+        """Run the batch; whether a stop of the query cut it short.
+
+        What it raises then only follows from that, in forms that Spark takes for a failure, or whose text is too long
+        for the pattern that it compares it with.
+        """
+        try:
+            return self._run(frame, batch, query)
+        except MilepostError:
+            raise
+        except Exception as error:
+            if query.isActive:
+                raise
+            _log.warning("batch %d was interrupted, the next driver runs it again; it raised: %s", batch, error)
+            return True
+
+    def _run(self, frame: DataFrame, batch: int, query: StreamingQuery) -> bool:
         published = self.pointer.record.published
         if batch not in (published, published + 1):
             raise WrongCheckpoint(
@@ -79,7 +96,7 @@ class ExactlyOnce:
             _evaluate(frame)
             # Else a job without new input would count its drivers as so many that ended inside this batch.
             self.pointer.move(self.pointer.record.replayed(self.snapshotter.store.epoch))
-            return
+            return False
         # The checkpoint is in hand, so it may be stored while Spark evaluates. Nobody is shown anything of the batch,
         # and no function of the user's is called with it, before it is registered.
         with Beside(lambda: self._enter(reading), "milepost-entry") as entry:
@@ -87,8 +104,9 @@ class ExactlyOnce:
         if not query.isActive:
             # The stop may have cut its writes short, and it may have taken that for done. So it does not count:
             # the next driver runs the batch again.
-            end_as_stopped(frame.sparkSession, query)
+            return True
         self.pointer.move(self.pointer.record.publishing(batch, manifest, self.snapshotter.store.epoch))
+        return False
 
     def _check_resumed(self, reading: Reading) -> None:
         """The first batch is the one that the restored checkpoint knows, by its query and its offsets.
