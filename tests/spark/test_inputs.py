@@ -52,6 +52,16 @@ def test_each_source_has_offsets_of_its_own_and_other_kinds_are_passed_over(tmp_
     assert [file.uri for file in inputs_of(tmp_path, 1)] == ["file:///second"]
 
 
+def test_sources_that_the_log_names_are_found_by_their_names(tmp_path: Path) -> None:
+    """Version 2 of the log, as Spark writes it when it is asked to."""
+    put(tmp_path, "offsets/0", 'v2\n{"conf":{},"sourceMetadataInfo":{}}\nflights:{"logOffset":0}\n1:-')
+    put(tmp_path, "offsets/1", 'v2\n{"conf":{},"sourceMetadataInfo":{}}\nflights:{"logOffset":1}\n1:{"logOffset":0}')
+    for id_ in range(2):
+        source_log(tmp_path, f"sources/flights/{id_}", (id_, f"file:///flights/{id_}"))
+    source_log(tmp_path, "sources/1/0", (0, "file:///second"))
+    assert [file.uri for file in inputs_of(tmp_path, 1)] == ["file:///flights/1", "file:///second"]
+
+
 def test_a_file_that_is_gone_is_refused_and_named() -> None:
     files = [InputFile(f"file:///in/{n}", 5) for n in range(8)]
     with pytest.raises(InputMissing, match=r"batch 4 .*file:///in/4 and 3 more"):

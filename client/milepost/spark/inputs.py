@@ -28,11 +28,9 @@ class InputFile:
 
 def inputs_of(directory: Path, batch: int) -> Iterator[InputFile]:
     """The input files of ``batch``, for those of its sources that are file sources."""
-    before = _source_offsets(directory / "offsets" / str(batch - 1)) if batch else []
-    for index, end in enumerate(_source_offsets(directory / "offsets" / str(batch))):
-        start = before[index] if index < len(before) else None
-        if end is not None:
-            yield from _logged(directory / "sources" / str(index), -1 if start is None else start, end)
+    before = _source_offsets(directory / "offsets" / str(batch - 1)) if batch else {}
+    for source, end in _source_offsets(directory / "offsets" / str(batch)).items():
+        yield from _logged(directory / "sources" / source, before.get(source, -1), end)
 
 
 def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | None], batch: int) -> list[str]:
@@ -54,10 +52,20 @@ def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | 
     return rewritten
 
 
-def _source_offsets(log: Path) -> list[int | None]:
-    """Per source, the file log's id that the batch ends at; None for other kinds of sources."""
+def _source_offsets(log: Path) -> dict[str, int]:
+    """Per file source, by its directory's name, the file log's id that the batch ends at.
+
+    Version 1 of the log counts the sources, version 2 (``spark.sql.streaming.offsetLog.formatVersion``) names them.
+    """
     lines = log.read_text().splitlines() if log.exists() else []
-    return [_log_offset(line) for line in lines[2:]] if lines[:1] == ["v1"] else []
+    if lines[:1] == ["v1"]:
+        sources = [(str(index), line) for index, line in enumerate(lines[2:])]
+    elif lines[:1] == ["v2"]:
+        sources = [(name, offset) for name, _, offset in (line.partition(":") for line in lines[2:])]
+    else:
+        return {}
+    found = ((source, _log_offset(line)) for source, line in sources)
+    return {source: offset for source, offset in found if offset is not None}
 
 
 def _log_offset(line: str) -> int | None:
