@@ -216,17 +216,18 @@ def deaf() -> Behaviour:
 
 
 @contextmanager
-def full() -> Iterator[str]:
+def full(host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """The address of a server that accepts no connection any more, and refuses none."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.socket())
-        server.bind(("127.0.0.1", 0))
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind((host, port))
         server.listen(0)
         for _ in range(4):
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(server.getsockname())
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        yield f"http://{host}:{server.getsockname()[1]}"
 
 
 def head_of(status: int, **headers: str) -> bytes:

@@ -6,6 +6,7 @@ it likes. The asynchronous driver cancels such a call; a thread cannot be cancel
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 from collections.abc import Iterable, Iterator
@@ -69,9 +70,24 @@ class _Backend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
+        """Connect to the first address of ``host`` that answers. Each gets its share of the time: the first of several
+        may be that of a machine that is off, which says nothing at all.
+        """
         seconds = self._deadline.left(timeout, httpcore.ConnectTimeout)
-        stream = self._backend.connect_tcp(host, port, seconds, local_address, socket_options)
-        return _Stream(stream, self._deadline)
+        until = None if seconds is None else monotonic() + seconds
+        addresses = _addresses(host, port)
+        for number, address in enumerate(addresses, 1):
+            share = None if until is None else (until - monotonic()) / (len(addresses) - number + 1)
+            if share is not None and share <= 0:
+                break
+            try:
+                stream = self._backend.connect_tcp(address, port, share, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                if number == len(addresses):
+                    raise
+            else:
+                return _Stream(stream, self._deadline)
+        raise httpcore.ConnectTimeout("the time for this attempt is up")
 
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
@@ -106,3 +122,13 @@ class _Stream(httpcore.NetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    """The addresses of ``host`` in the order in which they are to be tried. Raises `httpcore.ConnectError`."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise httpcore.ConnectError(str(error)) from error
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    return addresses if len(addresses) > 1 else [host]

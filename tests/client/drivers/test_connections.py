@@ -7,6 +7,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -95,9 +96,28 @@ def test_an_answer_that_leads_to_what_is_no_name_settles_nothing(flavour: str) -
     with (
         Faulty([redirects] * 1000) as server,
         connected(flavour, server.url, timeout=0.5) as client,
-        pytest.raises(milepost.ConnectionFailed),
+        pytest.raises((milepost.ConnectionFailed, milepost.DeadlineExceeded)),
     ):
         client.store("s").get("h")
+
+
+def test_of_the_addresses_of_a_name_one_that_is_silent_leaves_time_for_the_others(
+    flavour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Faulty([reply(200, {**RECORD, "name": "h"})] * 10) as server, ExitStack() as ends:
+        port = int(server.url.rpartition(":")[2])
+        silent = [f"127.0.0.{number}" for number in (2, 3)]
+        for host in silent:
+            ends.enter_context(full(host, port))
+        resolve = socket.getaddrinfo
+
+        def resolved(host: Any, *arguments: Any, **named: Any) -> list[Any]:
+            hosts = [*silent, "127.0.0.1"] if host in ("many.test", b"many.test") else [host]
+            return [each for name in hosts for each in resolve(name, *arguments, **named)]
+
+        monkeypatch.setattr(socket, "getaddrinfo", resolved)
+        with connected(flavour, f"http://many.test:{port}", timeout=20.0) as client:
+            assert client.store("s").get("h").name == "h"
 
 
 def test_an_address_that_is_no_name_is_one_that_nobody_answers_at(flavour: str) -> None:
