@@ -66,7 +66,7 @@ class SqliteJournals:
         self.reserve = self._place.reserve
 
     def journals(self) -> list[str]:
-        self._place.adopt()
+        self._place.follow()
         with self._transaction("BEGIN", "cannot list the journals") as connection:
             return [str(name) for (name,) in connection.execute("SELECT journal FROM head ORDER BY journal")]
 
@@ -112,6 +112,8 @@ class SqliteJournals:
         except Displaced as error:
             log.error("%s", error)
             return False
+        if self._place.unproven:
+            return False
         return stored is not None and (stored.term, stored.lineage) == (head.term, head.lineage)
 
     def batch(self, head: Head, begin: int) -> Batch:
@@ -150,6 +152,8 @@ class SqliteJournals:
         committing = False
         try:
             connection = self._place.ready()
+            if self._place.unproven:
+                return Refused(Refusal.HEAD_MOVED, f"{self._place.path} was replaced")
             self._place.reserve.keep()
             connection.execute("BEGIN IMMEDIATE")
             stored = stored_head(connection, head.journal)

@@ -58,6 +58,7 @@ class SqlitePlace:
         self._busy_timeout = busy_timeout
         self._connection: sqlite3.Connection | None = None
         self._file: _Seen | None = None
+        self._unproven = False
         self._log: tuple[FileIdentity | None, int] | None = None
         self._witness_fails = False
 
@@ -111,22 +112,33 @@ class SqlitePlace:
             self._connection = self._connect(create=False)
         return self._connection
 
-    def adopt(self, *, remembered: bool = False) -> None:
-        """Before a look at what is stored: go on with the file that is at the path now, if it is another one.
+    @property
+    def unproven(self) -> bool:
+        """Whether the file was put at the path since the last take-over, so that nobody knows yet what is in it."""
+        return self._unproven
 
-        The leader that this process follows may have put it there, or a foreign hand; what is in it has to prove itself
-        anyway. Where there is none nothing is founded. ``remembered``: the caller leads, and will write what is to be
-        in it; then whatever was put there is put aside, and a new one made.
+    def follow(self) -> None:
+        """Look into another file at the path from now on: the leader that this process follows may have put it there,
+        or a foreign hand. What is in it is proved by a take-over, and it is not written to before.
         """
         now = _seen_at(self.path)
-        if self._file is None or not self._is_displaced(now):
-            return
-        self.close()
-        if remembered:
+        if now is not None and now.size > 0 and self._file is not None and now.identity != self._file.identity:
+            self._open_other()
+            self._unproven = True
+
+    def adopt(self, *, remembered: bool) -> None:
+        """Before a take-over: go on with the file that is at the path now, if it is another one, or was cut short.
+
+        What is in it has to prove itself; where there is none nothing is founded. ``remembered``: the caller leads, and
+        will write what is to be in it. Then whatever was put there is put aside, and a new one made.
+        """
+        now = _seen_at(self.path)
+        displaced = self._file is not None and self._is_displaced(now)
+        if remembered and (displaced or self._unproven):
             self.renew()
-        elif now is not None and now.size > 0:
-            prepare_directory(self.path)
-            self._attach(create=False)
+        elif displaced and now is not None and now.size > 0:
+            self._open_other()
+        self._unproven = False
 
     def renew(self) -> None:
         """Put what is at the path aside, and in its place a new database with what can be read of that.
@@ -175,11 +187,16 @@ class SqlitePlace:
                 raise
         return act()
 
+    def _open_other(self) -> None:
+        self.close()
+        prepare_directory(self.path)
+        self._attach(create=False)
+
     def _attach(self, *, create: bool) -> None:
         """Raises `Displaced` where the file changed meanwhile, and what `connect` raises."""
         before = _seen_at(self.path)
         self._connection = self.with_room(lambda: self._connect(create=create))
-        self._file, self._log = before or _seen_at(self.path), None
+        self._file, self._log, self._unproven = before or _seen_at(self.path), None, False
         self.check()
 
     def _is_displaced(self, now: _Seen | None) -> bool:

@@ -91,6 +91,21 @@ async def test_a_damaged_page_is_told(store: EmbeddedPointers, file: Path) -> No
     await owners.close()
 
 
+async def test_a_damaged_page_is_made_anew_by_who_leads(store: EmbeddedPointers, file: Path) -> None:
+    """What was in it is remembered; what can be read is kept until that is written."""
+    changes = [Change(f"k{number}", b"x" * 1000) for number in range(500)]
+    ours = await put(store, await store.take_over(ROOT), changes)
+    await store.close()
+    overwrite_middle(file)
+    await store.open()
+    taken = await store.take_over(ROOT, ours)
+    assert (taken.term, taken.revision, taken.digest) == (ours.term + 1, ours.revision + 1, ours.digest)
+    assert (await records(store, taken)).items() <= dict(changes).items()
+    assert (file.parent / f"{file.name}.damaged-1").exists()
+    await put(store, taken, changes)
+    assert (await taken_over(store))[1] == dict(changes)
+
+
 def leave_empty(file: Path) -> None:
     """A file without a byte."""
     file.write_bytes(b"")

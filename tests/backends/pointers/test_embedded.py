@@ -6,12 +6,14 @@ import asyncio
 import os
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
+from backends import reserve
 from backends.contract import (
+    BackendError,
     Change,
     Done,
     JournalDamaged,
@@ -27,6 +29,7 @@ from backends.pointers.embedded import FILE_NAME, RESERVE_NAME, WITNESS_NAME, Em
 from backends.pointers.witness import Witness
 from backends.reserve import Reserve
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -158,6 +161,21 @@ async def test_a_database_at_its_size_limit_is_full_and_takes_deletions(
     await store.close()
 
 
+async def test_room_that_was_denied_is_asked_for_again_though_nothing_is_written(
+    store: EmbeddedPointers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that grows is, so no commit would ask. The disk has room, and a write is said to have found none."""
+    monkeypatch.setattr(reserve, "_PAUSE_SECONDS", 0.0)
+    assert store._journals.reserve.give_up()
+    assert "a write found none" in (store.full or "")
+
+    async def there_is() -> bool:
+        return store.full is None
+
+    await until(there_is)
+    assert (tmp_path / RESERVE_NAME).stat().st_size >= reserve.SMALLEST
+
+
 async def test_nothing_is_committed_to_a_file_that_was_deleted(store: EmbeddedPointers, tmp_path: Path) -> None:
     head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
     move_database(tmp_path, tmp_path / "moved")
@@ -222,10 +240,14 @@ async def test_a_file_that_was_replaced_in_use_is_not_written_to(store: Embedded
 @pytest.mark.parametrize(
     "how", ["deleted", "deleted with its log", "replaced", "emptied", "cut short", "no database", "older"]
 )
+@pytest.mark.parametrize("probed", [False, True])
 async def test_who_leads_makes_a_database_anew_that_a_foreign_hand_took(
-    store: EmbeddedPointers, tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+    store: EmbeddedPointers, tmp_path: Path, how: str, probed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """For the caller to write what it remembers; and another process goes on with that file, without a restart."""
+    """For the caller to write what it remembers; and another process goes on with that file, without a restart.
+
+    Also if somebody had asked for the journals before, which looks into the file that is there.
+    """
     follower = EmbeddedPointers(tmp_path)
     await follower.open()
     file = tmp_path / FILE_NAME
@@ -243,6 +265,10 @@ async def test_who_leads_makes_a_database_anew_that_a_foreign_hand_took(
         content = {"emptied": b"", "no database": b"nonsense" * 2000, "older": (tmp_path / "older").read_bytes()}
         (tmp_path / "put").write_bytes(content[how])
         (tmp_path / "put").replace(file)
+    if probed:
+        with suppress(BackendError):
+            assert await store.journals() == [ROOT]
+        assert not await store.confirm(ours)
     assert refused(await store.commit(ours, writes(c=b"3"), ours.revision + 1)) is Refusal.HEAD_MOVED
     taken = await store.take_over(ROOT, ours)
     assert taken.term > ours.term
@@ -255,7 +281,6 @@ async def test_who_leads_makes_a_database_anew_that_a_foreign_hand_took(
     last = await put(store, taken, writes(a=b"1", b=b"2", other=None))
     assert file.stat().st_mode & 0o777 == 0o600
     assert await follower.journals() == [ROOT]
-    assert await follower.confirm(last)
     next_head, found = await taken_over(follower)
     assert found == {"a": b"1", "b": b"2"}
     assert (next_head.term, next_head.revision) == (last.term + 1, last.revision + 1)
