@@ -5,8 +5,8 @@
 An ensemble of three on this machine. Each request replaces one record of 1 KiB, as a driver's checkpoint does. Each
 figure is the median of the rounds: requests per second as a multiple of one at a time, and how long a group takes.
 
-The last line tells what the witness costs that each group writes: the median of the ratios of two measurements in a
-row, with it and without.
+The last line tells what the witness costs that each group writes: the median of the ratios of two short measurements
+in a row, with it and without.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ VALUE = b"x" * 1024
 RECORDS = 4096
 SIZES = (1, 16, 64, 256)
 IN_FLIGHT = (1, 2, 4, 8)
+PAIRS = 40
+PAIR_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,10 @@ class Ratio:
     latency: float
 
 
-async def measure(store: ZooKeeperPointers, head: Head, size: int, in_flight: int, seconds: float) -> Figure:
-    """Keep so many groups of so many requests on their way."""
+async def measure(
+    store: ZooKeeperPointers, head: Head, size: int, in_flight: int, seconds: float
+) -> tuple[Figure, Head]:
+    """Keep so many groups of so many requests on their way; the head afterwards too."""
     done = 0
     latencies: list[float] = []
     begun = time.monotonic()
@@ -79,7 +83,7 @@ async def measure(store: ZooKeeperPointers, head: Head, size: int, in_flight: in
             for task in landed:
                 task.result()
     await asyncio.gather(*flight)
-    return Figure(done / (time.monotonic() - begun), statistics.median(latencies))
+    return Figure(done / (time.monotonic() - begun), statistics.median(latencies)), head
 
 
 async def filled(store: ZooKeeperPointers) -> Head:
@@ -112,7 +116,7 @@ async def run(hosts: str, seconds: float, rounds: int) -> dict[tuple[int, int], 
     for _ in range(rounds):
         for size in SIZES:
             for in_flight in IN_FLIGHT:
-                figure = await measure(store, await known(store), size, in_flight, seconds)
+                figure, _ = await measure(store, await known(store), size, in_flight, seconds)
                 found.setdefault((size, in_flight), []).append(figure)
     await store.close()
     return {key: median(figures) for key, figures in found.items()}
@@ -125,18 +129,19 @@ def unwitnessed(layout: Layout, changes: Sequence[Change], znodes: Znodes, after
     return transaction
 
 
-async def compare(hosts: str, seconds: float, rounds: int) -> dict[int, Ratio]:
+async def compare(hosts: str) -> dict[int, Ratio]:
     """What a group with its witness is to one without, for each size, with as many on their way as a leader sends."""
     store = ZooKeeperPointers(Address(hosts, root="/compared"), limits=GroupLimits(requests=max(SIZES), in_flight=4))
     await store.open()
     await filled(store)
+    head = await known(store)
     found: dict[int, list[Ratio]] = {}
-    for number in range(rounds * 2):
+    for number in range(PAIRS):
         for size in SIZES:
             pair: dict[bool, Figure] = {}
             for witnessed in (number % 2 == 0, number % 2 != 0):  # in turn, for the machine's load comes and goes
                 with nullcontext() if witnessed else patch.object(zookeeper, "build", unwitnessed):
-                    pair[witnessed] = await measure(store, await known(store), size, 4, seconds)
+                    pair[witnessed], head = await measure(store, head, size, 4, PAIR_SECONDS)
             ratio = Ratio(pair[True].rate / pair[False].rate, pair[True].latency / pair[False].latency)
             found.setdefault(size, []).append(ratio)
     await store.close()
@@ -159,7 +164,7 @@ def main() -> None:
     flags.add_argument("--rounds", type=int, default=3)
     given = flags.parse_args()
     with tempfile.TemporaryDirectory() as directory, ensemble(Path(directory), tick_seconds=2.0) as servers:
-        ratios = asyncio.run(compare(servers.hosts, given.seconds, given.rounds))
+        ratios = asyncio.run(compare(servers.hosts))
         figures = asyncio.run(run(servers.hosts, given.seconds, given.rounds))
     one = figures[1, 1].rate
     print("requests a group" + "".join(f"{in_flight:>8} in flight " for in_flight in IN_FLIGHT))
