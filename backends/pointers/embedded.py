@@ -40,10 +40,11 @@ class EmbeddedPointers:
     def full(self) -> str | None:
         """See `PointerStore.full`. While only an attempt can tell, one is made now and then, by the worker."""
         reserve = self._journals.reserve
+        why = reserve.missing()
         idle = self._trying is None or self._trying.done()
         if self._worker is not None and idle and reserve.may_be_tried():
             self._trying = self._worker.submit(reserve.keep)
-        return reserve.missing()
+        return why
 
     async def open(self) -> None:
         """See `PointerStore.open`. Raises `JournalDamaged` for a file that is no database."""
