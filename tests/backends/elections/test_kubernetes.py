@@ -12,7 +12,7 @@ from backends.contract import Misconfigured
 from tests.backends.elections.leases import FOR_EVER, ONE, OTHER, holder, leads, opened, until_lost, won
 from tests.contracts.places import Services
 from tests.support import kubernetes
-from tests.support.kubernetes import LONG, SHORT, Site
+from tests.support.kubernetes import LONG, MIDDLING, SHORT, Site
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -95,10 +95,11 @@ async def test_the_wall_clocks_of_the_others_do_not_matter(site: Site, hours: in
     def wrong() -> datetime:
         return datetime.now(timezone.utc) + timedelta(hours=hours)
 
-    async with opened(site.address(**SHORT), ONE, wall=wrong) as one, opened(site.address(**SHORT), OTHER) as other:
+    address = site.address(**MIDDLING)
+    async with opened(address, ONE, wall=wrong) as one, opened(address, OTHER) as other:
         leadership = await won(one)
         waiting = asyncio.create_task(won(other))
-        done, _ = await asyncio.wait([waiting], timeout=4.0)  # longer than the lease
+        done, _ = await asyncio.wait([waiting], timeout=7.0)  # longer than the lease
         assert not done
         assert leads(leadership)
         assert await other.leader() == ONE
@@ -108,7 +109,7 @@ async def test_the_wall_clocks_of_the_others_do_not_matter(site: Site, hours: in
         assert not leads(leadership)
         await leadership.resign()
         third = asyncio.create_task(won(one))
-        done, _ = await asyncio.wait([third], timeout=4.0)
+        done, _ = await asyncio.wait([third], timeout=7.0)
         assert not done
         assert leads(second)
         await second.resign()
