@@ -30,7 +30,7 @@ from service.journal import Journal, LeadershipLost, NotTakenOver
 from service.leases import Leases, UploadLeases
 from service.removals import Removals
 from service.rules.decisions import Accepted
-from service.rules.records import Handle, Session, Stored, Upload, store_of
+from service.rules.records import Handle, Record, Session, Stored, Upload, store_of
 from service.rules.requests import Add, EndSession, ExpireSession, Replace, Request
 from service.rules.state import State
 from service.settings import Settings
@@ -70,6 +70,7 @@ class Replica:
             "root", pointers, clock=clock, wall=wall, landed=self._landed, settings=settings.journal, jitter=jitter
         )
         self.journal.on_given_up = self._given_up
+        self.journal.on_found = self._found
         self.leases = Leases(clock)
         self.uploads = UploadLeases(clock)
         self.trash = Trash(self.blobs, clock)
@@ -272,6 +273,13 @@ class Replica:
                 self.leases.renew(record)
             elif isinstance(record, Upload):
                 self.uploads.note(store_of(key) or "", record)
+
+    def _found(self, key: str, record: Record) -> None:
+        """A record that had been damaged is there again: what runs out by itself begins to, as after a take-over."""
+        if isinstance(record, Session):
+            self.leases.begin(record)
+        elif isinstance(record, Upload) and not record.ended:
+            self.uploads.begin(store_of(key) or "", record)
 
     def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
         """The URL of an upload that was taken is good for its time still, and a put that begins then may end later."""

@@ -39,7 +39,7 @@ from service.journal.tickets import Served, Ticket
 from service.problems import problem
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, Moment
-from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, Corrupt, encode
+from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, Corrupt, Record, encode
 from service.rules.requests import FoundDeployment, Request
 from service.rules.state import State, View
 
@@ -140,6 +140,7 @@ class Journal:
         self.terms_burnt = 0
         self.first_term = 0
         self.on_given_up: Callable[[Request], None] = lambda _: None
+        self.on_found: Callable[[str, Record], None] = lambda *_: None
 
     # -- leadership ------------------------------------------------------------------------------------------------
 
@@ -477,7 +478,9 @@ class Journal:
             nonlocal ours
             ours = head
 
-        restoring = Restoring(self._store, self._view.state, self._proof, self._settings.commit_seconds, moved)
+        restoring = Restoring(
+            self._store, self._view.state, self._proof, self._settings.commit_seconds, moved, self.on_found
+        )
 
         async def take_over() -> None:
             leadership = self._leadership

@@ -14,7 +14,7 @@ from itertools import chain
 from backends.contract import Change, Done, GroupLimits, Head, PointerStore, Refusal, Refused, StorageUnavailable
 from service.journal.proof import UNTOLD, Proof, Replaced
 from service.journal.settling import Loaded
-from service.rules.records import Corrupt, encode
+from service.rules.records import Corrupt, Record, encode
 from service.rules.state import State
 
 log = logging.getLogger("milepost.journal")
@@ -32,17 +32,25 @@ class Restoring:
     record of a kind that this release does not know.
 
     ``moved`` is called with the head after each commit, and with the same head after a refusal that is an answer: it
-    tells that there is progress, and raises if there shall be no more.
+    tells that there is progress, and raises if there shall be no more. ``found`` is called with the key and the record
+    of what was put back, or put there, which is in ``state`` by then.
     """
 
     def __init__(
-        self, store: PointerStore, state: State, proof: Proof, commit_seconds: float, moved: Callable[[Head], None]
+        self,
+        store: PointerStore,
+        state: State,
+        proof: Proof,
+        commit_seconds: float,
+        moved: Callable[[Head], None],
+        found: Callable[[str, Record], None] = lambda *_: None,
     ) -> None:
         self._store = store
         self._state = state
         self._proof = proof
         self._commit_seconds = commit_seconds
         self._moved = moved
+        self._found = found
         self._before: Replaced = {}
         self.unwritten: list[str] = []
 
@@ -78,14 +86,14 @@ class Restoring:
         return head
 
     async def _differing(self, found: Loaded) -> AsyncIterator[str]:
-        """The keys under which memory and store may not agree, sorted."""
-        keys = {*self._state.damaged(), *found.state.damaged()}
+        """The keys under which memory and store may not agree. Not sorted: that could not be interrupted."""
+        keys = dict.fromkeys((*self._state.damaged(), *found.state.damaged()))
         for count, key in enumerate(chain(self._proof.hashes, found.proof.hashes)):
             if self._proof.hashes.get(key) != found.proof.hashes.get(key):
-                keys.add(key)
+                keys[key] = None
             if count % _CHUNK == 0:
                 await asyncio.sleep(0)
-        for count, key in enumerate(sorted(keys)):
+        for count, key in enumerate(keys):
             yield key
             if count % _CHUNK == 0:
                 await asyncio.sleep(0)
@@ -100,14 +108,19 @@ class Restoring:
             return True
         if known is None:  # somebody else's, or damaged in the place of none, or of a newer release
             self._proof.count([(key, found.damaged.get(key, sealed))])
-            self._state.apply([(key, there)])
+            self._take_in(key, there)
         elif sealed is not None and known in (UNTOLD, sealed):
             if known == UNTOLD:
                 self._proof.found_again(key, sealed)
-            self._state.apply([(key, there)])
+            self._take_in(key, there)
         elif sealed is not None:
             log.error("the record %s was damaged, and what was put in its place is not what it was", key)
         return False
+
+    def _take_in(self, key: str, there: Record | None) -> None:
+        self._state.apply([(key, there)])
+        if there is not None:
+            self._found(key, there)
 
     def _change(self, key: str) -> Change:
         record = self._state.get(key)

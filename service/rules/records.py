@@ -247,6 +247,13 @@ def is_ours(key: str) -> bool:
 
 
 def _kind_of(parts: list[str]) -> type[Stored] | None:
-    if parts[0] == DEPLOYMENT_KEY:
-        return Deployment if len(parts) == 1 else None
-    return _KINDS.get(parts[2] if len(parts) == 4 else parts[0] if len(parts) == 2 else "")
+    """What the keys at the head of this file are for, and nothing for any that only looks like them."""
+    match parts:
+        case ["stores", _, "handles" | "uploads" as below, _]:
+            return _KINDS[below]
+        case ["sessions" | "stores" as first, _]:
+            return _KINDS[first]
+        case [only] if only == DEPLOYMENT_KEY:
+            return Deployment
+        case _:
+            return None

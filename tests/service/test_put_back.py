@@ -16,7 +16,7 @@ import pytest
 from backends.pointers.embedded import FILE_NAME
 from milepost.errors import Corrupt
 from service.rules.checksums import seal
-from service.rules.records import handle_key
+from service.rules.records import Session, Upload, encode, handle_key, session_key, upload_key
 from tests.service.acting import STORE, actor
 from tests.support.faults import lose_answer
 from tests.support.replicas import PROMPT, Rig, embedded, rig
@@ -186,6 +186,30 @@ async def test_a_record_that_is_put_back_under_the_leader_is_served_after_its_ne
         await serves(running, NAMES)
 
 
+async def test_what_is_put_back_under_the_leader_runs_out_as_it_would_have(tmp_path: Path) -> None:
+    """Or a session whose client is gone would keep its locks for as long as this leader leads."""
+    session, upload = session_key("s"), upload_key(STORE, "u")
+    hand = await filled(tmp_path)
+    hand.commit(session, encode(session, Session("s", 10.0, 1)))
+    hand.commit(upload, encode(upload, Upload("u", "flights/1/u", 3, "ab", "s", 20.0, 1)))
+    before = hand.damage(session, upload)
+    async with rig(embedded(tmp_path)) as running:
+        assert running.replica.journal.damaged == [session, upload]
+        hand.put_back(before, *before)
+        running.pointers.disturb(lose_answer())
+        await actor(running, "b")
+        view = running.replica.journal.read().view
+        assert view.session("s") == Session("s", 10.0, 1)
+        assert 0.0 < running.replica.leases.expires_in("s") <= 10.0
+        running.clock.advance(21.0)
+
+        async def both_ended() -> bool:
+            found = view.session("s"), view.upload(STORE, "u")
+            return all(isinstance(record, Session | Upload) and record.ended > 0 for record in found)
+
+        await until(both_ended)
+
+
 async def test_an_older_copy_of_a_damaged_record_is_not_taken_for_it(tmp_path: Path) -> None:
     """What its hash was is known, as it is the only one that is damaged."""
     hand = await filled(tmp_path)
@@ -255,14 +279,19 @@ NEWER = b'{"name":"b","schema":99}'
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("notes", b"somebody else's"), (handle_key(STORE, "d"), seal(handle_key(STORE, "d"), NEWER))],
-    ids=["a stranger's", "of a newer release"],
+    [
+        ("notes", b"somebody else's"),
+        ("handles/notes", b"somebody else's"),
+        (f"others/{STORE}/handles/notes", b"somebody else's"),
+        (handle_key(STORE, "d"), seal(handle_key(STORE, "d"), NEWER)),
+    ],
+    ids=["a stranger's", "a stranger's handle", "a stranger's store", "of a newer release"],
 )
 async def test_what_cannot_be_read_and_was_not_damaged_explains_no_older_copy(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, key: str, value: bytes
 ) -> None:
     hand, older = await older_copy(tmp_path)
-    if key == "notes":
+    if key.endswith("notes"):
         hand.put(key, value)
     else:
         hand.commit(key, value)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from service.rules.checksums import seal
 from service.rules.records import (
     SCHEMA,
     Answered,
@@ -22,6 +23,7 @@ from service.rules.records import (
     encode,
     handle_key,
     handle_of,
+    is_ours,
     session_key,
     store_key,
     store_of,
@@ -122,8 +124,24 @@ def test_a_record_that_was_copied_to_another_key_is_corrupt() -> None:
     assert "belongs to another key" in found.reason
 
 
-def test_a_key_that_no_record_has_is_corrupt() -> None:
-    assert isinstance(decode("somewhere/else/x", b"{}"), Corrupt)
+@pytest.mark.parametrize(
+    "key",
+    [
+        "somewhere/else/x",
+        "handles/h",
+        "uploads/u",
+        "others/flights/handles/h",
+        "stores/flights/sessions/s",
+        "sessions",
+        "stores/flights/handles",
+        "deployment/x",
+        "stores/flights/handles/h/x",
+    ],
+)
+def test_a_key_that_no_record_has_is_corrupt_and_none_of_ours(key: str) -> None:
+    assert isinstance(decode(key, seal(key, msgspec.json.encode(HANDLE))), Corrupt)
+    assert not is_ours(key)
+    assert all(is_ours(key) for key, _ in RECORDS)
 
 
 @pytest.mark.parametrize(
