@@ -21,6 +21,7 @@ from tests.spark.output import published_rows
 from tests.spark.process import Driver
 from tests.spark.queries import Row, lines
 from tests.spark.settings import Setup
+from tests.spark.stateful import QUERIES
 
 TTL = 8.0
 JVM_TIMEOUT = 20.0
@@ -101,7 +102,13 @@ class Fleet:
             self._feed(_FIRST_FILES)
             time.sleep(blow.after)
             self._strike(blow)
-        self._until(lambda: self._published() == self.tally.files - 1, "not all of the input was published")
+        self._until(self._all_published, "not all of the input was published")
+
+    def expected(self) -> dict[int, list[Row]]:
+        """The rows that each published batch must have."""
+        ends = self._ends()
+        number = self._published() + 1
+        return dict(enumerate(QUERIES[self._kind].expected_of([ends[batch] for batch in range(number)])[:number]))
 
     def rows(self) -> dict[int, list[Row]]:
         """The rows of each published batch."""
@@ -211,6 +218,16 @@ class Fleet:
             return int(self._client.store(self.store).get(JOB).labels["published"])
         except MilepostError:
             return -2
+
+    def _ends(self) -> dict[int, list[int]]:
+        """To which file each batch read, of each source, as the newest driver told that came to it."""
+        told: dict[int, list[int]] = {}
+        for member in sorted(self._members, key=lambda member: member.epoch):
+            told |= {event["batch"]: event["ends"] for event in member.driver.events() if event["event"] == "reads"}
+        return told
+
+    def _all_published(self) -> bool:
+        return set(self._ends().get(self._published(), ())) == {self.tally.files - 1}
 
     def _feed(self, count: int) -> None:
         """Files of input, each whole from its first moment and newer than the one before."""

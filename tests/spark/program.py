@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -67,6 +68,7 @@ def main(setup: Setup) -> int:
     """Lead the job until its input is used up, or something ends it; 0 for an end that `milepost` has a name for."""
     tell = Events(setup.events)
     passed = published = 0
+    location = Path()
 
     def passing(point: str, batch: int) -> None:
         nonlocal passed, published
@@ -76,6 +78,7 @@ def main(setup: Setup) -> int:
             tell("published", batch=batch)
             published += 1
         if point == "before writing":
+            tell("reads", batch=batch, ends=_ends(location, batch))
             time.sleep(setup.throttle)
         if point == setup.pause:
             passed += 1
@@ -101,7 +104,7 @@ def main(setup: Setup) -> int:
             batch_timeout=setup.batch_timeout,
             grace=setup.grace,
         ) as job:
-            recovery = job.recovery
+            location, recovery = Path(job.checkpointLocation), job.recovery
             resumes_at = recovery.checkpoint.resumes_at if recovery.checkpoint else 0
             tell("leading", epoch=job.epoch, resumes_at=resumes_at, published=job.published, entries=recovery.entries)
             writer = kind.build(read_input(spark, setup.input)).writeStream.outputMode(kind.mode)
@@ -118,6 +121,13 @@ def main(setup: Setup) -> int:
         with suppress(Py4JError, ConnectionError):  # there may be no JVM any more
             spark.stop()
     return 0
+
+
+def _ends(location: Path, batch: int) -> list[int]:
+    """The last file that the batch reads of each source: with one file per trigger each entry of a log is one file."""
+    path = location / "offsets" / str(batch)
+    told = [json.loads(line) for line in path.read_text().splitlines()[2:] if line != "-"] if path.exists() else []
+    return [int(offset["logOffset"]) for offset in told]
 
 
 if __name__ == "__main__":

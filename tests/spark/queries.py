@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -31,13 +31,43 @@ class Line:
     t: int
 
 
+Batches: TypeAlias = "Sequence[list[Line]]"
+"""What each batch reads."""
+
+
+def _all(_line: Line) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Kind:
-    """A query: how Spark is asked, and the batches that it must publish for so many files of input."""
+    """A query: how Spark is asked, the rows that it must publish for what its batches read, and what it takes from each
+    of its sources.
+    """
 
     mode: str
     build: Callable[[DataFrame], DataFrame]
-    expected: Callable[[int], list[list[Row]]]
+    rows: Callable[[Batches], list[list[Row]]]
+    sources: tuple[Callable[[Line], bool], ...] = (_all,)
+
+    def expected(self, files: int) -> list[list[Row]]:
+        """The rows of the batches where each reads one file."""
+        return self.rows([lines(index) for index in range(files)])
+
+    def expected_of(self, ends: Sequence[Sequence[int]]) -> list[list[Row]]:
+        """The rows of batches that each read on to these files, one for each source.
+
+        A batch may read more than one file, also with one file per trigger: where a query ended after Spark had logged
+        a file, and before it had logged the batch, the next one adds a file to that.
+        """
+        batches: list[list[Line]] = []
+        before: Sequence[int] = [-1] * len(self.sources)
+        for end in ends:
+            parts = zip(self.sources, before, end, strict=True)
+            read = [(takes, index) for takes, first, last in parts for index in range(first + 1, last + 1)]
+            batches.append([line for takes, index in read for line in lines(index) if takes(line)])
+            before = end
+        return self.rows(batches)
 
 
 def lines(index: int) -> list[Line]:
@@ -68,36 +98,37 @@ def _stateless(frame: DataFrame) -> DataFrame:
     return frame.where("v % 3 != 0").selectExpr("k", "v * 2 AS w")
 
 
-def _stateless_expected(files: int) -> list[list[Row]]:
-    return [sorted((line.k, line.v * 2) for line in lines(i) if line.v % 3) for i in range(files)]
+def _stateless_rows(batches: Batches) -> list[list[Row]]:
+    return [sorted((line.k, line.v * 2) for line in batch if line.v % 3) for batch in batches]
 
 
 def _aggregation(frame: DataFrame) -> DataFrame:
     return frame.groupBy("k").sum("v").selectExpr("k", "`sum(v)` AS w")
 
 
-def _aggregation_expected(files: int) -> list[list[Row]]:
+def aggregation_rows(batches: Batches) -> list[list[Row]]:
+    """Of each key that a batch reads the sum so far."""
     sums: dict[int, int] = {}
-    batches = []
-    for index in range(files):
-        for line in lines(index):
+    rows = []
+    for batch in batches:
+        for line in batch:
             sums[line.k] = sums.get(line.k, 0) + line.v
-        batches.append(sorted({(line.k, sums[line.k]) for line in lines(index)}))
-    return batches
+        rows.append(sorted({(line.k, sums[line.k]) for line in batch}))
+    return rows
 
 
 def _deduplication(frame: DataFrame) -> DataFrame:
     return frame.dropDuplicates(["k"]).selectExpr("k", "k * 2 AS w")
 
 
-def _deduplication_expected(files: int) -> list[list[Row]]:
+def _deduplication_rows(batches: Batches) -> list[list[Row]]:
     seen: set[int] = set()
-    batches = []
-    for index in range(files):
-        new = {line.k for line in lines(index)} - seen
+    rows = []
+    for batch in batches:
+        new = {line.k for line in batch} - seen
         seen |= new
-        batches.append(sorted((k, k * 2) for k in new))
-    return batches
+        rows.append(sorted((k, k * 2) for k in new))
+    return rows
 
 
 def _windows(frame: DataFrame) -> DataFrame:
@@ -106,33 +137,32 @@ def _windows(frame: DataFrame) -> DataFrame:
     return counted.selectExpr("unix_timestamp(span.start) AS k", "count AS w")
 
 
-def _windows_expected(files: int) -> list[list[Row]]:
+def _windows_rows(batches: Batches) -> list[list[Row]]:
     """Append mode: a window comes out once the watermark, known before the batch, has passed its end.
 
-    Rows that are late by the watermark of the batch before are dropped. After the last file Spark runs one batch
-    without data, for the watermark that this file has moved.
+    Rows that are late by the watermark of the batch before are dropped. After the last of these Spark runs one batch
+    without data, for the watermark that it has moved.
     """
     counts: dict[int, int] = {}
     newest, watermark, watermark_before = 0, 0, 0
-    batches = []
-    for index in range(files + 1):
-        data = lines(index) if index < files else []
+    rows: list[list[Row]] = []
+    for data in [*batches, []]:
         for line in data:
             start = line.t // _WINDOW * _WINDOW
             if start + _WINDOW > watermark_before:
                 counts[start] = counts.get(start, 0) + 1
         done = sorted(start for start in counts if start + _WINDOW <= watermark)
-        batches.append([(start, counts.pop(start)) for start in done])
+        rows.append([(start, counts.pop(start)) for start in done])
         newest = max([newest, *(line.t for line in data)])
         watermark_before, watermark = watermark, max(watermark, newest - _DELAY)
-    return batches
+    return rows
 
 
 KINDS: dict[str, Kind] = {
-    "stateless": Kind("append", _stateless, _stateless_expected),
-    "aggregation": Kind("update", _aggregation, _aggregation_expected),
-    "deduplication": Kind("append", _deduplication, _deduplication_expected),
-    "windows": Kind("append", _windows, _windows_expected),
+    "stateless": Kind("append", _stateless, _stateless_rows),
+    "aggregation": Kind("update", _aggregation, aggregation_rows),
+    "deduplication": Kind("append", _deduplication, _deduplication_rows),
+    "windows": Kind("append", _windows, _windows_rows),
 }
 
 _STATE = "spark.sql.streaming.stateStore."

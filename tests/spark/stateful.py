@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tests.spark.queries import KINDS, Kind, Row, lines
+from tests.spark.queries import KINDS, Batches, Kind, Line, Row, aggregation_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,20 +30,28 @@ def _join(frame: DataFrame) -> DataFrame:
     return even.join(odd, even.k == odd.other).selectExpr("k", "even * 1000 + odd AS w")
 
 
-def _join_expected(files: int) -> list[list[Row]]:
+def _is_even(line: Line) -> bool:
+    return line.v % 2 == 0
+
+
+def _is_odd(line: Line) -> bool:
+    return line.v % 2 == 1
+
+
+def _join_rows(batches: Batches) -> list[list[Row]]:
     evens: dict[int, list[int]] = {}
     odds: dict[int, list[int]] = {}
-    batches = []
-    for index in range(files):
+    rows = []
+    for batch in batches:
         pairs: list[Row] = []
-        for line in lines(index):
+        for line in batch:
             own, others = (odds, evens) if line.v % 2 else (evens, odds)
             own.setdefault(line.k, []).append(line.v)
             for other in others.get(line.k, ()):
                 even, odd = (other, line.v) if line.v % 2 else (line.v, other)
                 pairs.append((line.k, even * 1000 + odd))
-        batches.append(sorted(pairs))
-    return batches
+        rows.append(sorted(pairs))
+    return rows
 
 
 def _pandas(frame: DataFrame) -> DataFrame:
@@ -122,13 +130,13 @@ class _Key:
         self.counts: Counter[int] = Counter()
 
 
-def _transform_expected(files: int) -> list[list[Row]]:
+def _transform_rows(batches: Batches) -> list[list[Row]]:
     """Rows that are late by the watermark of the batch before are dropped; timers fire by that of their batch."""
     keys: dict[int, _Key] = {}
     newest, watermark, watermark_before = 0, 0, 0
-    batches = []
-    for index in range(files + 1):
-        data = sorted(lines(index), key=lambda line: (line.t, line.v)) if index < files else []
+    rows: list[list[Row]] = []
+    for batch in [*batches, []]:
+        data = sorted(batch, key=lambda line: (line.t, line.v))
         out: dict[int, Row] = {}
         for line in data:
             if line.t <= watermark_before:
@@ -141,16 +149,16 @@ def _transform_expected(files: int) -> list[list[Row]]:
             counts = sum(10**remainder * count for remainder, count in key.counts.items())
             out[line.k] = (line.k, (key.total + sum(key.last)) * 10_000 + counts)
         done = [k for k, key in keys.items() if key.until <= watermark]
-        batches.append(sorted([*out.values(), *((k, -keys.pop(k).total) for k in done)]))
+        rows.append(sorted([*out.values(), *((k, -keys.pop(k).total) for k in done)]))
         newest = max([newest, *(line.t for line in data)])
         watermark_before, watermark = watermark, max(watermark, newest - _DELAY)
-    return batches
+    return rows
 
 
 STATEFUL: dict[str, Kind] = {
-    "join": Kind("append", _join, _join_expected),
-    "pandas": Kind("update", _pandas, KINDS["aggregation"].expected),
-    "transform": Kind("update", _transform, _transform_expected),
+    "join": Kind("append", _join, _join_rows, (_is_even, _is_odd)),
+    "pandas": Kind("update", _pandas, aggregation_rows),
+    "transform": Kind("update", _transform, _transform_rows),
 }
 
 QUERIES = KINDS | STATEFUL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,3 +38,18 @@ def test_plain_spark_agrees(spark: SparkSession, tmp_path: Path, kind: str, requ
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).foreachBatch(publish)
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
     assert batches == QUERIES[kind].expected(files)
+
+
+@pytest.mark.parametrize("kind", QUERIES)
+def test_a_batch_may_read_several_files(kind: str) -> None:
+    """As many rows of a query without memory, and the same end of one that sums up, however its input is divided."""
+    query, files = QUERIES[kind], 6
+    sources = len(query.sources)
+    assert query.expected_of([[index] * sources for index in range(files)]) == query.expected(files)
+    divided = query.expected_of([[0] * sources, [2] * sources, [files - 1] * sources])
+    assert len(divided) == len(query.expected(3))
+    of_few, of_many = list(chain(*divided)), list(chain(*query.expected(files)))
+    if kind in ("stateless", "deduplication", "join"):
+        assert sorted(of_few) == sorted(of_many)
+    if kind in ("aggregation", "pandas"):
+        assert dict(of_few) == dict(of_many)
