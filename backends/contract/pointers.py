@@ -164,7 +164,8 @@ class PointerStore(Protocol):
         """Every record of the journal, in no particular order; ``value`` is never None.
 
         Called right after the `take_over` that returned ``head``, before any commit under it. Raises `TakeOverLost` if
-        the head is no longer this one, `StorageUnavailable` if the store does not answer, `JournalDamaged`.
+        another head followed it, `StorageUnavailable` if a foreign hand took it back or the store does not answer,
+        `JournalDamaged`.
         """
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:

@@ -61,6 +61,8 @@ class SqliteJournals:
     def __init__(self, path: Path, busy_timeout: float, limits: GroupLimits, accept_loss: Collection[str]) -> None:
         self._place = SqlitePlace(path, busy_timeout, accept_loss)
         self._limits = limits
+        self._taken: dict[str, str] = {}
+        """The lineage of the newest take-over of each journal that this process has made."""
         self.open = self._place.open
         self.close = self._place.close
         self.reserve = self._place.reserve
@@ -82,6 +84,7 @@ class SqliteJournals:
             self._place.renew()
             head = self._place.with_room(lambda: self._taken_over(journal, ours))
         self._place.testify(self._place.witness.begin, head)
+        self._taken[journal] = head.lineage
         return head
 
     def _taken_over(self, journal: str, ours: Head | None) -> Head:
@@ -121,7 +124,7 @@ class SqliteJournals:
         with self._transaction("BEGIN", f"cannot load {head.journal!r}") as connection:
             stored = stored_head(connection, head.journal)
             if stored != head:
-                raise TakeOverLost(moved(head, stored))
+                raise self._lost(head, stored)
             records: list[Change] = []
             size = 0
             for row, key, value in connection.execute(_BATCH, (begin, head.journal)):
@@ -130,6 +133,14 @@ class SqliteJournals:
                 if len(records) >= _BATCH_ROWS or size >= _BATCH_BYTES:
                     return Batch(records, row)
         return Batch(records, None)
+
+    def _lost(self, head: Head, stored: Head | None) -> BackendError:
+        """What it means that ``head`` is not there. What this process took is older only by a foreign hand's work."""
+        if self._taken.get(head.journal) != head.lineage:
+            return TakeOverLost(moved(head, stored))
+        if stored is not None and (stored.term, stored.revision) >= (head.term, head.revision):
+            return TakeOverLost(moved(head, stored))
+        return StorageUnavailable(f"somebody else changed what is stored: {moved(head, stored)}")
 
     def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         if revision <= head.revision:

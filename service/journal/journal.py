@@ -530,12 +530,20 @@ class Journal:
     ) -> settling.Loaded:
         """What stands under the head of the next term; nothing is judged, answered or launched before.
 
-        ``taken`` is told that head before anything else may fail, so that it is never mistaken for a successor's.
+        ``taken`` is told that head before anything else may fail, so that it is never mistaken for a successor's. A
+        load may take as long as there is to load, if it gets on: or nobody could ever lead once that is too much.
         """
-        async with asyncio.timeout(self._settings.take_over_seconds):
+        seconds, now = self._settings.take_over_seconds, asyncio.get_running_loop().time
+        async with asyncio.timeout(seconds) as deadline:
+
+            def gets_on() -> None:
+                self._still_leads(leadership)
+                deadline.reschedule(now() + seconds)
+
             head = await self._store.take_over(self.name, ours)
             taken(head)
-            loaded = await settling.load(self._store, head)
+            gets_on()
+            loaded = await settling.load(self._store, head, gets_on)
         self._still_leads(leadership)
         return loaded
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from backends.contract import Head, JournalDamaged, PointerStore, Refusal, Refused
@@ -44,8 +44,8 @@ class Loaded:
     damaged: dict[str, int] = field(default_factory=dict)
 
 
-async def load(store: PointerStore, head: Head) -> Loaded:
-    """The journal as it stands under ``head``."""
+async def load(store: PointerStore, head: Head, gets_on: Callable[[], None] = lambda: None) -> Loaded:
+    """The journal as it stands under ``head``. ``gets_on`` is called after every so many records, and may raise."""
     loaded = Loaded(State(), Proof())
     count = 0
     async for key, value in store.load(head):
@@ -59,6 +59,7 @@ async def load(store: PointerStore, head: Head) -> Loaded:
             loaded.size += len(key) + len(value)
         count += 1
         if count % _LOAD_CHUNK == 0:
+            gets_on()
             await asyncio.sleep(0)
     return loaded
 

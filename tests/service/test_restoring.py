@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 
 from backends.contract import Change, Commit, Head, Refusal, Refused, StorageUnavailable
 from backends.pointers.embedded import FILE_NAME
-from service.journal import JournalSettings
+from service.journal import JournalSettings, settling
 from service.rules.records import handle_key
 from tests.service.acting import STORE, actor
 from tests.support.faults import lose_answer
@@ -62,6 +62,50 @@ async def test_what_takes_long_to_write_back_is_not_given_up_while_it_gets_on(tm
         assert running.replica.journal.generation == generation
         assert running.replica.journal.terms_burnt == 1
         assert stored(tmp_path) == NAMES
+
+
+async def test_what_takes_long_to_load_is_not_given_up_while_it_gets_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or nobody could ever lead again once there is so much of it, whatever it is that has become slow."""
+    monkeypatch.setattr(settling, "_LOAD_CHUNK", 1)
+    settings = replace(PROMPT, journal=JournalSettings(take_over_seconds=2.0, give_up_seconds=2.0))
+    async with rig(embedded(tmp_path), settings) as running:
+        await filled(running)
+        real = running.pointers.load
+
+        async def slow(head: Head) -> AsyncIterator[Change]:
+            async for change in real(head):
+                await asyncio.sleep(0.1)
+                yield change
+
+        running.pointers.load = slow  # type: ignore[method-assign]
+        running.pointers.disturb(lose_answer())
+        b = await actor(running, "b")
+        assert await b.names() == NAMES
+        assert running.replica.journal.generation == 1
+        assert running.replica.journal.terms_burnt == 1
+
+
+async def test_a_load_that_does_not_get_on_is_given_up(tmp_path: Path) -> None:
+    settings = replace(PROMPT, journal=JournalSettings(take_over_seconds=0.2, give_up_seconds=60.0))
+    async with rig(embedded(tmp_path), settings) as running:
+        await filled(running)
+        real = running.pointers.load
+        stuck: list[Head] = []
+
+        async def load(head: Head) -> AsyncIterator[Change]:
+            if not stuck:
+                stuck.append(head)
+                await asyncio.Event().wait()
+            async for change in real(head):
+                yield change
+
+        running.pointers.load = load  # type: ignore[method-assign]
+        running.pointers.disturb(lose_answer())
+        await actor(running, "b")
+        assert len(stuck) == 1
+        assert running.replica.journal.generation == 1
 
 
 async def test_records_that_the_store_denies_stay_in_memory_and_all_others_are_written_back(

@@ -95,8 +95,8 @@ def _believe_what_is_loaded(patch: Patch) -> None:
     real_load, real_judged = settling.load, Journal._judged
     last: dict[PointerStore, settling.Loaded] = {}
 
-    async def load(store: PointerStore, head: Head) -> settling.Loaded:
-        last[store] = await real_load(store, head)
+    async def load(store: PointerStore, head: Head, gets_on: Callable[[], None]) -> settling.Loaded:
+        last[store] = await real_load(store, head, gets_on)
         return last[store]
 
     def judged(self: Journal, count: int) -> settling.Verdict:

@@ -26,6 +26,7 @@ from backends.contract import (
 )
 from backends.pointers import sqlite_file, sqlite_journal, sqlite_place
 from backends.pointers.embedded import FILE_NAME, RESERVE_NAME, WITNESS_NAME, EmbeddedPointers
+from backends.pointers.sqlite_heads import move_head
 from backends.pointers.witness import Witness
 from backends.reserve import Reserve
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
@@ -100,6 +101,28 @@ async def test_a_commit_in_the_middle_of_a_load_ends_it(
     await put(store, head, writes(k0=None, k49=b"2"))
     with pytest.raises(TakeOverLost):
         _ = [change async for change in loading]
+
+
+@pytest.mark.parametrize("deed", ["DELETE FROM head", "an older one"])
+async def test_a_head_that_a_foreign_hand_takes_back_while_it_is_loaded_is_no_successors(
+    store: EmbeddedPointers, file: Path, monkeypatch: pytest.MonkeyPatch, deed: str
+) -> None:
+    """Who leads would give its memory up, and nobody could lead on what is left."""
+    monkeypatch.setattr(sqlite_journal, "_BATCH_ROWS", 10)
+    ours = await put(store, await store.take_over(ROOT), [Change(f"k{number}", b"1") for number in range(50)])
+    head = await store.take_over(ROOT, ours)
+    loading = store.load(head)
+    await anext(loading)
+    with closing(sqlite3.connect(file, isolation_level=None)) as hand:
+        if deed == "an older one":
+            move_head(hand, ours)
+        else:
+            hand.execute(deed)
+    with pytest.raises(StorageUnavailable, match="somebody else changed"):
+        _ = [change async for change in loading]
+    again = await store.take_over(ROOT, head)
+    assert (again.term, again.revision) == (head.term + 1, head.revision + 1)
+    assert len(await records(store, again)) == 50
 
 
 async def test_a_cancelled_load_leaves_the_store_working(store: EmbeddedPointers) -> None:
