@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from backends.contract import StorageUnavailable
-from backends.kubernetes.labels import are_ours, labels_of
+from backends.kubernetes.labels import DEPLOYMENT, are_ours, labels_of
 
 ADVERTISE: Final = "milepost/advertise"
 """The annotation that holds the URL other replicas hear of."""
@@ -24,6 +24,8 @@ RELEASED: Final = "milepost/released"
 
 _CARRIED: Final = ("name", "namespace", "uid", "resourceVersion", "ownerReferences", "finalizers")
 _RELEASED_SECONDS: Final = 1
+_MOST_TRANSITIONS: Final = 2**31 - 1
+"""What the API takes. It would refuse one more, from every candidate for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,12 @@ class Lease:
         return url if url and self.holder.startswith(f"{url}#") else None
 
     def belongs_to(self, name: str) -> bool:
-        """Whether the deployment ``name`` made it."""
-        return are_ours(self.metadata.get("labels") or {}, name)
+        """Whether the deployment ``name``, which is the Lease's too, made it: by its label, or where another hand took
+        that away by an annotation that nobody else writes. Whoever wins it puts the label back.
+        """
+        labels = self.metadata.get("labels") or {}
+        known = {ADVERTISE, RELEASED} & (self.metadata.get("annotations") or {}).keys()
+        return are_ours(labels, name) or (DEPLOYMENT not in labels and bool(known) and self.metadata.get("name") == name)
 
 
 def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
@@ -92,7 +98,7 @@ def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
     spec = dict(lease.spec) if lease is not None else {}
     if lease is None or lease.holder != claim.identity:
         spec["acquireTime"] = _micro_time(now)
-        spec["leaseTransitions"] = 0 if lease is None else int(spec.get("leaseTransitions") or 0) + 1
+        spec["leaseTransitions"] = 0 if lease is None else _one_more(spec.get("leaseTransitions"))
     spec["holderIdentity"] = claim.identity
     spec["leaseDurationSeconds"] = max(1, math.ceil(claim.seconds))
     spec["renewTime"] = _micro_time(now)
@@ -103,6 +109,11 @@ def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
         labels={**_texts(lease, "labels"), **labels_of(claim.name)},
         annotations={**_others_annotations(lease), ADVERTISE: claim.advertise},
     )
+
+
+def _one_more(transitions: object) -> int:
+    """For people alone: a count that another hand raised as far as it goes begins anew."""
+    return transitions + 1 if isinstance(transitions, int) and 0 <= transitions < _MOST_TRANSITIONS else 0
 
 
 def released(lease: Lease, now: datetime) -> bytes:

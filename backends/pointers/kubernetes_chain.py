@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from backends.contract import Head, JournalDamaged
 from backends.pointers.kubernetes_entries import size_of
 from backends.pointers.kubernetes_head import EMPTY, SegmentHead, State, decode
-from backends.pointers.kubernetes_objects import HEAD, NAME, ConfigMap, Layout, Metadata
+from backends.pointers.kubernetes_objects import HEAD, NAME, ConfigMap, Frozen, Layout, Metadata
 from backends.pointers.kubernetes_stamps import Stamp
 
 _REMEDY = "bring it back from a backup, with its labels and annotations"
@@ -26,14 +26,14 @@ _REMEDY = "bring it back from a backup, with its labels and annotations"
 
 @dataclass(slots=True)
 class Segment:
-    """A segment as it was last read or written; ``size`` in bytes of its entries. ``immutable``: by another hand."""
+    """A segment as it was last read or written; ``size`` in bytes of its entries. ``frozen``: by another hand."""
 
     number: int
     metadata: Metadata
     head: SegmentHead
     data: dict[str, str] = field(default_factory=dict)
     size: int = 0
-    immutable: bool = False
+    frozen: Frozen | None = None
 
     @property
     def is_proven(self) -> bool:
@@ -143,7 +143,9 @@ def sound(listed: Listed) -> Chain | None:
     if last > top:
         if last not in found:
             raise _gone(listed, last)
-        segments[last] = Segment(last, found[last].metadata.check(), EMPTY, immutable=found[last].immutable)
+        segments[last] = Segment(last, found[last].metadata.check(), EMPTY, frozen=found[last].frozen)
+        if found[last].immutable:
+            segments[last].hold(found[last].data)  # by another hand, and nothing can take that out again
     if listed.past > (head.term, head.revision):
         term, revision = listed.past
         names = " or ".join(stamp.name for stamp in listed.stamps)
@@ -177,7 +179,7 @@ def _counted(listed: Listed, number: int, top: int) -> Segment:
             f" there is {layout.segment(top)}: {_REMEDY}",
             f"not sealed {_evidence(listed, number)}",
         )
-    segment = Segment(number, found.metadata.check(), head, immutable=found.immutable)
+    segment = Segment(number, found.metadata.check(), head, frozen=found.frozen)
     segment.hold(found.data)
     return segment
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 
-from backends.contract import Commit, Head, Refusal, Refused
+from backends.contract import BackendError, Commit, Head, Misconfigured, Refusal, Refused, StorageFull
 from backends.pointers.kubernetes_chain import Segment
 from backends.pointers.kubernetes_head import EMPTY, State, decode
 from backends.pointers.kubernetes_maps import Maps
@@ -36,23 +36,33 @@ class Checks:
         self._memory = memory
         self._turn = turn
         self._stands = stands
+        self._dropped: Collection[str] = ()
+        """What was to be deleted, as of the last check."""
 
     async def run(self) -> None:
-        """Compare what is listed with what was left, and put it right. Raises `BackendError`."""
+        """Compare what is listed with what was left, and put it right. Raises `BackendError`.
+
+        What the API server denies, or has no room for, keeps nothing else from it.
+        """
         memory, layout = self._memory, self._memory.layout
         left = {number: segment.metadata.resource_version for number, segment in memory.segments.items()}
         spare = memory.spare
         listed = {item.metadata.name: item for item in await self._maps.listed(layout.labels, data=False)}
-        await self._look_at_stamps(listed)
+        denied: list[BackendError] = []
+        await _unless_denied(self._look_at_stamps(listed), denied)
         if not self._leads():
             return
         if spare is not None and not _is_at(listed.get(layout.segment(spare.number)), spare.metadata.resource_version):
-            await self._look_at_spare(spare)
+            await _unless_denied(self._look_at_spare(spare), denied)
         for number, version in left.items():
             if not _is_at(listed.get(layout.segment(number)), version):
-                await self._look_at(number, version)
+                await _unless_denied(self._look_at(number, version), denied)
         oldest = memory.first
-        memory.dropped = [item.metadata for name, item in listed.items() if (layout.number(name) or oldest) < oldest]
+        dropped = {name: item.metadata for name, item in listed.items() if (layout.number(name) or oldest) < oldest}
+        memory.dropped, memory.left = list(dropped.values()), len(dropped.keys() & self._dropped)
+        self._dropped = dropped.keys()
+        if denied:
+            raise denied[0]
 
     async def _look_at_stamps(self, listed: Mapping[str, ConfigMap]) -> None:
         """Write the witness and the founding mark again where they do not name this leader, though the head does.
@@ -106,7 +116,7 @@ class Checks:
                 memory.spare = None
                 return
             if found.immutable:
-                await delete(self._maps, found.metadata)
+                await delete(self._maps, found)
                 memory.spare = None
                 return
             if decode(found.metadata.annotations.get(HEAD), name) is not EMPTY or found.data:
@@ -176,6 +186,13 @@ async def stored_head(maps: Maps, memory: Memory) -> Head | None:
         if told.state is not State.SEALED:
             return head
         number = told.next
+
+
+async def _unless_denied(look: Awaitable[None], denied: list[BackendError]) -> None:
+    try:
+        await look
+    except (Misconfigured, StorageFull) as error:
+        denied.append(error)
 
 
 def _is_at(found: ConfigMap | None, version: str) -> bool:

@@ -42,6 +42,7 @@ class Journal:
         self._closed = False
         self._spare: asyncio.Task[None] | None = None
         self._spare_not_before = 0.0
+        self._spare_fails = False
         self._sweep: asyncio.Task[None] | None = None
         self._witness: asyncio.Task[None] | None = None
         self._keep_up()
@@ -120,14 +121,16 @@ class Journal:
         return told is not None and told.is_of(head) and told.revision >= head.revision
 
     async def _spare_made(self) -> None:
-        """Wait for the next segment if it is just being made."""
-        if self.memory.spare is None and self._spare is not None:
+        """Wait for the next segment if it is just being made, but not again and again for one that cannot be."""
+        if self.memory.spare is None and self._spare is not None and not self._spare_fails:
             await asyncio.wait([self._spare])
 
     async def _make_spare(self) -> None:
         try:
             await make_spare(self._maps, self.memory)
+            self._spare_fails = False
         except BackendError as error:
+            self._spare_fails = True
             self._spare_not_before = asyncio.get_running_loop().time() + _AGAIN_SECONDS
             log.warning("the next segment of %r is not made yet: %s", self.memory.layout.journal, error)
 
@@ -140,5 +143,10 @@ class Journal:
             except BackendError as error:
                 log.warning("the ConfigMap %s is not deleted yet: %s", metadata.name, error)
                 continue
-            if not answer.done and answer.status != 404:
+            if answer.refusal is Refusal.DENIED and not answer.done:
+                count, self.memory.dropped = len(self.memory.dropped) + 1, []  # until the next check
+                log.error(
+                    "%d ConfigMaps that no longer count cannot be deleted, and etcd keeps them: %s", count, answer
+                )
+            elif not answer.done and answer.status != 404:
                 log.warning("the ConfigMap %s is not deleted yet: %s", metadata.name, answer)

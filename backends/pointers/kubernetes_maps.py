@@ -13,7 +13,7 @@ from backends.kubernetes.client import METADATA, METADATA_LIST, WHOLE, Client
 from backends.kubernetes.errors import SPACE_EXCEEDED, Answer, backend_error
 from backends.kubernetes.labels import selector
 from backends.pointers.kubernetes_budget import ByteBudget
-from backends.pointers.kubernetes_objects import ConfigMap, ConfigMaps, Metadata, encode
+from backends.pointers.kubernetes_objects import HEAD, ConfigMap, ConfigMaps, Frozen, Metadata, encode
 
 _PAGE: Final = "250"
 _PAGE_PATIENCE: Final = 4
@@ -66,16 +66,18 @@ class Maps:
         answer = await self.client.request("GET", self._path(name), accept=WHOLE if data else METADATA)
         return None if answer.status == 404 else _decoded(answer, ConfigMap, f"read the ConfigMap {name}")
 
-    async def replace(self, metadata: Metadata, data: Mapping[str, str], *, immutable: bool = False) -> Answer:
+    async def replace(self, metadata: Metadata, data: Mapping[str, str], frozen: Frozen | None = None) -> Answer:
         """PUT under the condition that nothing changed since ``metadata`` was read.
 
-        Of what is ``immutable`` only the metadata can be replaced. Raises `NotSent`, `NoAnswer`, `StorageFull`.
+        Of what is ``frozen`` only the metadata can be replaced. Raises `NotSent`, `NoAnswer`, `StorageFull`;
+        `StorageUnavailable` if it was written, but not as it was sent.
         """
-        return await self._write("PUT", self._path(metadata.check().name), encode(metadata, data, immutable=immutable))
+        body = encode(metadata, data, frozen)
+        return _kept(await self._write("PUT", self._path(metadata.check().name), body), metadata)
 
     async def create(self, metadata: Metadata, data: Mapping[str, str]) -> Answer:
-        """POST. Raises `NotSent`, `NoAnswer`, `StorageFull`."""
-        return await self._write("POST", self._path(), encode(metadata, data))
+        """POST. Raises `NotSent`, `NoAnswer`, `StorageFull`; `StorageUnavailable` as `replace` does."""
+        return _kept(await self._write("POST", self._path(), encode(metadata, data)), metadata)
 
     async def delete(self, metadata: Metadata) -> Answer:
         """DELETE under the same condition. Raises `NotSent`, `NoAnswer`."""
@@ -103,6 +105,22 @@ class Maps:
 def metadata_of(answer: Answer, doing: str) -> Metadata:
     """The metadata that a write answered with. Raises `BackendError`: it says nothing, or not which version it left."""
     return _decoded(answer, ConfigMap, doing).metadata.check()
+
+
+def _kept(answer: Answer, sent: Metadata) -> Answer:
+    """The answer, unless what was written is not found again by what it says. Raises `StorageUnavailable`.
+
+    A webhook or a policy can alter what is written, and then nobody could take over from it.
+    """
+    if answer.done:
+        stored = _decoded(answer, ConfigMap, f"write the ConfigMap {sent.name}").metadata
+        is_labelled = stored.labels.items() >= sent.labels.items()
+        if not is_labelled or stored.annotations.get(HEAD) != sent.annotations.get(HEAD):
+            raise StorageUnavailable(
+                f"the ConfigMap {sent.name} does not stand there as it was written, but with another head or other"
+                " labels: look for an admission webhook or policy that alters ConfigMaps"
+            )
+    return answer
 
 
 def _decoded(answer: Answer, kind: type[T], doing: str) -> T:

@@ -44,6 +44,8 @@ class Memory:
         self.segments = chain.segments
         self.spare = chain.spare
         self.dropped: list[Metadata] = list(chain.leftovers)
+        self.left = 0
+        """How many of them were to be deleted and are still there, as of the last check."""
         self.doubts: list[Draft] = []
         self.witness = chain.witness
         self.mark = Stamp(layout.founding)

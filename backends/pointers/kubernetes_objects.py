@@ -18,7 +18,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -56,6 +56,12 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
         return self
 
 
+class Frozen(NamedTuple):
+    """What a ConfigMap that another hand made immutable holds beside its entries: each PUT has to repeat it."""
+
+    binary: Mapping[str, str]
+
+
 class ConfigMap(msgspec.Struct, omit_defaults=True):
     """A ConfigMap, or its metadata alone where no more was asked for."""
 
@@ -63,6 +69,12 @@ class ConfigMap(msgspec.Struct, omit_defaults=True):
     data: dict[str, str] = {}
     immutable: bool = False
     """By another hand: its data, and this, can never be changed, but its metadata can, and it can be deleted."""
+    binary_data: dict[str, str] = msgspec.field(default_factory=dict, name="binaryData")
+
+    @property
+    def frozen(self) -> Frozen | None:
+        """None: it can be changed."""
+        return Frozen(self.binary_data) if self.immutable else None
 
 
 class _Continue(msgspec.Struct):
@@ -127,10 +139,12 @@ class Layout:
         )
 
 
-def encode(metadata: Metadata, data: Mapping[str, str], *, immutable: bool = False) -> bytes:
+def encode(metadata: Metadata, data: Mapping[str, str], frozen: Frozen | None = None) -> bytes:
     """A ConfigMap as it is sent. The API's tracking of fields is given up, since it grows with the data."""
     sent = msgspec.to_builtins(metadata)
     if metadata.uid:
         sent["managedFields"] = [{}]
     whole = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": sent, "data": data}
-    return msgspec.json.encode({**whole, "immutable": True} if immutable else whole)
+    if frozen is not None:
+        whole |= {"immutable": True, **({"binaryData": frozen.binary} if frozen.binary else {})}
+    return msgspec.json.encode(whole)

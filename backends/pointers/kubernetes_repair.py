@@ -94,13 +94,20 @@ async def restored(maps: Maps, memory: Memory, segment: Segment, found: ConfigMa
         return
     adopt(segment, found)
     if found.immutable and found.data != segment.data:
-        await delete(maps, found.metadata)
+        await delete(maps, found)
         await put_back(maps, memory, segment)
 
 
-async def delete(maps: Maps, metadata: Metadata) -> None:
-    """Delete what was found immutable, under the condition that it still is just as found. Raises `BackendError`."""
+async def delete(maps: Maps, found: ConfigMap) -> None:
+    """Delete what was found immutable, under the condition that it still is just as found. Raises `BackendError`.
+
+    A finalizer would have it stay, altered as it is, for as long as another hand likes, so each is taken out first.
+    """
+    metadata = found.metadata
     log.warning("the ConfigMap %s was altered and made immutable by somebody; it is made anew", metadata.name)
+    if metadata.finalizers:
+        answer = await maps.replace(msgspec.structs.replace(metadata, finalizers=[]), found.data, found.frozen)
+        metadata = metadata_of(answer, f"take the finalizers out of the ConfigMap {metadata.name}")
     answer = await maps.delete(metadata)
     if answer.status == 409:
         raise StorageUnavailable(f"somebody keeps changing the ConfigMap {metadata.name}")
@@ -109,18 +116,20 @@ async def delete(maps: Maps, metadata: Metadata) -> None:
 
 
 async def put_back(maps: Maps, memory: Memory, segment: Segment) -> None:
-    """Make a segment anew that somebody deleted. Raises `BackendError`.
+    """Make a segment anew that somebody deleted, without owners, for whose end it may have been deleted, or finalizers.
+
+    Raises `BackendError`.
 
     If somebody else did so just now, then what is there now is the next conflict. If it lands late, it is this leader's
     last state under its own term; where segments that count have moved on, it is garbage below them.
     """
     name = memory.layout.segment(segment.number)
     log.warning("the ConfigMap %s was deleted while in use; it is put back", name)
-    kept = msgspec.structs.replace(segment.metadata, name=name, uid="", resource_version="")
+    kept = Metadata(name=name, labels=segment.metadata.labels, annotations=segment.metadata.annotations)
     answer = await maps.create(memory.layout.marked(kept, segment.head.encoded(name)), segment.data)
     if not exists_already(answer):
         segment.metadata = metadata_of(answer, f"put back the ConfigMap {name}")
-        segment.immutable = False
+        segment.frozen = None
 
 
 async def rewrite(maps: Maps, memory: Memory, segment: Segment) -> None:
@@ -130,7 +139,7 @@ async def rewrite(maps: Maps, memory: Memory, segment: Segment) -> None:
     """
     name = memory.layout.segment(segment.number)
     marked = memory.layout.marked(segment.metadata, segment.head.encoded(name))
-    answer = await maps.replace(marked, segment.data, immutable=segment.immutable)
+    answer = await maps.replace(marked, segment.data, segment.frozen)
     segment.metadata = metadata_of(answer, f"put right the ConfigMap {segment.metadata.name}")
 
 
@@ -147,11 +156,11 @@ def adopt(segment: Segment, found: ConfigMap) -> None:
             name,
             ", ".join(keys[:_SHOWN]),
         )
-    if found.immutable and not segment.immutable:
+    if found.immutable and segment.frozen is None:
         log.warning("the ConfigMap %s was made immutable by somebody; groups go on in the next one", name)
     if _marks(found.metadata) != _marks(kept):
         log.info("the ConfigMap %s has other labels, annotations, owners or finalizers; they are kept", name)
-    segment.metadata, segment.immutable = found.metadata.check(), found.immutable
+    segment.metadata, segment.frozen = found.metadata.check(), found.frozen
 
 
 def exists_already(answer: Answer) -> bool:

@@ -84,9 +84,8 @@ async def _fenced(maps: Maps, memory: Memory, term: int, attempted: set[str]) ->
     memory.doubts.append(draft)
     name = memory.layout.segment(tail.number)
     try:
-        answer = await maps.replace(
-            memory.layout.marked(tail.metadata, draft.head.encoded(name)), tail.data, immutable=tail.immutable
-        )
+        marked = memory.layout.marked(tail.metadata, draft.head.encoded(name))
+        answer = await maps.replace(marked, tail.data, tail.frozen)
     except NotSent:
         memory.doubts.remove(draft)
         raise

@@ -41,7 +41,7 @@ def salvaged(listed: Listed, damage: JournalDamaged) -> Chain:
         found = listed.found.get(number)
         told = listed.heads.get(number)
         metadata = Metadata(name=layout.segment(number)) if found is None else found.metadata.check()
-        segment = Segment(number, metadata, EMPTY, immutable=found is not None and found.immutable)
+        segment = Segment(number, metadata, EMPTY, frozen=None if found is None else found.frozen)
         segment.hold({} if found is None else found.data)
         data = segment.data
         segment.head = active(head, first, data) if number == last else sealed(head, first, number + 1, data)

@@ -14,7 +14,7 @@ from backends.contract import Head, StorageUnavailable, TakeOverLost
 from backends.kubernetes.errors import backend_error
 from backends.pointers.kubernetes_head import Witness
 from backends.pointers.kubernetes_maps import Maps, metadata_of
-from backends.pointers.kubernetes_objects import HEAD, ConfigMap, Layout, Metadata
+from backends.pointers.kubernetes_objects import HEAD, ConfigMap, Frozen, Layout, Metadata
 
 log = logging.getLogger("milepost.kubernetes")
 
@@ -32,7 +32,7 @@ class Stamp:
     metadata: Metadata | None = None
     told: Witness | None = None
     data: Mapping[str, str] = field(default_factory=dict)
-    immutable: bool = False
+    frozen: Frozen | None = None
 
     @classmethod
     def of(cls, name: str, found: ConfigMap | None) -> Stamp:
@@ -40,7 +40,7 @@ class Stamp:
         if found is None:
             return cls(name)
         told = Witness.decode(found.metadata.annotations.get(HEAD), name)
-        return cls(name, found.metadata.check(), told, found.data, found.immutable)
+        return cls(name, found.metadata.check(), told, found.data, found.frozen)
 
 
 async def read(maps: Maps, name: str) -> Stamp:
@@ -65,10 +65,10 @@ async def note(maps: Maps, layout: Layout, last: Stamp, head: Head) -> Stamp:
             answer = await maps.create(layout.marked(Metadata(name=stamp.name), text), {})
         else:
             marked = layout.marked(stamp.metadata, text)
-            answer = await maps.replace(marked, stamp.data, immutable=stamp.immutable)
+            answer = await maps.replace(marked, stamp.data, stamp.frozen)
         if answer.done:
             metadata = metadata_of(answer, f"record the term in {stamp.name}")
-            return Stamp(stamp.name, metadata, ours, stamp.data, stamp.immutable)
+            return Stamp(stamp.name, metadata, ours, stamp.data, stamp.frozen)
         if answer.status not in (404, 409) and not answer.is_of_immutable:
             raise backend_error(answer, f"record the term in {stamp.name}")
         log.info("the ConfigMap %s was changed meanwhile; it is read again", stamp.name)

@@ -126,12 +126,12 @@ async def _mend(maps: Maps, layout: Layout, chain: Chain) -> None:
     for number in chain.mend:
         segment, name = chain.segments[number], layout.segment(number)
         if not segment.metadata.uid and (found := await maps.read(name, data=True)) is not None:
-            segment.metadata, segment.immutable = found.metadata.check(), found.immutable
+            segment.metadata, segment.frozen = found.metadata.check(), found.frozen
             segment.hold(found.data)
             segment.head = msgspec.structs.replace(segment.head, entries=sum_of(found.data))
         marked = layout.marked(segment.metadata, segment.head.encoded(name))
         if segment.metadata.uid:
-            answer = await maps.replace(marked, segment.data, immutable=segment.immutable)
+            answer = await maps.replace(marked, segment.data, segment.frozen)
         else:
             answer = await maps.create(marked, segment.data)
         segment.metadata = metadata_of(answer, f"go on without what was lost of {layout.journal!r}")
@@ -141,7 +141,7 @@ async def _fence(maps: Maps, memory: Memory, chain: Chain, past: int, attempted:
     """Put a new head into the last segment; it is in ``memory`` too if nothing landed meanwhile. None: list again."""
     layout, tail = memory.layout, memory.tail
     name = layout.segment(tail.number)
-    metadata, data, last, first = tail.metadata, tail.data, chain.head, chain.first
+    metadata, data, frozen, last, first = tail.metadata, tail.data, tail.frozen, chain.head, chain.first
     altered = None if tail.is_proven else tail.head.entries  # so that whoever comes next is told as well
     for attempt in range(_FENCES):
         head = Head(last.journal, max(last.term, past) + 1, last.revision + 1, secrets.token_hex(6), digest=last.digest)
@@ -150,7 +150,7 @@ async def _fence(maps: Maps, memory: Memory, chain: Chain, past: int, attempted:
         if altered is not None:
             moved = msgspec.structs.replace(moved, entries=altered)
         draft = Draft(tail.number, moved, data, tail.size)
-        answer = await maps.replace(layout.marked(metadata, draft.head.encoded(name)), data, immutable=tail.immutable)
+        answer = await maps.replace(layout.marked(metadata, draft.head.encoded(name)), data, frozen)
         if answer.done:
             if attempt == 0:
                 memory.landed(draft, metadata_of(answer, f"take over {layout.journal!r}"))
@@ -163,6 +163,7 @@ async def _fence(maps: Maps, memory: Memory, chain: Chain, past: int, attempted:
             return None
         if (told.term, told.lineage) != (chain.head.term, chain.head.lineage):
             raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
-        metadata, data, last, first = found.metadata.check(), found.data, told.of(layout.journal), told.first
+        metadata, data, frozen = found.metadata.check(), found.data, found.frozen
+        last, first = told.of(layout.journal), told.first
         altered = None if told.proves(data) else told.entries
     raise StorageUnavailable(f"groups of an older leader keep landing in {layout.journal!r}")

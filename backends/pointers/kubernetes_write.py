@@ -7,6 +7,7 @@ comes next is made beforehand.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
@@ -30,13 +31,19 @@ from backends.pointers.kubernetes_head import EMPTY, active, decode, sealed
 from backends.pointers.kubernetes_maps import Maps, metadata_of
 from backends.pointers.kubernetes_memory import Draft, Memory
 from backends.pointers.kubernetes_objects import HEAD, Metadata
-from backends.pointers.kubernetes_repair import exists_already, repair
+from backends.pointers.kubernetes_repair import delete, deposed, exists_already, repair
+
+log = logging.getLogger("milepost.kubernetes")
 
 _SEAL_FROM: Final = CAP // 4
 _SEAL_AT_LAST: Final = CAP * 3 // 4
 _SEGMENTS: Final = 256
 _LARGEST_GROUP: Final = 900 * 1024
 """Bytes of a group's entries. A ConfigMap takes 1 MiB."""
+_BEYOND: Final = 8 * CAP
+"""Bytes in the last segment while the next one cannot be made."""
+_LEAST_LEFT: Final = 256
+"""Segments that should be gone and are not: so many at the least before anything is refused for it."""
 _SLACK: Final = 17 / 16
 """Beyond what the journal should hold at the most: for who makes room."""
 _ATTEMPTS: Final = 5
@@ -67,14 +74,32 @@ async def make_spare(maps: Maps, memory: Memory) -> None:
     name = memory.layout.segment(number)
     answer = await maps.create(memory.layout.marked(Metadata(name=name), EMPTY.encoded(name)), {})
     if exists_already(answer):
-        found = await maps.read(name, data=False)
-        if found is None or decode(found.metadata.annotations.get(HEAD), name) is not EMPTY:
-            raise StorageUnavailable(f"the ConfigMap {name} is in the way: it is no empty segment of a journal")
-        metadata = found.metadata.check()
+        metadata = await _emptied(maps, memory, name)
     else:
         metadata = metadata_of(answer, f"create the ConfigMap {name}")
     if memory.last + 1 == number:  # a group that could not wait for this may have made it by itself
         memory.spare = Segment(number, metadata, EMPTY)
+
+
+async def _emptied(maps: Maps, memory: Memory, name: str) -> Metadata:
+    """Of what stands where the next segment is to be: an empty one, or one that somebody garbled, which is put right.
+
+    While this process leads nobody else's group can be in that. What does not carry our labels is not touched. Raises
+    `BackendError`.
+    """
+    found = await maps.read(name, data=True)
+    told = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
+    if found is not None and told is EMPTY:
+        return found.metadata.check()
+    ours = found is not None and found.metadata.labels.items() >= memory.layout.labels.items()
+    if found is None or told is not None or not ours or await deposed(maps, memory) is not None:
+        raise StorageUnavailable(f"the ConfigMap {name} is in the way: it is no empty segment of a journal")
+    log.warning("the ConfigMap %s, empty as yet, was changed by somebody; it is put right", name)
+    if found.immutable:
+        await delete(maps, found)
+        raise StorageUnavailable(f"the ConfigMap {name} was made immutable, and is to be made anew")
+    answer = await maps.replace(memory.layout.marked(found.metadata, EMPTY.encoded(name)), {})
+    return metadata_of(answer, f"put right the ConfigMap {name}")
 
 
 def _excess(maps: Maps, memory: Memory, entries: Mapping[str, str]) -> Refused | None:
@@ -83,6 +108,13 @@ def _excess(maps: Maps, memory: Memory, entries: Mapping[str, str]) -> Refused |
     if written > _LARGEST_GROUP:
         return Refused(Refusal.TOO_LARGE, f"the group takes {written} bytes of a ConfigMap")
     most, live = maps.client.address.most_bytes * _SLACK, memory.grown(entries)
+    few = max(_LEAST_LEFT, maps.client.address.most_bytes // CAP)
+    if memory.left > (few if live > memory.live else 2 * few):
+        return Refused(
+            Refusal.FULL,
+            f"{memory.left} ConfigMaps of {memory.layout.journal!r} that no longer count cannot be deleted, as the log"
+            " tells, and etcd must not fill up with them",
+        )
     if live > max(most, memory.live):
         return Refused(
             Refusal.FULL,
@@ -100,17 +132,30 @@ async def _group(
     spare_made: Callable[[], Awaitable[None]],
 ) -> Commit | _Frozen:
     data = memory.patched(entries)
-    if _size(data) >= _SEAL_AT_LAST:
+    size = _size(data)
+    if size >= _SEAL_AT_LAST:
         await spare_made()
-    if memory.tail.immutable or (memory.tail.data and _size(data) > CAP):
+    is_full = memory.tail.data and size > CAP and not _goes_beyond(memory, entries, size)
+    if memory.tail.frozen is not None or is_full:
         if (end := await _sealed(maps, memory)) is not None:
             return end
         data = memory.patched(entries)
-    first, size = compact(memory, data, _size(data), _size(entries))
+        size = _size(data)
+    first = memory.first
+    if size <= _BEYOND:
+        first, size = compact(memory, data, size, _size(entries))
     spare = memory.spare if size >= _sealed_from(memory) else None
     moved = active(after, first, data) if spare is None else sealed(after, first, spare.number, data)
     end = await _written(maps, memory, Draft(memory.last, moved, data, size, spare))
     return Done(memory.head) if end is None else end
+
+
+def _goes_beyond(memory: Memory, entries: Mapping[str, str], size: int) -> bool:
+    """Whether the group goes into the last segment though that is full, since the next one cannot be made for now.
+
+    It costs more bytes each time, and what makes the journal no larger has room in it for longer.
+    """
+    return memory.spare is None and size <= (_BEYOND if memory.grown(entries) > memory.live else _LARGEST_GROUP)
 
 
 async def _sealed(maps: Maps, memory: Memory) -> Commit | _Frozen | None:
@@ -146,7 +191,7 @@ async def _sent(maps: Maps, memory: Memory, draft: Draft) -> Commit | _Frozen | 
     for _ in range(_ATTEMPTS):
         try:
             marked = memory.layout.marked(segment.metadata, draft.head.encoded(name))
-            answer = await maps.replace(marked, draft.data, immutable=segment.immutable)
+            answer = await maps.replace(marked, draft.data, segment.frozen)
             if answer.done:
                 memory.landed(draft, metadata_of(answer, f"write the ConfigMap {name}"))
                 return None
@@ -162,7 +207,7 @@ async def _sent(maps: Maps, memory: Memory, draft: Draft) -> Commit | _Frozen | 
             return _refused(error)
         if end is not None:
             return end
-        if segment.immutable and draft.data != segment.data:
+        if segment.frozen is not None and draft.data != segment.data:
             return _Frozen()
     return Refused(Refusal.FAILED, f"somebody keeps changing the ConfigMap {name}")
 

@@ -206,6 +206,13 @@ async def test_a_duration_that_was_lowered_by_hand_lets_nobody_in(site: Site) ->
         await asyncio.wait([waiting])
 
 
+async def test_a_lease_without_its_label_whose_count_is_as_high_as_it_goes_is_won_all_the_same(site: Site) -> None:
+    async with opened(site.address(**LONG), ONE) as one:
+        await (await won(one)).resign()
+        site.edit_lease({"metadata": {"labels": None}, "spec": {"leaseTransitions": 2**31 - 1}})
+        assert leads(await won(one))
+
+
 async def test_a_lease_that_is_not_ours_is_not_touched(site: Site) -> None:
     site.api.admin.ask("POST", site.lease_path(""), {"metadata": {"name": "milepost", "labels": {"team": "data"}}})
     before = site.lease()

@@ -64,6 +64,24 @@ def test_a_renewal_keeps_when_it_was_acquired_and_counts_no_transition() -> None
     assert renewed.spec["renewTime"] == "2026-03-01T10:30:03.000005Z"
 
 
+def test_a_lease_that_lost_its_label_is_ours_by_what_nobody_else_writes_and_gets_it_back() -> None:
+    held = stored(claimed(None, THEIRS, NOW))
+    for lease in (held, stored(released(held, NOW))):
+        bare = edited(lease, {"labels": None})
+        assert bare.belongs_to("milepost")
+        assert not bare.belongs_to("other")
+        assert not edited(bare, {"annotations": {"note": "b"}}).belongs_to("milepost")
+        assert not edited(bare, {"labels": {"milepost/deployment": "other"}}).belongs_to("milepost")
+        assert content(claimed(bare, OURS, NOW))["metadata"]["labels"] == LABELS
+
+
+@pytest.mark.parametrize("found", [2**31 - 1, -1, "many", None, 1.5])
+def test_a_count_that_somebody_raised_as_far_as_it_goes_begins_anew(found: object) -> None:
+    """One more than the API takes, and it would refuse every candidate for good."""
+    lease = edited(stored(claimed(None, THEIRS, NOW)), spec={"leaseTransitions": found})
+    assert 0 <= content(claimed(lease, OURS, NOW))["spec"]["leaseTransitions"] < 2**31
+
+
 def test_an_update_is_conditional_on_what_was_read() -> None:
     written = content(claimed(stored(claimed(None, THEIRS, NOW)), OURS, NOW))
     assert (written["metadata"]["uid"], written["metadata"]["resourceVersion"]) == ("u-1", "7")

@@ -53,6 +53,23 @@ async def test_labels_annotations_owners_and_finalizers_of_others_stay(site: Sit
     outsider.patch(ACTIVE, {"metadata": {"finalizers": None}})
 
 
+async def test_what_had_a_segment_deleted_does_not_have_it_deleted_again(site: Site, outsider: Outsider) -> None:
+    """An owner that is gone is one reason, a finalizer would hold what is made anew the next time."""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "7f0e6d0e-0000-4000-8000-000000000000"}
+    added = {"labels": {"team": "a"}, "ownerReferences": [owner], "finalizers": ["example.com/held"]}
+    async with opened(site.address()) as store:
+        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        outsider.patch(ACTIVE, {"metadata": added})
+        head = await put(store, head, writes(a=b"2"))
+        outsider.patch(ACTIVE, {"metadata": {"finalizers": None}})
+        outsider.delete(ACTIVE)
+        await store.check()
+        metadata = outsider.get(ACTIVE)["metadata"]
+        assert metadata["labels"]["team"] == "a"
+        assert not {"ownerReferences", "finalizers"} & metadata.keys()
+        assert (await taken_over(store))[1] == {"a": b"2"}
+
+
 async def test_the_tracking_of_fields_does_not_grow(site: Site, outsider: Outsider) -> None:
     async with opened(site.address()) as store:
         await put(store, await store.take_over(ROOT), writes(**{f"k{number}": b"1" for number in range(50)}))
@@ -214,18 +231,6 @@ async def test_what_is_not_ours_is_never_touched(site: Site, outsider: Outsider)
         assert head.term == 2
     after = outsider.all()
     assert {name: after[name] for name in before} == before
-
-
-async def test_a_config_map_that_is_in_the_way_is_told(site: Site, outsider: Outsider) -> None:
-    outsider.create(LAYOUT.segment(2), data={"a": "1"})
-    async with opened(site.address()) as store:
-        head = await put(store, await store.take_over(ROOT), FULL)
-        end = await store.commit(head, [Change("more", b"y" * (CAP // 2))], head.revision + 1)
-        assert refused(end) is Refusal.FAILED
-        assert LAYOUT.segment(2) in str(end)
-        outsider.delete(LAYOUT.segment(2))
-        head = await put(store, head, [Change("more", b"y" * (CAP // 2))])
-        assert set((await taken_over(store))[1]) == {"full", "more"}
 
 
 async def test_two_deployments_in_one_namespace_are_apart(site: Site) -> None:
