@@ -86,8 +86,10 @@ class Lease:
         that away by an annotation that nobody else writes. Whoever wins it puts the label back.
         """
         labels = self.metadata.get("labels") or {}
-        known = {ADVERTISE, RELEASED} & (self.metadata.get("annotations") or {}).keys()
-        return are_ours(labels, name) or (DEPLOYMENT not in labels and bool(known) and self.metadata.get("name") == name)
+        if DEPLOYMENT in labels:
+            return are_ours(labels, name)
+        annotations = self.metadata.get("annotations") or {}
+        return self.metadata.get("name") == name and (ADVERTISE in annotations or RELEASED in annotations)
 
 
 def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:

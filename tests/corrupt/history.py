@@ -68,7 +68,10 @@ class History:
         self.kept[name] = None
 
     async def losses(self, rig: Rig) -> list[str]:
-        """What is not served as it was acknowledged, each named by the service. Raises `Silent` for the rest."""
+        """What is not served as it was acknowledged, each named by the service. Raises `Silent` for the rest.
+
+        Raises `Problem` where it does not lead any more, as without its Lease.
+        """
         found = []
         reader = self._writer(rig)
         for name, kept in self.kept.items():
@@ -76,6 +79,8 @@ class History:
                 version = await reader.exists(name)
                 state = await reader.read(name) if version is not None else None
             except Problem as problem:
+                if problem.code is Code.NO_LEADER:
+                    raise
                 found.append(_named(name, problem))
                 continue
             if kept is None and version is not None:
@@ -107,6 +112,8 @@ class History:
             await resign(rig.replica, self._writer(rig).caller, STORE)
             self._rose(await self._writer(rig).campaign())
         except Problem as problem:
+            if problem.code is Code.NO_LEADER:
+                raise
             return [_named("epoch", problem)]
         return []
 
