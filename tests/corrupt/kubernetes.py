@@ -22,7 +22,7 @@ from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider, backup
 from tests.contracts.places import Services
 from tests.corrupt.shape import Damage, Kind, Scene, Store, Thing
 from tests.support import kubernetes
-from tests.support.kubernetes import SHORT, Site
+from tests.support.kubernetes import MIDDLING, Site
 from tests.support.replicas import Backends
 
 _WHOLE = frozenset({Damage.EMPTY, Damage.OLDER, Damage.GONE})
@@ -38,7 +38,7 @@ class KubernetesScene(Scene):
         self._outsider = Outsider(site)
 
     def build(self, advertise: str) -> Backends:
-        address = self._site.address(**SHORT)
+        address = self._site.address(**MIDDLING)
         return Backends(
             KubernetesPointers(address, check_seconds=_CHECK_SECONDS, accept_loss=self.accept_loss),
             KubernetesElection(address, advertise),
