@@ -158,14 +158,14 @@ class Caller:
                     key.arrived += history.arrived + 1
                 error = history.refusal(verdict.problem)
                 raise error from error.__cause__
-            history.note(verdict)
+            now = self.clock()
+            history.note(verdict, cut_off=isinstance(result, Lost) and now >= deadline)
             if isinstance(verdict.error, Problem) and verdict.error.code in final:
                 raise history.exhausted("it is not waited for")
             if request.body is not None and request.body.spent:
                 raise history.exhausted("the state could be sent only once")
             if not (verdict.elsewhere and verdict.after <= LEAST_RETRY_AFTER):
                 after = max(after, verdict.after)
-            now = self.clock()
             left = max(0.0, until - now)
             call = f"{request.method} {request.path}"
             if verdict.elsewhere and round_.next():

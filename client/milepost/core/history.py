@@ -29,14 +29,16 @@ class History:
     def __init__(self, changes: bool) -> None:
         self._changes = changes
         self._last: MilepostError | None = None
+        self._cut_off = False
         self._told: Problem | None = None
         self._applied: Problem | None = None
         self.in_doubt = False
         self.arrived = 0
 
-    def note(self, verdict: Again) -> None:
-        """Remember an attempt that settled nothing."""
+    def note(self, verdict: Again, *, cut_off: bool = False) -> None:
+        """Remember an attempt that settled nothing, ``cut_off`` if the call's own deadline ended it."""
         self._last = verdict.error
+        self._cut_off = cut_off
         self.in_doubt = self.in_doubt or verdict.doubt
         self.arrived += verdict.arrived
         if isinstance(verdict.error, Problem):
@@ -65,7 +67,7 @@ class History:
             return self._applied
         if self.in_doubt:
             return _unknown(f"{why}; last: {self._last}", self._last)
-        if isinstance(self._last, DeadlineExceeded) and self._told is not None:
+        if self._told is not None and (self._cut_off or isinstance(self._last, DeadlineExceeded)):
             return self._told  # the last attempt may have had next to no time left, and tells less
         if isinstance(self._last, DeadlineExceeded) or self._last is None:
             return DeadlineExceeded(f"{why}; last: {self._last or 'nothing was sent'}")

@@ -347,6 +347,13 @@ def test_a_read_is_never_of_unknown_outcome() -> None:
         call(world, READ, timeout=3.0)
 
 
+def test_what_the_service_said_counts_more_than_an_attempt_that_the_deadline_cut_off() -> None:
+    world = World((2.9, NO_LEADER), (5.0, Lost("no connection within 0.001 s", sent=False)), addresses=[A])
+    with pytest.raises(Unavailable):
+        call(world, READ, timeout=3.0)
+    assert world.sent[-1].timeout < 0.1
+
+
 def test_a_conflict_whose_outcome_is_unknown_is_raised_as_unknown() -> None:
     world = World(CUT, problem(Code.ALREADY_EXISTS, outcome=Outcome.UNKNOWN))
     with pytest.raises(OutcomeUnknown) as raised:
