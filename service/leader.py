@@ -22,6 +22,7 @@ from backends.contract import (
 )
 from milepost.errors import Problem
 from service.blobs.collector import collect
+from service.blobs.founding import FoundingMark
 from service.blobs.patience import PatientBlobs
 from service.blobs.trash import Trash
 from service.campaigns import Campaigns
@@ -30,7 +31,7 @@ from service.journal import Journal, LeadershipLost, NotTakenOver
 from service.leases import Leases, UploadLeases
 from service.removals import Removals
 from service.rules.decisions import Accepted
-from service.rules.records import Handle, Record, Session, Stored, Upload, store_of
+from service.rules.records import DEPLOYMENT_KEY, Deployment, Handle, Record, Session, Stored, Upload, store_of
 from service.rules.requests import Add, EndSession, ExpireSession, Replace, Request
 from service.rules.state import State
 from service.settings import Settings
@@ -71,6 +72,8 @@ class Replica:
         )
         self.journal.on_given_up = self._given_up
         self.journal.on_found = self._found
+        self.mark = FoundingMark(self.blobs, pointers, settings.journal.accepted_losses)
+        self.journal.founding = self.mark
         self.leases = Leases(clock)
         self.uploads = UploadLeases(clock)
         self.trash = Trash(self.blobs, clock)
@@ -212,6 +215,7 @@ class Replica:
             expire_uploads(self.journal, self.uploads, self.clock, self.settings.expire_interval_seconds),
             finish_removals(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
             scrub(self.journal, self.clock, self.settings.tidy_interval_seconds),
+            self._keep_mark(),
             self._collect(),
         )
 
@@ -238,6 +242,20 @@ class Replica:
     async def _until_lost(self, leadership: Leadership) -> None:
         await leadership.wait_lost()
         raise LeadershipLost("the election was lost")
+
+    async def _keep_mark(self) -> None:
+        """A founding mark that could not be set, or that somebody took away, is set again."""
+        while True:
+            pause = self.settings.collect_interval_seconds
+            try:
+                if isinstance(self.journal.read().view.state.get(DEPLOYMENT_KEY), Deployment):
+                    await self.mark.set(self.journal.deployment)
+            except Problem:
+                log.info("the founding mark is not looked at, for the lease is in doubt")
+            except BackendError as error:
+                log.warning("cannot set the founding mark %s yet: %s", self.mark.key, error)
+                pause = self.settings.tidy_interval_seconds
+            await asyncio.sleep(pause)
 
     async def _collect(self) -> None:
         while True:

@@ -115,6 +115,12 @@ class PointerStore(Protocol):
     limits: GroupLimits
 
     @property
+    def place(self) -> str:
+        """Where its journals lie, once it was opened: the same for each replica and each start, and for no other
+        deployment that these can be told apart from.
+        """
+
+    @property
     def bytes_sent(self) -> int:
         """Bytes sent to be written since this object was made, whatever became of them.
 

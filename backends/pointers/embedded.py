@@ -33,6 +33,7 @@ class EmbeddedPointers:
         self.limits = GroupLimits(requests=1024, bytes=8 * 1024 * 1024, in_flight=1)
         self.bytes_sent = 0
         self._journals = SqliteJournals(directory / FILE_NAME, busy_timeout, self.limits, accept_loss)
+        self.place = f"embedded:{directory.resolve()}"
         self._worker: ThreadPoolExecutor | None = None
         self._trying: Future[None] | None = None
 

@@ -79,6 +79,11 @@ class KubernetesPointers:
         self._check_now = asyncio.Event()
 
     @property
+    def place(self) -> str:
+        """See `PointerStore.place`. Clusters cannot be told apart from within."""
+        return f"kubernetes:{self._client.namespace}/{self._instance}"
+
+    @property
     def bytes_sent(self) -> int:
         """Bytes of all that was sent to be written, since this object was made."""
         return self._client.bytes_sent

@@ -84,6 +84,7 @@ class ZooKeeperPointers:
     ) -> None:
         self.limits = limits
         self.bytes_sent = 0
+        self.place = f"zookeeper:{','.join(sorted(address.hosts.split(',')))}{address.root}"
         self._root = address.root
         self._connection = Connection(address, "pointers", patience)
         self._heads = Heads(self._connection, accept_loss)

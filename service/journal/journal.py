@@ -8,7 +8,7 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from backends.contract import (
     BackendError,
@@ -85,6 +85,16 @@ class Reading:
     term: int
 
 
+class Founding(Protocol):
+    """What remembers, elsewhere, that a deployment was founded on these pointers."""
+
+    async def refuse_to_found(self) -> None:
+        """Raises `JournalDamaged` if one was, of which nothing is left, `StorageUnavailable`."""
+
+    async def set(self, deployment: str) -> None:
+        """Remember this one. Raises `StorageUnavailable`, `StorageFull`."""
+
+
 class Journal:
     """One journal under one leadership at a time.
 
@@ -141,6 +151,7 @@ class Journal:
         self.first_term = 0
         self.on_given_up: Callable[[Request], None] = lambda _: None
         self.on_found: Callable[[str, Record], None] = lambda *_: None
+        self.founding: Founding | None = None
 
     # -- leadership ------------------------------------------------------------------------------------------------
 
@@ -211,6 +222,8 @@ class Journal:
         decision = self._decide(View(state), request, self.moment(self._head.revision + 1))
         assert isinstance(decision, Accepted)
         if decision.changes:
+            if self.founding is not None:
+                await self.founding.refuse_to_found()
             made = decision.changes.items()
             changes = [Change(key, encode(key, record)) for key, record in made if record is not None]
             self._proof.apply(changes)
@@ -221,6 +234,8 @@ class Journal:
                 raise StorageUnavailable(f"the deployment has no id yet: {outcome.detail}")
             self._head = outcome.head
             state.apply(made)
+            if self.founding is not None:
+                await self.founding.set(str(decision.answer.body["deployment"]))
         return str(decision.answer.body["deployment"])
 
     async def run(self) -> None:

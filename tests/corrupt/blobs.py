@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from backends.blobs.s3 import S3Blobs
+from service.blobs.founding import DIRECTORY
 from tests.contracts.places import Services
 from tests.corrupt.embedded import EmbeddedScene, file_thing
 from tests.corrupt.shape import ALL, Damage, Kind, Scene, Store, Thing
@@ -26,7 +27,7 @@ class LocalScene(EmbeddedScene):
     async def thing(self, kind: str, chance: random.Random) -> Thing:
         assert kind == _BLOB
         files = sorted(path for path in (self.directory / "blobs").rglob("*") if path.is_file())
-        return file_thing(chance.choice([path for path in files if ".tmp" not in path.parts]))
+        return file_thing(chance.choice([path for path in files if not {".tmp", DIRECTORY} & set(path.parts)]))
 
 
 @asynccontextmanager
@@ -53,7 +54,8 @@ class S3Scene(EmbeddedScene):
     async def thing(self, kind: str, chance: random.Random) -> Thing:
         assert kind == _BLOB
         found = self._client.list_objects_v2(Bucket=s3.BUCKET, Prefix=self._prefix)["Contents"]
-        key = chance.choice(sorted(each["Key"] for each in found))
+        keys = sorted(each["Key"] for each in found)
+        key = chance.choice([key for key in keys if f"/{DIRECTORY}/" not in key])
 
         async def read() -> bytes | None:
             return bytes(self._client.get_object(Bucket=s3.BUCKET, Key=key)["Body"].read())

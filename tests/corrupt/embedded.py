@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
@@ -12,7 +13,7 @@ from backends.blobs.local import LocalBlobs
 from backends.elections.embedded import EmbeddedElection
 from backends.pointers.embedded import FILE_NAME, WITNESS_NAME, EmbeddedPointers
 from tests.contracts.places import Services
-from tests.corrupt.shape import Damage, Kind, Scene, Store, Thing
+from tests.corrupt.shape import EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
 from tests.support.replicas import Backends
 
 PAGE = 4096
@@ -54,6 +55,8 @@ class EmbeddedScene(Scene):
 
     async def thing(self, kind: str, chance: random.Random) -> Thing:
         del chance  # there is one of each kind
+        if kind == EVERYTHING:
+            return everything(lambda: shutil.rmtree(self.pointers))
         if kind in _ROOT_PAGES:
             return file_thing(self.pointers / FILE_NAME, self._page(_ROOT_PAGES[kind]))
         thing = file_thing(self.pointers / _FILES[kind])
@@ -130,6 +133,7 @@ STORE = Store(
         Kind("witness", weight=3),
         Kind("leader.json", harmless=_NAMES),
         Kind("leader.lock", frozenset({Damage.GONE}), harmless=_LOCK),
+        Kind(EVERYTHING, frozenset({Damage.GONE}), under_leader=frozenset()),
     ),
     _open,
 )

@@ -20,7 +20,7 @@ from backends.pointers.kubernetes import KubernetesPointers
 from backends.pointers.kubernetes_objects import HEAD
 from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider, backup
 from tests.contracts.places import Services
-from tests.corrupt.shape import Damage, Kind, Scene, Store, Thing
+from tests.corrupt.shape import EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
 from tests.support import kubernetes
 from tests.support.kubernetes import MIDDLING, Site
 from tests.support.replicas import Backends
@@ -46,6 +46,8 @@ class KubernetesScene(Scene):
         )
 
     async def thing(self, kind: str, chance: random.Random) -> Thing:
+        if kind == EVERYTHING:
+            return everything(self._delete_all)
         if kind.startswith("Lease"):
             return self._lease() if kind == "Lease" else self._holder()
         names = await asyncio.to_thread(self._names)
@@ -87,6 +89,12 @@ class KubernetesScene(Scene):
                 self._outsider.create(name, **kept)
 
         return _thing(read, write)
+
+    def _delete_all(self) -> None:
+        """As ``kubectl delete configmaps,leases --all`` does."""
+        self._site.api.admin.ask("DELETE", self._site.lease_path())
+        for name in self._outsider.all():
+            self._outsider.delete(name)
 
     def _lease(self) -> Thing:
         def read() -> bytes | None:
@@ -176,6 +184,7 @@ STORE = Store(
         Kind("founding mark (head)", harmless=_NO_RECORD, weight=2),
         Kind("Lease", _WHOLE, harmless=_NO_RECORD),
         Kind("Lease (holder)", harmless=_NO_RECORD),
+        Kind(EVERYTHING, frozenset({Damage.GONE}), under_leader=frozenset()),
     ),
     _open,
 )

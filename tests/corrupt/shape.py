@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -26,6 +27,9 @@ class Damage(Enum):
 
 ALL = frozenset(Damage)
 
+EVERYTHING = "everything but the blobs"
+"""The kind of thing that is all that a place has of a service, which somebody may delete while nobody leads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Thing:
@@ -38,6 +42,19 @@ class Thing:
     read: Callable[[], Awaitable[bytes | None]]
     write: Callable[[bytes | None], Awaitable[None]]
     span: Callable[[bytes], Sequence[int]] | None = None
+
+
+def everything(delete: Callable[[], None]) -> Thing:
+    """`EVERYTHING`, which can be deleted and nothing else."""
+
+    async def read() -> bytes | None:
+        return b"all of it"
+
+    async def write(content: bytes | None) -> None:
+        assert content is None
+        await asyncio.to_thread(delete)
+
+    return Thing(read, write)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from backends.zookeeper.address import Address
 from tests.contracts.journals import ROOT
 from tests.contracts.places import Services
 from tests.corrupt.history import SESSION
-from tests.corrupt.shape import ALL, Damage, Kind, Scene, Store, Thing
+from tests.corrupt.shape import ALL, EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
 from tests.service.acting import STORE as JOB
 from tests.support import zookeeper
 from tests.support.replicas import Backends
@@ -46,6 +46,8 @@ class ZooKeeperScene(Scene):
         )
 
     async def thing(self, kind: str, chance: random.Random) -> Thing:
+        if kind == EVERYTHING:
+            return everything(lambda: self._visitor.delete(self._address.root, recursive=True))
         return self._znode(await asyncio.to_thread(self._path, kind, chance))
 
     def _path(self, kind: str, chance: random.Random) -> str:
@@ -106,6 +108,7 @@ STORE = Store(
         Kind("record of a store", weight=2),
         Kind("record of a session", _NEVER_CHANGES, weight=2),
         Kind("entry of the election", frozenset(), harmless=_ENTRY, under_leader=_NEVER_CHANGES, weight=2),
+        Kind(EVERYTHING, frozenset({Damage.GONE}), under_leader=frozenset()),
     ),
     _open,
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from backends.blobs.local import LocalBlobs
 from service.rules.records import Handle
 from tests.support.replicas import PROMPT, embedded, rig
+from tests.support.states import stored_states
 from tests.support.waiting import until
 
 
@@ -45,4 +46,4 @@ async def _inspect(directory: Path) -> Aftermath:
 
 
 async def _sizes(blobs: LocalBlobs) -> dict[str, int]:
-    return {info.key: info.size async for info in blobs.list("", 0.0)}
+    return await stored_states(blobs)

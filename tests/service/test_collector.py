@@ -19,6 +19,7 @@ from tests.service.acting import STORE, actor
 from tests.support.faults import Faults, refuse
 from tests.support.replicas import PROMPT, Backends, Build, Rig, embedded, rig
 from tests.support.rewriting import rewrite
+from tests.support.states import stored_states
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +47,7 @@ async def put_in(running: Rig, store: str, term: int) -> str:
 
 async def keys(running: Rig) -> set[str]:
     """What lies in the blob store."""
-    return {info.key async for info in running.blobs.real.list("", 0.0)}
+    return set(await stored_states(running.blobs.real))
 
 
 async def collected(running: Rig, older_than: float = 0.0) -> int:

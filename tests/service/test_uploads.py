@@ -29,6 +29,7 @@ from tests.service.acting import STORE
 from tests.support import s3
 from tests.support.faults import RealCommit, before, lose_answer, lose_request, refuse
 from tests.support.replicas import PROMPT, Build, Rig, embedded, rig
+from tests.support.states import stored_states
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -90,7 +91,7 @@ async def read(running: Rig, name: str = "pointer") -> bytes:
 
 async def keys(running: Rig) -> set[str]:
     """What lies in the bucket."""
-    return {info.key async for info in running.blobs.list("", 0.0)}
+    return set(await stored_states(running.blobs))
 
 
 def pending(running: Rig) -> int:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from backends.contract import BlobMissing
+from service.blobs.founding import DIRECTORY
 from service.rules.answers import epoch_body, handle_body
 from service.rules.handles import absent, present
 from service.rules.records import Handle, Record, Session, Store, Upload, handle_of, store_of
@@ -66,7 +67,8 @@ class Inspection:
                 needed.add(record.blob)
                 if record.removing:
                     found.append(f"the removal of {key} is not finished")
-        there = self._blobs.keys()
+        stored = self._blobs.keys()
+        there = {key for key in stored if not key.startswith(f"{DIRECTORY}/")}
         if unnamed := there - named:
             found.append(f"{len(unnamed)} blobs are there that nothing names, one is {min(unnamed)}")
         if missing := needed - there:

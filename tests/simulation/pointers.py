@@ -98,6 +98,7 @@ class SimPointers:
 
     def __init__(self, by: str, store: CoordinationStore, line: Line, random: Random, limits: GroupLimits) -> None:
         self.limits = limits
+        self.place = "simulated"
         self.bytes_sent = 0
         self._by = by
         self._store = store

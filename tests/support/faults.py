@@ -28,6 +28,7 @@ from backends.contract import (
     StorageUnavailable,
     Unknown,
 )
+from service.blobs.founding import DIRECTORY
 
 RealCommit = Callable[[], Awaitable[Commit]]
 Disturbance = Callable[[RealCommit], Awaitable[Commit]]
@@ -141,6 +142,10 @@ class FaultyPointers:
         self._disturbances: deque[Disturbance] = deque()
 
     @property
+    def place(self) -> str:
+        return self.real.place
+
+    @property
     def bytes_sent(self) -> int:
         return self.real.bytes_sent
 
@@ -186,8 +191,8 @@ class FaultyPointers:
 
 
 class FaultyBlobs:
-    """A real `BlobStore` that remembers the keys that were put and those that were discarded, in order, and how often
-    a list was asked for.
+    """A real `BlobStore` that remembers the keys that were put, but for the founding mark's, and those that were
+    discarded, in order, and how often a list was asked for.
 
     Deletes wait while ``deletes_pass`` is not set; those of the ``stuck`` keys always fail. Whoever asks for a size
     waits while ``looks_pass`` is not set.
@@ -195,6 +200,7 @@ class FaultyBlobs:
 
     def __init__(self, real: BlobStore) -> None:
         self.real = real
+        self.gets = Faults()
         self.puts = Faults()
         self.deletes = Faults()
         self.lists = Faults()
@@ -218,10 +224,12 @@ class FaultyBlobs:
     async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
         self.puts.check()
         size = await self.real.put(key, stream)
-        self.put_keys.append(key)
+        if not key.startswith(f"{DIRECTORY}/"):
+            self.put_keys.append(key)
         return size
 
     def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        self.gets.check()
         return self.real.get(key, start, end)
 
     async def size(self, key: str) -> int:

@@ -143,6 +143,7 @@ class SlowPointers:
 
     def __init__(self) -> None:
         self.limits = GroupLimits(in_flight=1)
+        self.place = "slow"
         self.bytes_sent = 0
         self.sizes: list[int] = []
 

@@ -1,0 +1,11 @@
+"""What lies in a blob store but the founding mark: the bytes of states."""
+
+from __future__ import annotations
+
+from backends.contract import BlobStore
+from service.blobs.founding import DIRECTORY
+
+
+async def stored_states(blobs: BlobStore) -> dict[str, int]:
+    """The sizes of all blobs that belong to states, by their keys."""
+    return {info.key: info.size async for info in blobs.list("", 0.0) if not info.key.startswith(f"{DIRECTORY}/")}
