@@ -7,6 +7,7 @@ for it cannot leave it half done. Durable by a write-ahead log that is synced in
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -33,7 +34,8 @@ class EmbeddedPointers:
         self.limits = GroupLimits(requests=1024, bytes=8 * 1024 * 1024, in_flight=1)
         self.bytes_sent = 0
         self._journals = SqliteJournals(directory / FILE_NAME, busy_timeout, self.limits, accept_loss)
-        self.place = f"embedded:{directory.resolve()}"
+        path = os.fsencode(directory.resolve()).decode(errors="backslashreplace")  # names need not be UTF-8
+        self.place = f"embedded:{path}"
         self._worker: ThreadPoolExecutor | None = None
         self._trying: Future[None] | None = None
 

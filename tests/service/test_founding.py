@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -23,6 +24,25 @@ def marks(directory: Path) -> list[Path]:
     return list((directory / "blobs" / "founded").glob("*"))
 
 
+async def refusal(running: Rig) -> str:
+    """Why the replica does not lead, once it says so."""
+
+    async def refused() -> bool:
+        return running.replica.damage is not None
+
+    await until(refused)
+    assert running.replica.damage is not None
+    return running.replica.damage
+
+
+async def founded(directory: Path) -> str:
+    """A deployment's id, of which nothing but the blobs is left."""
+    async with rig(embedded(directory)) as running:
+        deployment = running.replica.journal.deployment
+    shutil.rmtree(directory / "pointers")
+    return deployment
+
+
 async def test_pointers_of_which_nothing_is_left_begin_no_empty_service(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -34,14 +54,8 @@ async def test_pointers_of_which_nothing_is_left_begin_no_empty_service(
     assert [mark.read_text() for mark in marks(tmp_path)] == [deployment]
     (tmp_path / "pointers").rename(tmp_path / "away")
     async with rig(embedded(tmp_path), leading=False) as running:
-
-        async def refused() -> bool:
-            return running.replica.damage is not None
-
-        await until(refused)
+        assert deployment in await refusal(running)
         assert not running.replica.leads
-        assert running.replica.damage is not None
-        assert deployment in running.replica.damage
     (token,) = set(re.findall(r"--accept-loss ([0-9a-f]{8})", caplog.text))
     journal = replace(PROMPT.journal, accepted_losses=frozenset({token}), epoch_floor=first)
     async with rig(embedded(tmp_path), replace(PROMPT, journal=journal)) as running:
@@ -81,3 +95,12 @@ async def test_nothing_is_founded_while_nobody_can_tell_whether_it_was(tmp_path:
         assert [mark.read_text() for mark in marks(tmp_path)] == [running.replica.journal.deployment]
     finally:
         await running.stop()
+
+
+async def test_a_directory_whose_name_is_no_utf_8_has_a_mark_too(tmp_path: Path) -> None:
+    directory = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    deployment = await founded(directory)
+    async with rig(embedded(directory), leading=False) as running:
+        told = await refusal(running)
+    assert deployment in told
+    assert told.isprintable()
