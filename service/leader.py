@@ -72,7 +72,7 @@ class Replica:
         )
         self.journal.on_given_up = self._given_up
         self.journal.on_found = self._found
-        self.mark = FoundingMark(self.blobs, pointers, settings.journal.accepted_losses)
+        self.mark = FoundingMark(self.blobs, pointers, settings.journal.accepted_losses, settings.blob_seconds)
         self.journal.founding = self.mark
         self.leases = Leases(clock)
         self.uploads = UploadLeases(clock)
@@ -249,7 +249,7 @@ class Replica:
             pause = self.settings.collect_interval_seconds
             try:
                 if isinstance(self.journal.read().view.state.get(DEPLOYMENT_KEY), Deployment):
-                    await self.mark.set(self.journal.deployment)
+                    await self.mark.set(self.journal.deployment, may_go_on=self.journal.lease_holds)
             except Problem:
                 log.info("the founding mark is not looked at, for the lease is in doubt")
             except BackendError as error:

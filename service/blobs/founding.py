@@ -9,25 +9,39 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
 
-from backends.contract import BlobExists, BlobMissing, BlobStore, BlobTruncated, JournalDamaged, PointerStore
+from backends.contract import (
+    BlobExists,
+    BlobMissing,
+    BlobStore,
+    BlobTruncated,
+    JournalDamaged,
+    PointerStore,
+    StorageUnavailable,
+)
+from service.patience import within
 
 log = logging.getLogger("milepost.founding")
 
 DIRECTORY = "founded"
 """No id of a deployment, with which the keys of all other blobs begin."""
 _MOST_BYTES = 1000
+_SHOWN = 40
 
 
 class FoundingMark:
-    """The mark in ``blobs`` of the deployment on ``pointers``, which are open. ``accepted``: see `JournalDamaged`."""
+    """The mark in ``blobs`` of the deployment on ``pointers``, which are open. ``accepted``: see `JournalDamaged`.
 
-    def __init__(self, blobs: BlobStore, pointers: PointerStore, accepted: Collection[str]) -> None:
+    The ``blobs`` bound each step by themselves, except a delete, which may take ``seconds``.
+    """
+
+    def __init__(self, blobs: BlobStore, pointers: PointerStore, accepted: Collection[str], seconds: float) -> None:
         self._blobs = blobs
         self._pointers = pointers
         self._accepted = frozenset(accepted)
+        self._seconds = seconds
 
     @property
     def key(self) -> str:
@@ -42,22 +56,41 @@ class FoundingMark:
         if deployment is None:
             return
         what = (
-            f"the blob {self.key} tells that deployment {deployment} was founded in {self._pointers.place}, where its"
-            " record is not any more"
+            f"the blob {self.key} tells that deployment {_shown(deployment)} was founded in {self._pointers.place},"
+            " where its record is not any more"
         )
-        error = JournalDamaged(f"{what}: put all records back, or begin anew", f"{self.key} {deployment}")
+        error = JournalDamaged(
+            f"{what}: put all records back; if this is another deployment, give it another place for blobs",
+            f"{self.key} {deployment}",
+        )
         if error.loss not in self._accepted:
             raise error
         log.error("%s: accepted as the loss %s; see --epochs-above for epochs granted before", what, error.loss)
 
-    async def set(self, deployment: str) -> None:
-        """Have the mark tell of ``deployment``, whatever it told before. Raises `StorageUnavailable`, `StorageFull`."""
-        if (told := await self._read()) == deployment:
+    async def set(self, deployment: str, may_go_on: Callable[[], bool] = lambda: True) -> None:
+        """Have the mark tell of ``deployment``, whatever it told before. Raises `StorageUnavailable`, `StorageFull`.
+
+        Left as it is if, once it was read, ``may_go_on`` says no: a successor's may stand there.
+        """
+        if (told := await self._read()) == deployment or not may_go_on():
             return
         if told is not None:
-            await self._blobs.delete(self.key)
+            log.warning(
+                "the founding mark %s told of deployment %s, and tells of %s from now on: if both are in use, give one"
+                " of them another place for blobs",
+                self.key,
+                _shown(told),
+                deployment,
+            )
+            await self._delete()
         with suppress(BlobExists):  # another leader, at the same time: the next one looks again
             await self._blobs.put(self.key, _stream(deployment.encode()))
+
+    async def _delete(self) -> None:
+        try:
+            await within(self._seconds, self._blobs.delete(self.key))
+        except TimeoutError as error:
+            raise StorageUnavailable(f"the blob store gave {error}") from error
 
     async def _read(self) -> str | None:
         """The deployment that the mark tells of, or whatever stands there if it was altered; None: there is none."""
@@ -69,7 +102,12 @@ class FoundingMark:
             return None
         except BlobTruncated:
             pass
-        return content.decode("ascii", "backslashreplace")
+        return content.decode("latin-1")
+
+
+def _shown(told: str) -> str:
+    """Fit for one line of a log, whatever was put there."""
+    return ascii(told) if len(told) <= _SHOWN else f"{told[:_SHOWN]!a}…"
 
 
 async def _stream(content: bytes) -> AsyncIterator[bytes]:

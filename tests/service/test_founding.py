@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,6 +96,66 @@ async def test_nothing_is_founded_while_nobody_can_tell_whether_it_was(tmp_path:
         assert [mark.read_text() for mark in marks(tmp_path)] == [running.replica.journal.deployment]
     finally:
         await running.stop()
+
+
+async def test_a_store_that_does_not_end_a_delete_holds_no_leadership_up(tmp_path: Path) -> None:
+    await founded(tmp_path)
+    async with rig(embedded(tmp_path), leading=False) as running:
+        (token,) = re.findall(r"--accept-loss ([0-9a-f]{8})", await refusal(running))
+    journal = replace(PROMPT.journal, accepted_losses=frozenset({token}))
+    running = Rig(embedded(tmp_path), replace(PROMPT, blob_seconds=0.2, journal=journal))
+    running.blobs.deletes_pass.clear()
+    try:
+        await running.start()
+    finally:
+        running.blobs.deletes_pass.set()
+        await running.stop()
+
+
+@pytest.mark.parametrize("altered", [b"", b"\xff\xfe", b"x" * 2000, b"an id\nERROR a line \x1b[2J of its own"])
+async def test_an_altered_mark_refuses_as_well_and_says_so_in_one_line(tmp_path: Path, altered: bytes) -> None:
+    await founded(tmp_path)
+    (mark,) = marks(tmp_path)
+    mark.unlink()
+    mark.write_bytes(altered)
+    async with rig(embedded(tmp_path), leading=False) as running:
+        told = await refusal(running)
+    assert told.isprintable()
+    assert len(told) < 600
+
+
+async def test_a_mark_of_another_deployment_is_not_taken_over_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with rig(embedded(tmp_path), HASTY) as running:
+        (mark,) = marks(tmp_path)
+        mark.unlink()
+        mark.write_bytes(b"0123456789ab")
+
+        async def ours() -> bool:
+            return mark.exists() and mark.read_text() == running.replica.journal.deployment
+
+        await until(ours)
+    assert [record for record in caplog.records if "0123456789ab" in record.getMessage()]
+
+
+async def test_who_was_deposed_meanwhile_leaves_the_mark_of_a_successor(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        (mark,) = marks(tmp_path)
+        mark.unlink()
+        mark.write_bytes(b"0123456789ab")
+        real = running.blobs.real.get
+
+        async def deposed_meanwhile(key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+            async for chunk in real(key, start, end):
+                yield chunk
+            running.election.in_doubt = True
+
+        running.blobs.real.get = deposed_meanwhile  # type: ignore[method-assign]
+        await running.replica.mark.set(
+            running.replica.journal.deployment, may_go_on=running.replica.journal.lease_holds
+        )
+        assert mark.read_bytes() == b"0123456789ab"
 
 
 async def test_a_directory_whose_name_is_no_utf_8_has_a_mark_too(tmp_path: Path) -> None:
