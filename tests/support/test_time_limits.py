@@ -101,7 +101,7 @@ def test_afterwards():
 """
 
 
-def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(directory: Path, *arguments: str, end_seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
     plugins = ["-p", "tests.support.time_limits", "-p", "no:cacheprovider"]
     return subprocess.run(
         [
@@ -118,7 +118,7 @@ def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
             directory,
         ],
         cwd=ROOT,
-        env={**os.environ, "MILEPOST_TEST_BYTES": str(MEMORY)},
+        env={**os.environ, "MILEPOST_TEST_BYTES": str(MEMORY), "MILEPOST_TEST_END_SECONDS": str(end_seconds)},
         capture_output=True,
         text=True,
         timeout=200,
@@ -146,6 +146,22 @@ def test_by_itself_too(tmp_path: Path) -> None:
     ended = run(tmp_path, "--timeout", str(LIMIT_SECONDS))
     assert ended.returncode != 0
     assert "++++ test_one.py::test_hangs is over its time limit" in ended.stderr
+
+
+def test_what_goes_on_after_the_last_test_is_ended_and_named(tmp_path: Path) -> None:
+    thread = "import threading, time\n\ndef test_one():\n    threading.Thread(target=time.sleep, args=[300]).start()\n"
+    (tmp_path / "test_one.py").write_text(thread)
+    ended = run(tmp_path, end_seconds=1.0)
+    assert ended.returncode != 0
+    assert "++++ the end of the run is over its time limit" in ended.stderr
+
+
+def test_a_worker_that_is_done_waits_for_the_others(tmp_path: Path) -> None:
+    (tmp_path / "test_long.py").write_text("import time\n\ndef test_one():\n    time.sleep(5)\n")
+    (tmp_path / "test_short.py").write_text("def test_one():\n    pass\n")
+    ended = run(tmp_path, "-n", "2", "--dist", "loadfile", end_seconds=1.0)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "++++" not in ended.stderr
 
 
 def test_one_that_takes_too_much_memory_is_ended_and_named(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ BYTES_EACH = int(os.environ.get("MILEPOST_TEST_BYTES", 3 << 30))
 SOFT = 0.9
 """Of a time limit: then the exception is raised."""
 
-END_SECONDS = 120.0
+END_SECONDS = float(os.environ.get("MILEPOST_TEST_END_SECONDS", 120.0))
 """For what comes after the last test, as threads that are still at work."""
 
 
@@ -66,8 +66,10 @@ class TimeLimits:
         """Whoever looks into a test has all the time in the world."""
         self._tell("")
 
-    def pytest_unconfigure(self) -> None:
-        self._tell(f"{END_SECONDS} the end of the run")
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """A worker waits here for the others, however long their tests take, and then xdist ends it itself."""
+        if not hasattr(config, "workerinput"):
+            self._tell(f"{END_SECONDS} the end of the run")
 
     def _tell(self, line: str) -> None:
         assert self._warden.stdin is not None
