@@ -5,6 +5,7 @@ Steps are counted, not seconds, so that this holds on a busy machine. The time i
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -26,6 +27,8 @@ from tests.support.replicas import PROMPT, Rig, embedded, rig
 pytestmark = pytest.mark.anyio
 
 FEW, MANY = 60, 3000
+BEGINNING_SECONDS = 0.2
+"""What a leadership begins with, such as a look at the founding mark, is done by then, as a rule."""
 QUIET = replace(PROMPT, expire_interval_seconds=3600.0, trash_interval_seconds=3600.0)
 """Nothing is done beside what is asked for."""
 STORE, OTHER, CALLER = "store", "other", Caller("few")
@@ -155,6 +158,7 @@ async def prices(directory: Path, count: int) -> dict[str, int]:
     found: dict[str, int] = {}
     async with rig(embedded(directory), QUIET) as running:
         await filled(running, count)
+        await asyncio.sleep(BEGINNING_SECONDS)
         for name, operation in OPERATIONS.items():
             with Steps() as steps:
                 await operation(running)
@@ -163,9 +167,12 @@ async def prices(directory: Path, count: int) -> dict[str, int]:
 
 
 async def test_the_price_of_an_operation_does_not_grow_with_what_is_stored(tmp_path: Path) -> None:
-    """What the loop does beside it counts as well, more on a busy machine: what grows does so each time."""
-    for attempt in range(3):
-        few, many = [await prices(tmp_path / f"{attempt}-{count}", count) for count in (FEW, MANY)]
+    """What the loop does beside it counts as well, now with this operation and now with that; so the least counts."""
+    few, many = dict.fromkeys(OPERATIONS, sys.maxsize), dict.fromkeys(OPERATIONS, sys.maxsize)
+    for attempt in range(5):
+        for least, count in ((few, FEW), (many, MANY)):
+            for name, steps in (await prices(tmp_path / f"{attempt}-{count}", count)).items():
+                least[name] = min(least[name], steps)
         grown = {name: (few[name], many[name]) for name in OPERATIONS if many[name] > 1.2 * few[name] + 1000}
         if not grown:
             return
