@@ -108,11 +108,10 @@ class KubernetesScene(Scene):
                 admin.ask("DELETE", path)
             elif lease is None:
                 metadata = {"name": path.rpartition("/")[2], "namespace": self._site.namespace}
-                admin.ask(
-                    "POST", self._site.lease_path(""), {"metadata": metadata, "spec": json.loads(content or b"{}")}
-                )
-            else:
-                admin.ask("PUT", path, {**lease, "spec": spec})
+                admin.ask("POST", self._site.lease_path(""), {"metadata": metadata, "spec": spec})
+            else:  # whatever its version is by now: the leader renews it meanwhile
+                replaced = [{"op": "replace", "path": "/spec", "value": spec}]
+                admin.ask("PATCH", path, replaced, content_type="application/json-patch+json")
 
         return _thing(read, write)
 
