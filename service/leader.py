@@ -72,7 +72,7 @@ class Replica:
         )
         self.journal.on_given_up = self._given_up
         self.journal.on_found = self._found
-        self.mark = FoundingMark(self.blobs, pointers, settings.journal.accepted_losses, settings.blob_seconds)
+        self.mark = FoundingMark(self.blobs, pointers, settings.journal.accepted_losses)
         self.journal.founding = self.mark
         self.leases = Leases(clock)
         self.uploads = UploadLeases(clock)

@@ -15,13 +15,11 @@ from contextlib import suppress
 from backends.contract import (
     BlobExists,
     BlobMissing,
-    BlobStore,
     BlobTruncated,
     JournalDamaged,
     PointerStore,
-    StorageUnavailable,
 )
-from service.patience import within
+from service.blobs.patience import PatientBlobs
 
 log = logging.getLogger("milepost.founding")
 
@@ -32,16 +30,12 @@ _SHOWN = 40
 
 
 class FoundingMark:
-    """The mark in ``blobs`` of the deployment on ``pointers``, which are open. ``accepted``: see `JournalDamaged`.
+    """The mark in ``blobs`` of the deployment on ``pointers``, which are open. ``accepted``: see `JournalDamaged`."""
 
-    The ``blobs`` bound each step by themselves, except a delete, which may take ``seconds``.
-    """
-
-    def __init__(self, blobs: BlobStore, pointers: PointerStore, accepted: Collection[str], seconds: float) -> None:
+    def __init__(self, blobs: PatientBlobs, pointers: PointerStore, accepted: Collection[str]) -> None:
         self._blobs = blobs
         self._pointers = pointers
         self._accepted = frozenset(accepted)
-        self._seconds = seconds
 
     @property
     def key(self) -> str:
@@ -82,15 +76,9 @@ class FoundingMark:
                 _shown(told),
                 deployment,
             )
-            await self._delete()
+            await self._blobs.delete_in_time(self.key)
         with suppress(BlobExists):  # another leader, at the same time: the next one looks again
             await self._blobs.put(self.key, _stream(deployment.encode()))
-
-    async def _delete(self) -> None:
-        try:
-            await within(self._seconds, self._blobs.delete(self.key))
-        except TimeoutError as error:
-            raise StorageUnavailable(f"the blob store gave {error}") from error
 
     async def _read(self) -> str | None:
         """The deployment that the mark tells of, or whatever stands there if it was altered; None: there is none."""

@@ -31,19 +31,15 @@ async def _inspect(directory: Path) -> Aftermath:
     at_once = replace(PROMPT, collect_after_seconds=0.0, collect_interval_seconds=0.1, tidy_interval_seconds=0.1)
     blobs = LocalBlobs(directory / "blobs")
     await blobs.open()
-    before = await _sizes(blobs)
+    before = await stored_states(blobs)
     async with rig(embedded(directory), at_once) as running:
         records = running.replica.journal.read().view.state.records.values()
         named = {record.blob: record.size for record in records if isinstance(record, Handle) and record.blob}
         assert named.items() <= before.items(), "a pointer names a blob that is not there, or not whole"
 
         async def collected() -> bool:
-            return (await _sizes(blobs)).keys() == named.keys()
+            return (await stored_states(blobs)).keys() == named.keys()
 
         await until(collected)
     await blobs.close()
     return Aftermath(len(named), len(before), len(before) - len(named))
-
-
-async def _sizes(blobs: LocalBlobs) -> dict[str, int]:
-    return await stored_states(blobs)

@@ -139,7 +139,9 @@ async def test_a_mark_of_another_deployment_is_not_taken_over_in_silence(
     assert [record for record in caplog.records if "0123456789ab" in record.getMessage()]
 
 
-async def test_who_was_deposed_meanwhile_leaves_the_mark_of_a_successor(tmp_path: Path) -> None:
+async def test_who_was_deposed_meanwhile_leaves_the_mark_of_a_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with rig(embedded(tmp_path)) as running:
         (mark,) = marks(tmp_path)
         mark.unlink()
@@ -151,7 +153,7 @@ async def test_who_was_deposed_meanwhile_leaves_the_mark_of_a_successor(tmp_path
                 yield chunk
             running.election.in_doubt = True
 
-        running.blobs.real.get = deposed_meanwhile  # type: ignore[method-assign]
+        monkeypatch.setattr(running.blobs.real, "get", deposed_meanwhile)
         await running.replica.mark.set(
             running.replica.journal.deployment, may_go_on=running.replica.journal.lease_holds
         )

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable
 
 from backends.contract import BlobMissing
-from service.blobs.founding import DIRECTORY
 from service.rules.answers import epoch_body, handle_body
 from service.rules.handles import absent, present
 from service.rules.records import Handle, Record, Session, Store, Upload, handle_of, store_of
@@ -14,6 +13,7 @@ from service.rules.state import State, View
 from tests.simulation.blobs import BlobService
 from tests.simulation.chronicle import Chronicle, alike
 from tests.simulation.invariants import Invariant, Violation
+from tests.support.states import is_state
 
 
 class Inspection:
@@ -67,8 +67,7 @@ class Inspection:
                 needed.add(record.blob)
                 if record.removing:
                     found.append(f"the removal of {key} is not finished")
-        stored = self._blobs.keys()
-        there = {key for key in stored if not key.startswith(f"{DIRECTORY}/")}
+        there = set(filter(is_state, self._blobs.keys()))
         if unnamed := there - named:
             found.append(f"{len(unnamed)} blobs are there that nothing names, one is {min(unnamed)}")
         if missing := needed - there:

@@ -28,7 +28,7 @@ from backends.contract import (
     StorageUnavailable,
     Unknown,
 )
-from service.blobs.founding import DIRECTORY
+from tests.support.states import is_state
 
 RealCommit = Callable[[], Awaitable[Commit]]
 Disturbance = Callable[[RealCommit], Awaitable[Commit]]
@@ -224,7 +224,7 @@ class FaultyBlobs:
     async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
         self.puts.check()
         size = await self.real.put(key, stream)
-        if not key.startswith(f"{DIRECTORY}/"):
+        if is_state(key):
             self.put_keys.append(key)
         return size
 

@@ -6,6 +6,11 @@ from backends.contract import BlobStore
 from service.blobs.founding import DIRECTORY
 
 
+def is_state(key: str) -> bool:
+    """Whether a blob's key is that of a state, and not the founding mark's."""
+    return not key.startswith(f"{DIRECTORY}/")
+
+
 async def stored_states(blobs: BlobStore) -> dict[str, int]:
     """The sizes of all blobs that belong to states, by their keys."""
-    return {info.key: info.size async for info in blobs.list("", 0.0) if not info.key.startswith(f"{DIRECTORY}/")}
+    return {info.key: info.size async for info in blobs.list("", 0.0) if is_state(info.key)}

@@ -157,6 +157,7 @@ def test_what_goes_on_after_the_last_test_is_ended_and_named(tmp_path: Path) -> 
 
 
 def test_a_worker_that_is_done_waits_for_the_others(tmp_path: Path) -> None:
+    """The long test takes several times what the end of a run may take, so that the idle worker would be killed."""
     (tmp_path / "test_long.py").write_text("import time\n\ndef test_one():\n    time.sleep(5)\n")
     (tmp_path / "test_short.py").write_text("def test_one():\n    pass\n")
     ended = run(tmp_path, "-n", "2", "--dist", "loadfile", end_seconds=1.0)

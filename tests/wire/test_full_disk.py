@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from parts.server import ServerProcess
-from service.blobs.founding import DIRECTORY
 from tests.support.small_disk import lasting, small_disk
+from tests.support.states import is_state
 from tests.wire.api import Api, connect, problem, until
 from tests.wire.damage import database
 from tests.wire.unchanged import nothing_changed
@@ -138,7 +138,7 @@ def no_file_may_grow(tmp_path: Path) -> None:
 
 def states_below(directory: Path) -> set[str]:
     files = {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
-    return {file for file in files if not file.startswith(f"{DIRECTORY}/")}
+    return set(filter(is_state, files))
 
 
 def filled(api: Api) -> list[str]:
