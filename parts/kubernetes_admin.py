@@ -31,6 +31,7 @@ ConfigMaps and Pods have names that nobody knows beforehand, and what is to be m
 """
 
 MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"

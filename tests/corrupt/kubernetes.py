@@ -18,6 +18,7 @@ from backends.blobs.local import LocalBlobs
 from backends.elections.kubernetes import KubernetesElection
 from backends.pointers.kubernetes import KubernetesPointers
 from backends.pointers.kubernetes_objects import HEAD
+from parts.kubernetes_admin import JSON_PATCH
 from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider, backup
 from tests.contracts.places import Services
 from tests.corrupt.shape import EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
@@ -111,7 +112,7 @@ class KubernetesScene(Scene):
                 admin.ask("POST", self._site.lease_path(""), {"metadata": metadata, "spec": spec})
             else:  # whatever its version is by now: the leader renews it meanwhile
                 replaced = [{"op": "replace", "path": "/spec", "value": spec}]
-                admin.ask("PATCH", path, replaced, content_type="application/json-patch+json")
+                admin.ask("PATCH", path, replaced, content_type=JSON_PATCH)
 
         return _thing(read, write)
 
