@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 from backends.contract import Change, Done
-from backends.pointers.embedded import EmbeddedPointers
+from backends.embedded.pointers import EmbeddedPointers
 from service.compose import Deployment, application, open_replica
 from service.http.tokens import Tokens
 from service.journal.proof import Proof

@@ -23,11 +23,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 from backends.contract import Change, Done, GroupLimits, Head
-from backends.pointers import zookeeper, zookeeper_group
-from backends.pointers.zookeeper import ZooKeeperPointers
-from backends.pointers.zookeeper_group import Transaction, Znodes
-from backends.pointers.zookeeper_layout import Layout
 from backends.zookeeper.address import Address
+from backends.zookeeper.pointers import group as zookeeper_group
+from backends.zookeeper.pointers import store as zookeeper
+from backends.zookeeper.pointers.group import Transaction, Znodes
+from backends.zookeeper.pointers.layout import Layout
+from backends.zookeeper.pointers.store import ZooKeeperPointers
 from parts.zookeeper import ensemble
 
 VALUE = b"x" * 1024

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from backends.blobs.local import LocalBlobs
 from backends.contract import BlobStore, Election, Misconfigured, PointerStore
-from backends.elections.embedded import EmbeddedElection
-from backends.pointers.embedded import EmbeddedPointers
+from backends.embedded.election import EmbeddedElection
+from backends.embedded.pointers import EmbeddedPointers
+from backends.local.blobs import LocalBlobs
 from service.http.access import AccessLog
 from service.http.app import create_app
 from service.http.connections import Connections
@@ -89,16 +89,16 @@ def _pointers(url: str, advertise: str, losses: frozenset[str]) -> tuple[Pointer
     if scheme == "embedded" and rest:
         return EmbeddedPointers(Path(rest), accept_loss=losses), EmbeddedElection(Path(rest), advertise)
     if scheme in ("zookeeper", "zookeeper+tls"):
-        from backends.elections.zookeeper import ZooKeeperElection  # as for S3
-        from backends.pointers.zookeeper import ZooKeeperPointers
         from backends.zookeeper.address import Address
+        from backends.zookeeper.election.election import ZooKeeperElection  # as for S3
+        from backends.zookeeper.pointers.store import ZooKeeperPointers
 
         address = Address.parse(url)
         return ZooKeeperPointers(address, accept_loss=losses), ZooKeeperElection(address, advertise)
     if scheme == "kubernetes":
-        from backends.elections.kubernetes import KubernetesElection
         from backends.kubernetes.address import Address as KubernetesAddress
-        from backends.pointers.kubernetes import KubernetesPointers
+        from backends.kubernetes.election.election import KubernetesElection
+        from backends.kubernetes.pointers.store import KubernetesPointers
 
         place = KubernetesAddress.parse(url)
         return KubernetesPointers(place, accept_loss=losses), KubernetesElection(place, advertise)
@@ -113,11 +113,11 @@ def _blobs(url: str, settings: Settings) -> BlobStore:
     if scheme == "file" and rest:
         return LocalBlobs(Path(rest))
     if scheme == "s3":
-        from backends.blobs.s3 import S3Blobs  # takes half a second, which servers without it are spared
+        from backends.s3.blobs import S3Blobs  # takes half a second, which servers without it are spared
 
         return S3Blobs(url)
     if scheme == "hdfs":
-        from backends.blobs.hdfs import HdfsBlobs
+        from backends.hdfs.blobs import HdfsBlobs
 
         return HdfsBlobs(url, deadline=settings.blob_seconds / _EXCHANGES_IN_A_STEP)
     raise Misconfigured(

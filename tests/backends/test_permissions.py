@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.blobs.local import LocalBlobs
-from backends.elections.embedded import EmbeddedElection
-from backends.pointers.embedded import EmbeddedPointers
+from backends.embedded.election import EmbeddedElection
+from backends.embedded.pointers import EmbeddedPointers
+from backends.local.blobs import LocalBlobs
 from tests.contracts.journals import ROOT, put, writes
 from tests.contracts.streams import Stalled, stream
 from tests.support.children import child

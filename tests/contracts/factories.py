@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from backends.blobs.hdfs import HdfsBlobs
-from backends.blobs.local import LocalBlobs
-from backends.blobs.s3 import S3Blobs
 from backends.contract import BlobStore, Election, PointerStore
-from backends.elections.embedded import EmbeddedElection
-from backends.elections.kubernetes import KubernetesElection
-from backends.elections.zookeeper import ZooKeeperElection
+from backends.embedded.election import EmbeddedElection
+from backends.embedded.pointers import EmbeddedPointers
+from backends.hdfs.blobs import HdfsBlobs
 from backends.kubernetes.address import Address as KubernetesAddress
-from backends.pointers.embedded import EmbeddedPointers
-from backends.pointers.kubernetes import KubernetesPointers
-from backends.pointers.zookeeper import ZooKeeperPointers
+from backends.kubernetes.election.election import KubernetesElection
+from backends.kubernetes.pointers.store import KubernetesPointers
+from backends.local.blobs import LocalBlobs
+from backends.s3.blobs import S3Blobs
 from backends.zookeeper.address import Address
+from backends.zookeeper.election.election import ZooKeeperElection
+from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.contracts.places import Backend, Services
 from tests.support import hdfs, kubernetes, zookeeper
 from tests.support.s3 import fresh_url

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from backends.blobs.s3 import S3Blobs
+from backends.s3.blobs import S3Blobs
 from service.blobs.founding import DIRECTORY
 from tests.contracts.places import Services
 from tests.corrupt.embedded import EmbeddedScene, file_thing

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
-from backends.blobs.local import LocalBlobs
-from backends.elections.embedded import EmbeddedElection
-from backends.pointers.embedded import FILE_NAME, WITNESS_NAME, EmbeddedPointers
+from backends.embedded.election import EmbeddedElection
+from backends.embedded.pointers import FILE_NAME, WITNESS_NAME, EmbeddedPointers
+from backends.local.blobs import LocalBlobs
 from tests.contracts.places import Services
 from tests.corrupt.shape import EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
 from tests.support.replicas import Backends

@@ -14,12 +14,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from backends.blobs.local import LocalBlobs
-from backends.elections.kubernetes import KubernetesElection
-from backends.pointers.kubernetes import KubernetesPointers
-from backends.pointers.kubernetes_objects import HEAD
+from backends.kubernetes.configmaps.objects import HEAD
+from backends.kubernetes.election.election import KubernetesElection
+from backends.kubernetes.pointers.store import KubernetesPointers
+from backends.local.blobs import LocalBlobs
 from parts.kubernetes_admin import JSON_PATCH
-from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider, backup
+from tests.backends.kubernetes.places import LAYOUT, Outsider, backup
 from tests.contracts.places import Services
 from tests.corrupt.shape import EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
 from tests.support import kubernetes

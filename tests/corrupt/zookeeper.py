@@ -11,12 +11,12 @@ from pathlib import Path
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from backends.blobs.local import LocalBlobs
-from backends.elections.zookeeper import ZooKeeperElection
-from backends.elections.zookeeper_entries import election_of
-from backends.pointers.zookeeper import ZooKeeperPointers
-from backends.pointers.zookeeper_layout import HEAD_PREFIX, Layout
+from backends.local.blobs import LocalBlobs
 from backends.zookeeper.address import Address
+from backends.zookeeper.election.election import ZooKeeperElection
+from backends.zookeeper.election.entries import election_of
+from backends.zookeeper.pointers.layout import HEAD_PREFIX, Layout
+from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.contracts.journals import ROOT
 from tests.contracts.places import Services
 from tests.corrupt.history import SESSION

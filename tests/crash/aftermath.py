@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from backends.blobs.local import LocalBlobs
+from backends.local.blobs import LocalBlobs
 from service.rules.records import Handle
 from tests.support.replicas import PROMPT, embedded, rig
 from tests.support.states import stored_states

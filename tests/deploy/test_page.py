@@ -12,8 +12,8 @@ import yaml
 
 import milepost
 import milepost.spark
+from backends.kubernetes.configmaps.objects import Layout
 from backends.kubernetes.labels import labels_of, selector
-from backends.pointers.kubernetes_objects import Layout
 from milepost.core.calls import PATIENCE
 from tests.deploy.helm import CHART, Helm, Refused, Rendered
 

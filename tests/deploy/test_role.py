@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from backends.contract import Change, Done
-from backends.elections.kubernetes import KubernetesElection
+from backends.kubernetes.election.election import KubernetesElection
 from backends.kubernetes.labels import INSTANCE, LEADER, ROLE, labels_of, selector
-from backends.pointers.kubernetes import KubernetesPointers
+from backends.kubernetes.pointers.store import KubernetesPointers
 from parts.kubernetes_admin import NEEDED
 from tests.contracts.places import Services
 from tests.deploy.helm import CHART, Helm

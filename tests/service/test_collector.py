@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.blobs.local import LocalBlobs
 from backends.contract import BlobInfo, BlobStore, Refusal, StorageUnavailable
-from backends.elections.embedded import EmbeddedElection
-from backends.pointers.embedded import EmbeddedPointers
+from backends.embedded.election import EmbeddedElection
+from backends.embedded.pointers import EmbeddedPointers
+from backends.local.blobs import LocalBlobs
 from service.blobs.collector import collect
 from service.blobs.keys import blob_key
 from service.rules.records import DEPLOYMENT_KEY, Deployment, handle_key

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.pointers.embedded import FILE_NAME
+from backends.embedded.pointers import FILE_NAME
 from milepost.errors import Unavailable
 from parts.server import ServerProcess
 from tests.service.acting import actor

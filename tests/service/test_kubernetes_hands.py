@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from backends.blobs.local import LocalBlobs
-from backends.elections.kubernetes import KubernetesElection
-from backends.pointers.kubernetes import KubernetesPointers
+from backends.kubernetes.election.election import KubernetesElection
+from backends.kubernetes.pointers.store import KubernetesPointers
+from backends.local.blobs import LocalBlobs
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.blobs.intake import Incoming
 from service.operations import handles, states
-from tests.backends.pointers.kubernetes_places import LAYOUT, Outsider
+from tests.backends.kubernetes.places import LAYOUT, Outsider
 from tests.contracts.places import Services
 from tests.contracts.state_handle_store.actor import Actor
 from tests.service.acting import STORE, actor

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from backends.blobs.local import LocalBlobs
 from backends.contract import StorageUnavailable
+from backends.local.blobs import LocalBlobs
 from service.blobs.patience import PatientBlobs
 from service.patience import within
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.pointers.embedded import FILE_NAME
+from backends.embedded.pointers import FILE_NAME
 from milepost.errors import Corrupt
 from service.rules.checksums import seal
 from service.rules.records import Session, Upload, encode, handle_key, session_key, upload_key

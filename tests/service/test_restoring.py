@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Change, Commit, Head, Refusal, Refused, StorageUnavailable
-from backends.pointers.embedded import FILE_NAME
+from backends.embedded.pointers import FILE_NAME
 from service.journal import JournalSettings, settling
 from service.rules.records import handle_key
 from tests.service.acting import STORE, actor

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Commit, Refusal, Refused, StorageUnavailable, TakeOverLost, Unknown
-from backends.pointers.embedded import FILE_NAME
+from backends.embedded.pointers import FILE_NAME
 from milepost.errors import OutcomeUnknown, Problem
 from milepost.wire import Code, Outcome
 from service.journal import JournalSettings

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from backends.blobs.s3 import S3Blobs
 from backends.contract import Commit, Refusal, StorageUnavailable
+from backends.s3.blobs import S3Blobs
 from milepost.errors import AlreadyExists, OutcomeUnknown, Unavailable, UploadUnknown
 from milepost.wire import Outcome
 from service.blobs.collector import collect

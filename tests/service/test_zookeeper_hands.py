@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from kazoo.security import READ_ACL_UNSAFE, make_digest_acl
 
-from backends.blobs.local import LocalBlobs
 from backends.contract import StorageUnavailable
-from backends.elections.zookeeper import ZooKeeperElection
-from backends.pointers.zookeeper import ZooKeeperPointers
-from backends.pointers.zookeeper_layout import HEAD_PREFIX
+from backends.local.blobs import LocalBlobs
 from backends.zookeeper.address import Address
+from backends.zookeeper.election.election import ZooKeeperElection
+from backends.zookeeper.pointers.layout import HEAD_PREFIX
+from backends.zookeeper.pointers.store import ZooKeeperPointers
 from milepost.errors import AlreadyExists, Corrupt
 from service.rules.records import handle_key
-from tests.backends.pointers.zookeeper_hands import AT_HEADS, AT_WITNESSES, Act, Hand, delete_records, second_head
-from tests.backends.pointers.zookeeper_places import layout
+from tests.backends.zookeeper.pointers.hands import AT_HEADS, AT_WITNESSES, Act, Hand, delete_records, second_head
+from tests.backends.zookeeper.pointers.places import layout
 from tests.contracts.places import Services
 from tests.service.acting import STORE, actor
 from tests.support import zookeeper

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from backends.blobs.local import LocalBlobs
 from backends.contract import BlobStore, Election, PointerStore
-from backends.elections.embedded import EmbeddedElection
-from backends.pointers.embedded import EmbeddedPointers
+from backends.embedded.election import EmbeddedElection
+from backends.embedded.pointers import EmbeddedPointers
+from backends.local.blobs import LocalBlobs
 from service.compose import wall_clock
 from service.leader import Replica
 from service.settings import Settings

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from backends.contract import Head
-from backends.pointers.embedded import FILE_NAME, WITNESS_NAME
-from backends.pointers.witness import Witness
+from backends.embedded.pointers import FILE_NAME, WITNESS_NAME
+from backends.embedded.witness import Witness
 from service.journal.proof import Proof
 from service.rules.checksums import seal
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backends.blobs.s3 import S3Blobs
+from backends.s3.blobs import S3Blobs
 from parts.seaweedfs import SeaweedFS
 from parts.server import ServerProcess
 from service.journal import JournalSettings

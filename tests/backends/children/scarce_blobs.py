@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from backends.blobs.local import LocalBlobs
-from backends.blobs.local_tree import DRAFTS
 from backends.contract import BackendError
+from backends.local.blobs import LocalBlobs
+from backends.local.tree import DRAFTS
 from tests.contracts.streams import fresh_stream, keys, read, stream
 
 MIB = 1024 * 1024

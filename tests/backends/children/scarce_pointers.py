@@ -24,7 +24,7 @@ from typing import Any
 from unittest import mock
 
 from backends.contract import Change, Done, Head, PointerStore, Refused
-from backends.pointers.embedded import FILE_NAME, EmbeddedPointers
+from backends.embedded.pointers import FILE_NAME, EmbeddedPointers
 
 LIMIT = 400_000
 PAGES = 100

@@ -8,10 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from backends.blobs.local import LocalBlobs
 from backends.contract import BackendError
-from backends.elections.embedded import EmbeddedElection
-from backends.pointers.embedded import EmbeddedPointers
+from backends.embedded.election import EmbeddedElection
+from backends.embedded.pointers import EmbeddedPointers
+from backends.local.blobs import LocalBlobs
 
 NOBODY = 65534
 

@@ -20,10 +20,10 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL
 
 from backends.contract import Misconfigured, Refusal, StorageUnavailable
-from backends.elections.zookeeper import ZooKeeperElection
-from backends.pointers.zookeeper import ZooKeeperPointers
-from backends.pointers.zookeeper_layout import Layout
 from backends.zookeeper.address import Address
+from backends.zookeeper.election.election import ZooKeeperElection
+from backends.zookeeper.pointers.layout import Layout
+from backends.zookeeper.pointers.store import ZooKeeperPointers
 from parts.ports import Port
 from parts.zookeeper import ZooKeeperServer
 from tests.contracts.journals import ROOT, put, refused, taken_over, writes

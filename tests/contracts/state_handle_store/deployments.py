@@ -12,10 +12,10 @@ import boto3
 import hdfs_native
 from kazoo.client import KazooClient
 
-from backends.blobs.hdfs_address import parse_address as parse_hdfs_address
-from backends.blobs.s3_address import parse_address
 from backends.contract import BlobStore, Election, PointerStore
-from backends.pointers.embedded import FILE_NAME
+from backends.embedded.pointers import FILE_NAME
+from backends.hdfs.address import parse_address as parse_hdfs_address
+from backends.s3.address import parse_address
 from backends.zookeeper.address import Address
 from tests.contracts.factories import BLOBS, ELECTIONS, POINTERS
 from tests.contracts.places import Backend, Services

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.blobs.local import LocalBlobs
 from backends.contract import BackendError, BlobExists, StorageFull, StorageUnavailable
+from backends.local.blobs import LocalBlobs
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.blobs.intake import Incoming, take_in

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.blobs.local import LocalBlobs
 from backends.contract import StorageUnavailable
+from backends.local.blobs import LocalBlobs
 from service.blobs.patience import PatientBlobs
 from tests.simulation.loop import VirtualLoop
 

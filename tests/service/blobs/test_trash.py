@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from backends.blobs.local import LocalBlobs
 from backends.contract import StorageUnavailable
+from backends.local.blobs import LocalBlobs
 from service.blobs.trash import RETRY_SECONDS, Trash
 from tests.support.faults import FaultyBlobs
 from tests.support.waiting import until

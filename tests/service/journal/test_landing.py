@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.pointers.embedded import EmbeddedPointers
+from backends.embedded.pointers import EmbeddedPointers
 from service.journal import Journal
 from service.rules.decisions import Accepted
 from service.rules.records import Session

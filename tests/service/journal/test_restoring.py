@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.pointers.embedded import EmbeddedPointers
+from backends.embedded.pointers import EmbeddedPointers
 from service.journal.proof import Proof
 from service.journal.restoring import Restoring
 from service.journal.settling import Loaded

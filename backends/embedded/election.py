@@ -1,0 +1,130 @@
+"""An election by an exclusive lock on a file in a local directory.
+
+The operating system lets go of the lock when its holder dies, so the lock is lease and election in one: whoever holds
+it leads for as long as it lives. A process that is only paused still holds it.
+
+``leader.lock`` decides. ``leader.json`` names the leader; its lock is held as well, and it appears complete and locked,
+so that what stands in a locked one is from the leader of today and not from a predecessor that died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import random
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from backends.contract import Leadership, StorageUnavailable
+from backends.disk.filesystem import keep_private, make_durable_directory, require_local
+from backends.embedded.file_lock import FileLock, border, read_locked
+
+LOCK_NAME = "leader.lock"
+ANNOUNCEMENT_NAME = "leader.json"
+
+log = logging.getLogger(__name__)
+
+
+class EmbeddedElection:
+    """An `Election` among the processes of one machine that share ``directory``.
+
+    ``advertise`` is the URL that other replicas hear of; ``poll`` (seconds) is about how often the lock is tried, and
+    looked after once it is held.
+    """
+
+    def __init__(self, directory: Path, advertise: str, *, poll: float = 0.1) -> None:
+        self._directory = directory
+        self._advertise = advertise
+        self._poll = poll
+        self._open = False
+        self._leadership: LockLeadership | None = None
+
+    async def open(self) -> None:
+        """See `Election.open`."""
+        require_local(self._directory)
+        with border(f"hold elections in {self._directory}"):
+            make_durable_directory(self._directory)
+            for name in (LOCK_NAME, ANNOUNCEMENT_NAME):
+                keep_private(self._directory / name)
+            FileLock.prepare(self._directory / LOCK_NAME)
+        self._open = True
+
+    async def close(self) -> None:
+        """See `Election.close`. A campaign under way ends with `StorageUnavailable` when it next tries."""
+        self._open = False
+        if self._leadership is not None:
+            await self._leadership.resign()
+
+    async def campaign(self) -> Leadership:
+        """See `Election.campaign`. Raises `Misconfigured` where the lock may not be taken."""
+        while self._open:
+            with border(f"campaign in {self._directory}"):
+                if lock := FileLock.try_take(self._directory / LOCK_NAME):
+                    self._leadership = self._lead(lock)
+                    return self._leadership
+            await asyncio.sleep(self._poll * random.uniform(0.5, 1.5))
+        raise StorageUnavailable("the election is not open")
+
+    async def leader(self) -> str | None:
+        """See `Election.leader`."""
+        with border(f"see who leads in {self._directory}"):
+            content = read_locked(self._directory / ANNOUNCEMENT_NAME)
+        return _named_in(content) if content else None
+
+    def _lead(self, lock: FileLock) -> LockLeadership:
+        """Announce the leader. One that cannot be announced, for the disk is full, leads all the same."""
+        content = json.dumps({"schema": 1, "advertise": self._advertise}).encode()
+        try:
+            announcement = FileLock.place(self._directory / ANNOUNCEMENT_NAME, content)
+        except OSError as error:
+            log.warning("cannot name the leader to others in %s: %s", self._directory, error.strerror)
+            return LockLeadership([lock], self._poll)
+        return LockLeadership([lock, announcement], self._poll)
+
+
+class LockLeadership:
+    """A `Leadership` that lasts until it is resigned, or the lock's file is deleted or replaced."""
+
+    def __init__(self, locks: Sequence[FileLock], poll: float) -> None:
+        """The first of ``locks`` decides."""
+        self._locks = locks
+        self._poll = poll
+        self._over = asyncio.Event()
+
+    def remaining(self, now: float) -> float:
+        """See `Leadership.remaining`: infinite or nothing, and nothing for good."""
+        del now  # a lock does not age
+        if self._locks[0].is_held():
+            return math.inf
+        self._end()
+        return 0.0
+
+    async def wait_lost(self) -> None:
+        """See `Leadership.wait_lost`; also returns after `resign`."""
+        while self.remaining(time.monotonic()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._poll):
+                    await self._over.wait()
+
+    async def resign(self) -> None:
+        """See `Leadership.resign`."""
+        self._end()
+
+    def _end(self) -> None:
+        for lock in reversed(self._locks):
+            lock.release()
+        self._over.set()
+
+
+def _named_in(content: bytes) -> str | None:
+    """The advertised URL in an announcement; None in one that is not of this release's making."""
+    try:
+        announcement = json.loads(content)
+    except ValueError:
+        return None
+    advertise = announcement.get("advertise") if isinstance(announcement, dict) else None
+    return advertise if isinstance(advertise, str) else None

@@ -1,0 +1,109 @@
+"""Exclusive locks on local files by flock(2): taken without waiting, gone when their holder dies. Nothing here awaits.
+
+The descriptors are closed on exec. A child that is forked and goes on without exec shares its parent's locks.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from backends.contract import BackendError, Misconfigured, StorageUnavailable
+from backends.disk.filesystem import PRIVATE_FILE, FileIdentity
+
+_FOR_LOCKING = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+_MISCONFIGURED = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOLCK, errno.ENOTSUP}
+)
+
+
+@contextmanager
+def border(doing: str) -> Iterator[None]:
+    """The one place where errors of the operating system become the contract's."""
+    try:
+        yield
+    except OSError as error:
+        kind: type[BackendError] = Misconfigured if error.errno in _MISCONFIGURED else StorageUnavailable
+        raise kind(f"cannot {doing}: {error.strerror}") from error
+
+
+class FileLock:
+    """An exclusive lock on the file at ``path``, held until it is released; several contend also in one process."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor: int | None = descriptor
+        self._identity = FileIdentity.of(descriptor)
+
+    @staticmethod
+    def prepare(path: Path) -> None:
+        """Make the file if it is absent, and see that it can be opened for locking. Raises OSError."""
+        os.close(os.open(path, _FOR_LOCKING, PRIVATE_FILE))
+
+    @classmethod
+    def try_take(cls, path: Path) -> FileLock | None:
+        """Take the lock on the file at ``path``, made if it is absent; None while another holds it. Raises OSError."""
+        while True:
+            descriptor = os.open(path, _FOR_LOCKING, PRIVATE_FILE)
+            if not _lock(descriptor, fcntl.LOCK_EX):
+                os.close(descriptor)
+                return None
+            lock = cls(path, descriptor)
+            if lock.is_held():
+                return lock
+            lock.release()  # the file was replaced between open and lock: what is locked is nobody's election
+
+    @classmethod
+    def place(cls, path: Path, content: bytes) -> FileLock:
+        """Put a new file with ``content`` in the place of the one at ``path``; it appears complete and locked.
+
+        Only for who is alone with that name. Raises OSError.
+        """
+        draft = path.with_suffix(".new")
+        draft.unlink(missing_ok=True)
+        descriptor = os.open(draft, _FOR_LOCKING | os.O_TRUNC, PRIVATE_FILE)
+        try:
+            _lock(descriptor, fcntl.LOCK_EX)  # nobody knows of this file yet
+            os.write(descriptor, content)
+            draft.rename(path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(path, descriptor)
+
+    def is_held(self) -> bool:
+        """Whether the lock is held and still is one on the file that the path names. Cheap: one stat."""
+        try:
+            return self._descriptor is not None and FileIdentity.of(self._path) == self._identity
+        except OSError:
+            return False  # what cannot be looked at is not certain
+
+    def release(self) -> None:
+        """Let another take it. Idempotent."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def read_locked(path: Path) -> bytes | None:
+    """What stands in the file at ``path`` while somebody holds its lock; None if nobody does. Raises OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return None if _lock(descriptor, fcntl.LOCK_SH) else os.read(descriptor, 65536)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

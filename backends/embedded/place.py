@@ -1,0 +1,284 @@
+"""The directory of a database: its connection, the witness and the reserve beside it, and whether it may be opened."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sqlite3
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from backends.contract import (
+    Head,
+    JournalDamaged,
+    Misconfigured,
+    StorageFull,
+    StorageUnavailable,
+    loss_of,
+)
+from backends.disk.filesystem import FileIdentity
+from backends.disk.reserve import Reserve
+from backends.embedded.database import connect, log_files, prepare_directory
+from backends.embedded.errors import backend_error
+from backends.embedded.salvage import salvage
+from backends.embedded.witness import Witness
+
+WITNESS_SUFFIX: Final = ".witness"
+RESERVE_SUFFIX: Final = ".reserve"
+_OF_A_LEADER: Final = "leader.json"
+_BLOBS: Final = "blobs"
+_WHAT_TO_DO: Final = (
+    "Put back all files of the directory as they were, or restore a backup and begin with --epochs-above;"
+    " what can be read of the file is taken over if the loss is accepted"
+)
+
+T = TypeVar("T")
+
+log = logging.getLogger("milepost.embedded")
+
+
+class Displaced(StorageUnavailable):
+    """The database was moved, deleted or replaced while in use; what is written to it would be lost."""
+
+
+class _Seen(NamedTuple):
+    identity: FileIdentity
+    size: int
+
+
+class SqlitePlace:
+    """The database at ``path`` and what belongs to it. For one thread."""
+
+    def __init__(self, path: Path, busy_timeout: float, accept_loss: Collection[str]) -> None:
+        self.path = path
+        self.accept_loss = accept_loss
+        self.witness = Witness(path.with_suffix(WITNESS_SUFFIX))
+        self.reserve = Reserve(path.with_suffix(RESERVE_SUFFIX))
+        self._busy_timeout = busy_timeout
+        self._connection: sqlite3.Connection | None = None
+        self._file: _Seen | None = None
+        self._unproven = False
+        self._log: tuple[FileIdentity | None, int] | None = None
+        self._witness_fails = False
+
+    @property
+    def connection(self) -> sqlite3.Connection | None:
+        """The connection, if there is one."""
+        return self._connection
+
+    def open(self) -> None:
+        """Open the database, founding it in an empty directory alone. Raises what `PointerStore.open` raises."""
+        if self._connection is not None:
+            return
+        prepare_directory(self.path)
+        self.reserve.keep()
+        try:
+            if loss_of(self._evidence()) in self.accept_loss:
+                self._salvage()
+            self._refuse_to_found_anew()
+        except OSError as error:
+            raise StorageUnavailable(f"cannot open {self.path}: {error.strerror}") from error
+        self._attach(create=True)
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def check(self) -> None:
+        """See that the file at the path is the one that was opened, and whole: no database shrinks by itself.
+
+        Raises `Displaced`; `StorageUnavailable` where nobody can tell.
+        """
+        if not self._is_displaced(now := _seen_at(self.path)):
+            self._file = now
+            return
+        self.close()
+        raise Displaced(f"{self.path} was moved, deleted or replaced while in use, or cut short")
+
+    def ready(self) -> sqlite3.Connection:
+        """The connection, if its file is still the one at the path: a commit to a deleted file would be lost.
+
+        A log that was deleted, replaced or cut short under us is left: what it held goes into the database if it can
+        still be read, and whatever could not is found by the next look at the head. Raises as `check` does.
+        """
+        self.check()
+        if self._connection is not None and self._log is not None and not self._log_is_whole(self._log):
+            self.close()
+        if self._connection is None:
+            self._log = None
+            self._connection = self._connect(create=False)
+        return self._connection
+
+    @property
+    def unproven(self) -> bool:
+        """Whether the file was put at the path since the last take-over, so that nobody knows yet what is in it."""
+        return self._unproven
+
+    def follow(self) -> None:
+        """Look into another file at the path from now on: the leader that this process follows may have put it there,
+        or a foreign hand. What is in it is proved by a take-over, and it is not written to before.
+        """
+        now = _seen_at(self.path)
+        if now is not None and now.size > 0 and self._file is not None and now.identity != self._file.identity:
+            self._open_other()
+            self._unproven = True
+
+    def adopt(self, *, remembered: bool) -> None:
+        """Before a take-over: go on with the file that is at the path now, if it is another one, or was cut short.
+
+        What is in it has to prove itself; where there is none nothing is founded. ``remembered``: the caller leads, and
+        will write what is to be in it. Then whatever was put there is put aside, and a new one made.
+        """
+        now = _seen_at(self.path)
+        displaced = self._file is not None and self._is_displaced(now)
+        if remembered and (displaced or self._unproven):
+            self.renew()
+        elif displaced and now is not None and now.size > 0:
+            self._open_other()
+        self._unproven = False
+
+    def renew(self) -> None:
+        """Put what is at the path aside, and in its place a new database with what can be read of that.
+
+        Only for a leader who will write the rest from memory. Raises what `PointerStore.take_over` raises.
+        """
+        self.close()
+        self.with_room(self._salvage)
+        self._attach(create=False)
+
+    def testify(self, act: Callable[[Head], None], head: Head) -> None:
+        """Let the witness know of what the database has: that it cannot is told once, and no reason to fail."""
+        try:
+            act(head)
+        except OSError as error:
+            if not self._witness_fails:
+                log.error(
+                    "cannot write the witness %s: %s. Writes go on, but what is lost of the database from now on may"
+                    " not be noticed",
+                    self.witness.path,
+                    error.strerror,
+                )
+            self._witness_fails = True
+        else:
+            if self._witness_fails:
+                log.info("the witness %s is written again", self.witness.path)
+            self._witness_fails = False
+
+    def note_log(self) -> None:
+        """Remember the log as it is after a transaction of ours."""
+        self._log = _log_at(self.path)
+
+    def damaged(self, what: str) -> JournalDamaged:
+        """The error for damage in the database file itself, which its owner may accept."""
+        return JournalDamaged(f"{self.path} is damaged: {what}. {_WHAT_TO_DO}", self._evidence())
+
+    def with_room(self, act: Callable[[], T]) -> T:
+        """Its result, once more with the room that the reserve gives up where there was none."""
+        try:
+            return act()
+        except StorageFull:
+            if not self.reserve.give_up():
+                raise
+        except StorageUnavailable:
+            if not self.reserve.is_short() or not self.reserve.give_up():
+                raise
+        return act()
+
+    def _open_other(self) -> None:
+        self.close()
+        prepare_directory(self.path)
+        self._attach(create=False)
+
+    def _attach(self, *, create: bool) -> None:
+        """Raises `Displaced` where the file changed meanwhile, and what `connect` raises."""
+        before = _seen_at(self.path)
+        self._connection = self.with_room(lambda: self._connect(create=create))
+        self._file, self._log, self._unproven = before or _seen_at(self.path), None, False
+        self.check()
+
+    def _is_displaced(self, now: _Seen | None) -> bool:
+        return now is None or self._file is None or now.identity != self._file.identity or now.size < self._file.size
+
+    def _salvage(self) -> None:
+        doing = f"cannot put a new database in the place of {self.path}"
+        try:
+            salvage(self.path, self._busy_timeout)
+        except sqlite3.Error as error:
+            raise backend_error(error, doing) from error
+        except OSError as error:
+            raise StorageUnavailable(f"{doing}: {error.strerror}") from error
+
+    def _connect(self, *, create: bool) -> sqlite3.Connection:
+        """Raises as `connect` does, but what would be another's file is a damaged one where a witness tells of ours."""
+        try:
+            return connect(self.path, self._busy_timeout, create=create)
+        except JournalDamaged as error:
+            raise self.damaged(str(error)) from error
+        except Misconfigured as error:
+            if self.witness.path.exists() and self.path.exists():
+                raise self.damaged(str(error)) from error
+            raise
+
+    def _refuse_to_found_anew(self) -> None:
+        """Raises `JournalDamaged` where there is no database, but something that only comes after one."""
+        if self._is_filled() or not (traces := self._traces()):
+            return
+        if self._is_filled():
+            return  # another replica founded it just now
+        state = "empty" if self.path.exists() else "gone"
+        error = JournalDamaged(
+            f"{self.path} is {state}, and beside it there is {' and '.join(traces)}:"
+            f" a journal was founded here, and is not founded anew. {_WHAT_TO_DO}",
+            self._evidence(),
+        )
+        if error.loss not in self.accept_loss:
+            raise error
+
+    def _is_filled(self) -> bool:
+        """Whether a file with anything in it is at the path. Raises `StorageUnavailable`."""
+        seen = _seen_at(self.path)
+        return seen is not None and seen.size > 0
+
+    def _traces(self) -> list[str]:
+        directory = self.path.parent
+        found = [path.name for path in (self.witness.path, directory / _OF_A_LEADER, log_files(self.path)[0])]
+        traces = [name for name in found if (directory / name).exists()]
+        try:
+            below = [each.name for each in (directory / _BLOBS).iterdir() if not each.name.startswith(".")]
+        except OSError:
+            below = []
+        return traces + [f"{_BLOBS}/{name}" for name in below[:1]]
+
+    def _evidence(self) -> str:
+        """The same as long as no take-over succeeds, which writes the witness."""
+        try:
+            content = self.witness.path.read_bytes()
+        except FileNotFoundError:
+            content = b""
+        return f"database file {hashlib.blake2b(content, digest_size=8).hexdigest()}"
+
+    def _log_is_whole(self, noted: tuple[FileIdentity | None, int]) -> bool:
+        identity, size = _log_at(self.path)
+        return identity == noted[0] and size >= noted[1]
+
+
+def _seen_at(path: Path) -> _Seen | None:
+    """Which file it is, and its size; None where there is none. Raises `StorageUnavailable` where nobody can tell."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageUnavailable(f"cannot look at {path}: {error.strerror}") from error
+    return _Seen(FileIdentity(status.st_dev, status.st_ino), status.st_size)
+
+
+def _log_at(path: Path) -> tuple[FileIdentity | None, int]:
+    log = log_files(path)[0]
+    try:
+        return FileIdentity.of(log), log.stat().st_size
+    except OSError:
+        return None, 0

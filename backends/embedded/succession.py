@@ -1,0 +1,102 @@
+"""What a take-over may go on from: the stored head, if the witness bears it out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from backends.contract import Head, JournalDamaged
+from backends.embedded.heads import described
+from backends.embedded.witness import DAMAGED, Testimony
+
+log = logging.getLogger("milepost.embedded")
+
+_WHAT_TO_DO = (
+    "Put back all files of the directory as they were; after a restore from a backup, begin with --epochs-above"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of a journal: its head; or what is wrong with that; and whether records lie there."""
+
+    head: Head | None
+    trouble: str | None
+    records: bool
+
+
+def last_head(
+    journal: str, found: Found, witness: Testimony, ours: Head | None, accepted: Collection[str]
+) -> Head | None:
+    """The head that the next one follows; None for a journal that is founded now.
+
+    ``ours``: the head that this process committed last, under a lease that still holds. Raises `JournalDamaged`.
+    """
+    if ours is not None and may_follow(ours, witness):
+        return _ours_or_newer(found, ours)
+    what = damage(journal, found, witness)
+    if what is None:
+        if found.head is not None and witness.trouble is not None:
+            log.error("the witness of journal %r %s: it is written anew from the database", journal, witness.trouble)
+        return found.head
+    evidence = f"{journal} {found.trouble} {described(found.head)} {described(witness.head)} {found.records}"
+    error = JournalDamaged(f"{what}. {_WHAT_TO_DO}", evidence)
+    if error.loss not in accepted:
+        raise error
+    log.error("%s: accepted as the loss %s", what, error.loss)
+    base = found.head or witness.head or Head(journal, 0, 0, "")
+    newest = witness.head or base
+    return replace(base, term=max(base.term, newest.term), revision=max(base.revision, newest.revision))
+
+
+def may_follow(ours: Head, witness: Testimony) -> bool:
+    """Whether who committed ``ours``, and holds the lease, goes on from it: nothing shows a later term."""
+    return witness.head is None or witness.head.term <= ours.term
+
+
+def damage(journal: str, found: Found, witness: Testimony) -> str | None:
+    """What is wrong, in words, or None.
+
+    A database that is newer than its witness is as it should be: the witness is not synced.
+    """
+    head, newest = found.head, witness.head
+    if found.trouble is not None:
+        return found.trouble
+    if head is None:
+        if newest is not None:
+            return f"journal {journal!r} is gone, of which {_committed(newest)}"
+        if witness.trouble == DAMAGED:
+            return f"journal {journal!r} is gone, and the witness beside it, which tells of some journal, is damaged"
+        return f"the head of journal {journal!r} is gone, and its records are there" if found.records else None
+    if newest is None:
+        return None
+    if (head.term, head.revision) < (newest.term, newest.revision):
+        return (
+            f"the database is older than its witness: {_committed(head)} is the last of journal {journal!r} in it, and"
+            f" {_committed(newest)} was committed, so revisions {head.revision + 1} to {newest.revision} are lost"
+        )
+    same_place = (head.term, head.revision) == (newest.term, newest.revision)
+    if (head.term == newest.term and head.lineage != newest.lineage) or (same_place and head.digest != newest.digest):
+        return (
+            f"the database is another one than its witness knows: {described(head)} and not {described(newest)} is the"
+            f" last of journal {journal!r} (term/revision/lineage)"
+        )
+    return None
+
+
+def _ours_or_newer(found: Found, ours: Head) -> Head:
+    stored = found.head
+    if stored is not None and (stored.term, stored.revision) >= (ours.term, ours.revision):
+        return stored
+    log.error(
+        "the head of journal %r is %s, and this replica committed %s: it is written anew from memory",
+        ours.journal,
+        found.trouble or described(stored),
+        described(ours),
+    )
+    return ours
+
+
+def _committed(head: Head) -> str:
+    return f"revision {head.revision} of term {head.term}"

@@ -1,0 +1,122 @@
+"""A witness beside the database: the head after the last commit, in a small file of its own.
+
+A write-ahead log that was damaged ends where the damage begins, and SQLite takes what came after for never committed.
+This file says what did come. It is written after each commit and synced at each take-over alone: after a power failure
+it may know of less than the database does, but never of more, for a commit is on the disk before it is written here. So
+a database that is older than its witness lost something, and one that is newer is as it should be.
+
+Each journal has two slots that are written in turn, each with its checksum and on a block of its own: a write that was
+torn spoils one of them, and the other is one commit behind. A slot is a line of text, which ``cat`` shows.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from backends.contract import Head
+from backends.disk.filesystem import PRIVATE_FILE, sync_directory
+
+GONE: Final = "is gone"
+DAMAGED: Final = "is damaged"
+_BLOCK: Final = 4096
+_SLOTS: Final = 2
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+_LINE: Final = re.compile(
+    rb"(milepost-witness-1 (\S+) term=(\d+) revision=(\d+) lineage=(\S+) digest=(\S+)) check=([0-9a-f]{32})\n *\Z"
+)
+
+
+class Testimony(NamedTuple):
+    """What a witness says of a journal: the newest head that it can prove, and what is wrong with the witness."""
+
+    head: Head | None
+    trouble: str | None
+
+
+class Witness:
+    """The file at ``path``. For one thread; another process may write it once it has taken the journal over."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._slots: dict[str, int] = {}
+
+    def ask(self, journal: str) -> Testimony:
+        """What it says of ``journal``. Raises OSError."""
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            self._slots.clear()
+            return Testimony(None, GONE)
+        heads = {slot: head for slot, name, head in _lines(content) if name == _named(journal)}
+        if not heads:
+            self._slots.pop(journal, None)
+            whole = len(list(_lines(content))) * _BLOCK == len(content)
+            return Testimony(None, None if whole and content else DAMAGED)
+        newest = max(heads, key=lambda slot: (heads[slot].term, heads[slot].revision))
+        self._slots[journal] = newest
+        trouble = None if newest ^ 1 in heads else DAMAGED
+        return Testimony(replace(heads[newest], journal=journal), trouble)
+
+    def begin(self, head: Head) -> None:
+        """Write a head of a new term into both slots, durably. To be called after `ask`. Raises OSError."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        try:
+            if head.journal not in self._slots:
+                pairs = -(-os.fstat(descriptor).st_size // (_BLOCK * _SLOTS))
+                self._slots[head.journal] = pairs * _SLOTS
+            for _ in range(_SLOTS):
+                self._write(descriptor, head)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_directory(self.path.parent)
+
+    def note(self, head: Head) -> None:
+        """Write a head that was committed, in the turn of its slot. Not synced. Raises OSError.
+
+        Where `begin` had failed there is no slot yet, and it begins now.
+        """
+        if head.journal not in self._slots:
+            self.begin(head)
+            return
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        try:
+            self._write(descriptor, head)
+        finally:
+            os.close(descriptor)
+
+    def _write(self, descriptor: int, head: Head) -> None:
+        slot = self._slots[head.journal] ^ 1
+        if os.pwrite(descriptor, _line(head).ljust(_BLOCK), slot * _BLOCK) < _BLOCK:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._slots[head.journal] = slot
+
+
+def _named(journal: str) -> str:
+    """The journal's name, or its hash if it has blanks, or is very long."""
+    return journal if _PLAIN.match(journal) else "#" + hashlib.blake2b(journal.encode(), digest_size=16).hexdigest()
+
+
+def _line(head: Head) -> bytes:
+    text = (
+        f"milepost-witness-1 {_named(head.journal)} term={head.term} revision={head.revision} lineage={head.lineage}"
+        f" digest={head.digest}"
+    ).encode()
+    return text + b" check=" + hashlib.blake2b(text, digest_size=16).hexdigest().encode() + b"\n"
+
+
+def _lines(content: bytes) -> Iterator[tuple[int, str, Head]]:
+    """The slots that prove themselves: number, journal as it is named there, head."""
+    for slot in range(len(content) // _BLOCK):
+        match = _LINE.match(content[slot * _BLOCK : (slot + 1) * _BLOCK])
+        if match is None or hashlib.blake2b(match[1], digest_size=16).hexdigest().encode() != match[7]:
+            continue
+        name, term, revision, lineage, digest = (group.decode() for group in match.groups()[1:6])
+        yield slot, name, Head(name, int(term), int(revision), lineage, digest)

@@ -1,0 +1,146 @@
+"""Blobs as files in a directory of HDFS."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from backends.contract import BlobInfo, BlobMissing, StorageUnavailable, check_key, check_prefix
+from backends.hdfs.address import parse_address
+from backends.hdfs.connection import Connection
+from backends.hdfs.errors import NotEmpty, NotThere
+from backends.hdfs.listing import ABANDONED_AFTER_SECONDS, NameNodeClock, clear_up, remove_empty, walk
+from backends.hdfs.reading import Source
+from backends.hdfs.setup import prepare
+from backends.hdfs.writing import Draft
+
+
+@dataclass
+class _Opened:
+    """What there is between `open` and `close`."""
+
+    connection: Connection
+    clock: NameNodeClock
+    cleared_at: float
+
+
+class HdfsBlobs:
+    """A `BlobStore` at an ``hdfs://`` URL (see `parse_address`), which the Hadoop configuration completes.
+
+    That is core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR (or HADOOP_HOME/etc/hadoop), HADOOP_USER_NAME, and for a
+    secured cluster the Kerberos ticket cache or HADOOP_TOKEN_FILE_LOCATION. ``deadline`` bounds each exchange with a
+    NameNode or a DataNode in seconds, but three times that a step of writing. Whoever waits for a call should give it
+    three as well, in which another server is tried. `list` clears up once in ``clear_every`` seconds. Raises
+    `Misconfigured`.
+    """
+
+    def __init__(self, url: str, *, deadline: float = 30.0, clear_every: float = 3600.0) -> None:
+        self._address = parse_address(url)
+        self._deadline = deadline
+        self._clear_every = clear_every
+        self._opened: _Opened | None = None
+        self._tried: Connection | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> None:
+        """See `BlobStore.open`. Makes the directory; deletes what writers that died left there more than a day ago."""
+        async with self._opening:
+            if self._opened is None:
+                # The same after a failure: it knows what hangs, and does not let that become ever more.
+                self._tried = connection = self._tried or Connection(self._address, deadline=self._deadline)
+                self._opened = _Opened(connection, await prepare(connection), time.monotonic())
+
+    async def close(self) -> None:
+        """See `BlobStore.close`. A put under way may still end as done; otherwise it ends with `StorageUnavailable`."""
+        async with self._opening:
+            opened, self._opened, self._tried = self._opened, None, None
+            if opened is not None:
+                opened.connection.close()
+
+    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+        """See `BlobStore.put`. What was put is on the disk of every DataNode that took part to the end."""
+        return await Draft(self._connection, check_key(key)).write(stream)
+
+    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
+        """See `BlobStore.get`."""
+        if start < 0 or (end is not None and end < 0):
+            raise ValueError(f"a range has no negative bounds: {start}, {end}")
+        connection = self._connection
+        chunks = Source(connection, f"{connection.root}/{check_key(key)}", start, end).chunks()
+        async with aclosing(chunks):
+            try:
+                async for chunk in chunks:
+                    yield chunk
+            except BlobMissing:
+                await self._confirm_root(connection)
+                raise
+
+    async def size(self, key: str) -> int:
+        """See `BlobStore.size`."""
+        connection = self._connection
+        path = f"{connection.root}/{check_key(key)}"
+        try:
+            status = await connection.status(path)
+        except NotThere as error:
+            await self._confirm_root(connection)
+            raise BlobMissing(f"there is no blob at {path}") from error
+        if status.isdir:
+            raise BlobMissing(f"there is no blob at {path}, but a directory")
+        return status.length
+
+    async def delete(self, key: str) -> None:
+        """See `BlobStore.delete`. Past the trash: the file system's own is not used."""
+        connection = self._connection
+        try:
+            await connection.delete(f"{connection.root}/{check_key(key)}")
+        except (NotThere, NotEmpty):
+            return  # below a blob, or the beginning of others
+
+    async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
+        """See `BlobStore.list`. The age is the time since the file was closed, by the NameNode's clock.
+
+        Directories in which nothing was for a day are removed on the way, and from time to time what `open` deletes.
+        """
+        opened = self._open_now()
+        connection, clock = opened.connection, opened.clock
+        below = check_prefix(prefix).rpartition("/")[0]
+        if time.monotonic() - opened.cleared_at >= self._clear_every:
+            opened.cleared_at = time.monotonic()
+            await clear_up(connection, clock)
+        async for status in walk(connection, f"{connection.root}/{below}".rstrip("/")):
+            age = clock.age(status)
+            if status.isdir:
+                if age >= ABANDONED_AFTER_SECONDS:
+                    await remove_empty(connection, status.path)
+                continue
+            key = status.path.removeprefix(f"{connection.root}/")
+            if key.startswith(prefix) and age >= older_than:
+                yield BlobInfo(key, status.length, age)
+
+    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> None:
+        """See `BlobStore.sign_put`: files in HDFS cannot be reached by a URL that proves who may."""
+
+    async def sign_get(self, key: str, seconds: float) -> None:
+        """See `BlobStore.sign_get`: files in HDFS cannot be reached by a URL that proves who may."""
+
+    async def checked_digest(self, key: str) -> None:
+        """See `BlobStore.checked_digest`: HDFS keeps checksums of its own, and no SHA-256."""
+
+    async def _confirm_root(self, connection: Connection) -> None:
+        """A blob was missing: raise `StorageUnavailable` if that is because the root is."""
+        try:
+            await connection.status(connection.root)
+        except NotThere as error:
+            raise StorageUnavailable(f"the directory {connection.root} does not exist any more") from error
+
+    @property
+    def _connection(self) -> Connection:
+        return self._open_now().connection
+
+    def _open_now(self) -> _Opened:
+        if self._opened is None:
+            raise StorageUnavailable("the blob store is not open")
+        return self._opened

@@ -1,0 +1,113 @@
+"""The files below a directory of HDFS, and what nobody has touched there for long."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Iterator
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from hdfs_native import Client, FileStatus
+
+from backends.contract import BackendError, UnsafeKey, check_key
+from backends.hdfs.connection import Connection
+from backends.hdfs.errors import NotEmpty, NotThere
+
+log = logging.getLogger(__name__)
+
+# A file that is written to keeps the time at which it was begun, so a put must be given long. One that took longer
+# after all fails and leaves nothing behind.
+ABANDONED_AFTER_SECONDS: Final = 86400.0
+PROBE: Final = ".probe-"
+_LISTED_AT_ONCE: Final = 500
+
+
+class NameNodeClock:
+    """The NameNode's wall clock: read once, and counted on from there by the monotonic clock."""
+
+    def __init__(self, milliseconds: int) -> None:
+        self._read = milliseconds / 1000
+        self._at = time.monotonic()
+
+    def age(self, status: FileStatus) -> float:
+        """Seconds since the file was completed, or since anything came into or left the directory."""
+        return max(0.0, self._read + time.monotonic() - self._at - status.modification_time / 1000)
+
+
+async def walk(connection: Connection, directory: str) -> AsyncGenerator[FileStatus, None]:
+    """Each file below ``directory``, and each directory there in which nothing is.
+
+    Names that no key has are left out, ours with a leading dot among them; and so is what vanishes on the way.
+    """
+    ahead: list[FileStatus] = []
+    below, path = None, directory
+    while True:
+        empty = True
+        async for status in entries(connection, path):
+            empty = False
+            if not _is_of_a_key(status.path.rpartition("/")[2]):
+                continue
+            if status.isdir:
+                ahead.append(status)
+            else:
+                yield status
+        if empty and below is not None:
+            yield below
+        if not ahead:
+            return
+        below = ahead.pop()
+        path = below.path
+
+
+def _is_of_a_key(name: str) -> bool:
+    try:
+        check_key(name)
+    except UnsafeKey:
+        return False
+    return True
+
+
+async def entries(connection: Connection, directory: str) -> AsyncGenerator[FileStatus, None]:
+    """What is in ``directory``, which may be gone, or be a file, which is then its own only entry."""
+    try:
+        found, batch = await connection.ask("list the blobs", partial(_begun, directory))
+        while batch:
+            for status in batch:
+                yield status
+            # Not again after an error: the client's iterator then ends as if it had come to its end.
+            batch = await connection.read("list the blobs", partial(_next_batch, found))
+    except NotThere:
+        return
+
+
+def _begun(directory: str, client: Client) -> tuple[Iterator[FileStatus], list[FileStatus]]:
+    found = client.list_status(directory)
+    return found, _next_batch(found)
+
+
+def _next_batch(found: Iterator[FileStatus]) -> list[FileStatus]:
+    return list(islice(found, _LISTED_AT_ONCE))
+
+
+async def clear_up(connection: Connection, clock: NameNodeClock, after: float = ABANDONED_AFTER_SECONDS) -> None:
+    """Delete the temporary files of writers and probers that died, so many seconds ``after``."""
+    for directory, beginning in ((connection.uploading, ""), (connection.root, PROBE)):
+        try:
+            async for status in entries(connection, directory):
+                name = status.path.rpartition("/")[2]
+                if not status.isdir and name.startswith(beginning) and clock.age(status) >= after:
+                    await connection.delete(status.path)
+        except BackendError as error:
+            log.warning("abandoned files stay in %s: %s", directory, error)
+
+
+async def remove_empty(connection: Connection, path: str) -> None:
+    """Remove a directory in which nothing is left. A put that needs it after all makes it again."""
+    try:
+        await connection.delete(path)
+    except NotEmpty:
+        return
+    except BackendError as error:
+        log.warning("the empty directory %s stays: %s", path, error)

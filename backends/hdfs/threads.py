@@ -1,0 +1,104 @@
+"""Blocking calls that may hang: each in a thread that is left behind after its time, and lets the process end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from threading import Lock
+from typing import Final, TypeVar
+
+from backends.ending import ended
+from backends.threads import begun
+
+T = TypeVar("T")
+
+_AT_ONCE: Final = 32
+# What was left behind ends when its connection does. Until then each is a thread, and not more than this.
+_LEFT_BEHIND: Final = 32
+
+
+class Unanswered(TimeoutError):
+    """A call has not ended in its time; or was not begun, because so many have not."""
+
+
+class PatientThreads:
+    """Each call has ``seconds``. Raises `Unanswered`, and TimeoutError where no thread was free in that time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._left_behind = 0
+        self._counting = Lock()
+
+    @property
+    def left_behind(self) -> int:
+        """How many calls go on, though nobody waits for them any more."""
+        return self._left_behind
+
+    @property
+    def full(self) -> bool:
+        """Whether so many are left behind that no other is begun."""
+        return self._left_behind >= _LEFT_BEHIND
+
+    async def ask(self, call: Callable[[], T]) -> T:
+        """The call's result. A cancellation leaves the call to itself."""
+        async with self._slot():
+            return await self._result(call, self._answer)
+
+    async def act(self, call: Callable[[], T], seconds: float | None = None) -> T:
+        """The same for what changes something: a cancellation is passed on once the call has ended, or its time.
+
+        That is ``seconds``, where they are given.
+        """
+        async with self._slot():
+            return await self._result(call, lambda result: _end(result, seconds or self._seconds))
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncGenerator[None, None]:
+        async with asyncio.timeout(self._seconds):
+            await self._slots.acquire()
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    async def _answer(self, result: asyncio.Future[T]) -> T:
+        """Not by a timeout around the future, which would end the future and not the call."""
+        await asyncio.wait((result,), timeout=self._seconds)
+        if not result.done():
+            raise Unanswered
+        return result.result()
+
+    async def _result(self, call: Callable[[], T], waited_for: Callable[[asyncio.Future[T]], Awaitable[T]]) -> T:
+        running = self._started(call)
+        result = asyncio.wrap_future(running)
+        try:
+            return await waited_for(result)
+        finally:
+            if not result.done():
+                result.cancel()
+                with self._counting:
+                    self._left_behind += 1
+                running.add_done_callback(self._ended)
+            elif not result.cancelled():
+                result.exception()  # seen, also where a cancellation came first
+
+    def _started(self, call: Callable[[], T]) -> Future[T]:
+        if self.full:
+            raise Unanswered
+        return begun(call, "hdfs")
+
+    def _ended(self, _: Future[T]) -> None:
+        with self._counting:
+            self._left_behind -= 1
+
+
+async def _end(result: asyncio.Future[T], seconds: float) -> T:
+    try:
+        return await ended(result, seconds)
+    except TimeoutError as error:
+        if result.done():  # by the call itself
+            raise
+        raise Unanswered from error

@@ -1,0 +1,183 @@
+"""One blob on its way to HDFS: written under a temporary name, closed, then renamed to its own, and never over another.
+
+Once the file is closed, every DataNode that is still in the pipeline has synced the bytes to its disk, for the client
+asks for that with the last packet of each block, and the NameNode has logged that the file is complete.
+
+A rename whose answer was lost may have landed, and so may a refused one, should the library have sent it twice. Whether
+it has is told by moving the temporary file once more, out of its way: after that it can land no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from backends.contract import BackendError, BlobExists, StorageUnavailable
+from backends.ending import ended
+from backends.hdfs.connection import Connection
+from backends.hdfs.errors import AlreadyThere, NotThere
+
+if TYPE_CHECKING:
+    from hdfs_native._internal import RawFileWriter
+
+log = logging.getLogger(__name__)
+
+CHUNK: Final = 1024 * 1024
+_TIDY_SECONDS: Final = 10.0
+_ATTEMPTS: Final = 4
+_BACKOFF_SECONDS: Final = 0.5
+_AT_HAND_BYTES: Final = 8 * 1024 * 1024
+# A directory that is made for the blob may be removed again, being empty, before the blob is in it.
+_MOVES: Final = 3
+
+
+class Draft:
+    """A blob to be written under ``key``; `write` is called once."""
+
+    def __init__(self, connection: Connection, key: str) -> None:
+        self._connection = connection
+        self._target = f"{connection.root}/{key}"
+        self._temporary = self._fresh_name()
+        self._writer: RawFileWriter | None = None
+        self._at_hand: list[bytes] = []
+        self._begun = False
+        self._may_be_visible = False
+
+    async def write(self, stream: AsyncIterator[bytes]) -> int:
+        """Write all of it and return its size. See `BlobStore.put` for what is raised, and what is left then."""
+        try:
+            size = await self._fill(stream)
+            await self._publish()
+        except (NotThere, AlreadyThere) as error:  # the temporary file was removed, or begun twice
+            await self._tidy()
+            raise StorageUnavailable(str(error)) from error
+        except BaseException:
+            await self._tidy()
+            raise
+        return size
+
+    async def _fill(self, stream: AsyncIterator[bytes]) -> int:
+        size = 0
+        async for piece, is_last in pieces(stream):
+            size += len(piece)
+            self._at_hand.append(piece)
+            if size > _AT_HAND_BYTES:
+                self._at_hand = [piece]
+            await self._append(is_last, whole=size <= _AT_HAND_BYTES)
+        return size
+
+    async def _append(self, is_last: bool, *, whole: bool) -> None:
+        """Write the latest piece. If that fails, and all so far is still at hand, begin anew, with other DataNodes.
+
+        The client does little about a DataNode that dies, or is dead without the NameNode having noticed yet.
+        """
+        attempts = 0
+        while True:
+            try:
+                return await self._try_to_append(is_last)
+            except (StorageUnavailable, AlreadyThere, NotThere) as error:
+                attempts += 1
+                if not whole or attempts == _ATTEMPTS or isinstance(error.__cause__, TimeoutError):
+                    raise
+            await self._tidy()
+            await asyncio.sleep(_BACKOFF_SECONDS * 2**attempts)
+            self._writer = None
+            self._temporary = self._fresh_name()
+
+    async def _try_to_append(self, is_last: bool) -> None:
+        connection, latest = self._connection, self._at_hand[-1:]
+        if self._writer is None:
+            self._writer = await self._create()
+            latest = self._at_hand
+        for piece in latest:
+            if piece:
+                await connection.write("write a blob", partial(self._writer.write, piece))
+        if is_last:
+            await connection.write("complete a blob", self._writer.close)
+
+    async def _create(self) -> RawFileWriter:
+        self._begun = True
+        try:
+            return await self._connection.create(self._temporary)
+        except NotThere:  # somebody has cleared up
+            await self._connection.make_directory(self._connection.uploading, private=True)
+            return await self._connection.create(self._temporary)
+
+    async def _publish(self) -> None:
+        self._may_be_visible = True
+        try:
+            await self._move()
+        except BackendError as error:
+            if await self._has_landed():
+                return
+            self._may_be_visible = False
+            if isinstance(error, AlreadyThere):
+                raise BlobExists(f"there is a blob at {self._target} already") from error
+            raise
+
+    async def _move(self) -> None:
+        """Give it its own name; the directory is made when it turns out to be missing."""
+        for _ in range(_MOVES):
+            try:
+                return await self._connection.rename(self._temporary, self._target)
+            except NotThere:
+                await self._make_directory()
+        raise StorageUnavailable(f"cannot complete a blob: nothing can be moved to {self._target}")
+
+    async def _make_directory(self) -> None:
+        try:
+            await self._connection.make_directory(self._target.rpartition("/")[0])
+        except (NotThere, AlreadyThere) as error:
+            raise StorageUnavailable(f"cannot complete a blob: {self._target} lies below a file") from error
+
+    # -- tidying up --------------------------------------------------------------------------------------------------
+
+    async def _has_landed(self) -> bool:
+        """Whether the blob has its own name. If not, it will never have. Raises `StorageUnavailable`: not known."""
+        connection = self._connection
+        try:
+            await connection.move_aside(self._temporary, self._aside())
+        except (NotThere, AlreadyThere):  # it was moved before: to its own name, or aside by a request that came twice
+            return not await connection.is_there(self._aside()) and await connection.confirmed(self._target)
+        return False
+
+    def _fresh_name(self) -> str:
+        return f"{self._connection.uploading}/{uuid.uuid4().hex}"
+
+    def _aside(self) -> str:
+        return f"{self._temporary}.aside"
+
+    async def _tidy(self) -> None:
+        """Leave nothing, as far as that can be done in a while. The error that led here matters more than ours."""
+        if self._begun:
+            try:
+                await ended(self._leave_nothing(), _TIDY_SECONDS)
+            except TimeoutError:
+                log.warning("an unfinished blob may be left at %s or %s", self._temporary, self._target)
+
+    async def _leave_nothing(self) -> None:
+        connection = self._connection
+        try:
+            if self._may_be_visible and await self._has_landed():
+                await connection.delete(self._target)
+            await connection.delete(self._temporary)
+            await connection.delete(self._aside())
+        except BackendError as error:
+            log.warning("an unfinished blob may be left at %s or %s: %s", self._temporary, self._target, error)
+
+
+async def pieces(stream: AsyncIterator[bytes]) -> AsyncGenerator[tuple[bytes, bool], None]:
+    """The stream in pieces of a megabyte or little more; with whether one is the last, which alone may be empty."""
+    chunks: list[bytes] = []
+    waiting = 0
+    async for chunk in stream:
+        if waiting >= CHUNK:
+            yield b"".join(chunks), False
+            chunks, waiting = [], 0
+        chunks.append(chunk)
+        waiting += len(chunk)
+    yield b"".join(chunks), True

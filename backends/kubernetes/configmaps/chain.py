@@ -1,0 +1,209 @@
+"""The chain of segments that a listing shows: which of them count, where the journal's head is, and what is left over.
+
+At any moment the segments that count are a gapless range, sealed but for the last one. A listing is of one moment, so
+anything else was done by somebody else's hands, and nobody leads on it: what is missing may be the newest epoch.
+
+The highest segment that was written to says what counts. If it is sealed, the next one is there, empty, and takes the
+next group; it was made before that one was sealed, so if it is gone it may have been written to. Whatever lies below
+``first`` is garbage, of which a request that was long on its way may make more.
+
+The witness and the founding mark name what was there before the listing. A head that is behind them is an older copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from backends.contract import Head, JournalDamaged
+from backends.kubernetes.configmaps.entries import size_of
+from backends.kubernetes.configmaps.head import EMPTY, SegmentHead, State, decode
+from backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, Frozen, Layout, Metadata
+from backends.kubernetes.configmaps.stamps import Stamp
+
+_REMEDY = "bring it back from a backup, with its labels and annotations"
+
+
+@dataclass(slots=True)
+class Segment:
+    """A segment as it was last read or written; ``size`` in bytes of its entries. ``frozen``: by another hand."""
+
+    number: int
+    metadata: Metadata
+    head: SegmentHead
+    data: dict[str, str] = field(default_factory=dict)
+    size: int = 0
+    frozen: Frozen | None = None
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether its entries are those that it was written with."""
+        return self.head.proves(self.data)
+
+    def hold(self, data: dict[str, str]) -> None:
+        """Have these entries."""
+        self.data = data
+        self.size = sum(size_of(key, text) for key, text in data.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A journal as listed.
+
+    ``head``: the journal's. ``segments``: those that count, from ``first`` to ``last``, which takes the next group.
+    ``spare``: the one after it, if it was made already. ``leftovers`` can be deleted. ``witness``: see `Stamp`.
+    ``mend``: the numbers of segments that are to be written as they are here before anything else is, since an owner
+    has accepted a loss.
+    """
+
+    head: Head
+    first: int
+    last: int
+    segments: dict[int, Segment]
+    spare: Segment | None
+    leftovers: list[Metadata]
+    witness: Stamp
+    mend: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Listed:
+    """What a listing shows of one journal, by number, and the two that tell of its past."""
+
+    layout: Layout
+    found: dict[int, ConfigMap]
+    heads: dict[int, SegmentHead | None]
+    witness: Stamp
+    mark: Stamp | None
+
+    @classmethod
+    def of(cls, layout: Layout, items: Iterable[ConfigMap], mark: Stamp | None) -> Listed:
+        """``mark`` was read before the listing; None if it was not."""
+        listed = cls(layout, {}, {}, Stamp(layout.witness), mark)
+        for item in items:
+            name, annotations = item.metadata.name, item.metadata.annotations
+            if annotations.get(NAME, layout.journal) != layout.journal:
+                continue
+            if name == layout.witness:
+                listed.witness = Stamp.of(name, item)
+            elif (number := layout.number(name)) is not None:
+                listed.found[number] = item
+                listed.heads[number] = decode(annotations.get(HEAD), name)
+        return listed
+
+    @property
+    def stamps(self) -> list[Stamp]:
+        """Those that are there."""
+        stamps = [self.witness, *([] if self.mark is None else [self.mark])]
+        return [stamp for stamp in stamps if stamp.metadata is not None]
+
+    @property
+    def past(self) -> tuple[int, int]:
+        """The latest term that they name, and the latest revision of that."""
+        return max(
+            ((stamp.told.term, stamp.told.revision) for stamp in self.stamps if stamp.told is not None), default=(0, 0)
+        )
+
+    def holds(self, number: int) -> bool:
+        """Whether the segment may have been written to."""
+        head = self.heads[number]
+        return bool(self.found[number].data) if head is None else head is not EMPTY
+
+
+def chain_of(layout: Layout, items: Iterable[ConfigMap], mark: Stamp | None = None) -> Chain | None:
+    """The journal; None if there is none. ``mark`` was read before the listing. Raises `JournalDamaged`."""
+    return sound(Listed.of(layout, items, mark))
+
+
+def sound(listed: Listed) -> Chain | None:
+    """The same of what is sorted already."""
+    layout, found, heads = listed.layout, listed.found, listed.heads
+    written = [number for number, head in heads.items() if head is not EMPTY]
+    if not written:
+        if found:
+            raise _gone(listed, max(1, max(found) - 1))
+        if listed.stamps:
+            names = " and ".join(stamp.name for stamp in listed.stamps)
+            raise JournalDamaged(
+                f"all segments of {layout.journal!r} are gone, but it was founded, as {names} tells: bring them back"
+                " from a backup",
+                f"all gone {layout.prefix} {listed.past}",
+            )
+        return None
+    top = max(written)
+    if heads[top] is None and not listed.holds(top) and _is_active(heads.get(top - 1)):
+        top -= 1  # the empty next one, of which somebody garbled the head: nothing was written to it before a sealing
+    head = heads[top]
+    if head is None:
+        raise _unreadable(listed, top)
+    last = head.next if head.state is State.SEALED else top
+    segments = {}
+    for number in range(head.first, top + 1):
+        segments[number] = _counted(listed, number, top)
+    if last > top:
+        if last not in found:
+            raise _gone(listed, last)
+        segments[last] = Segment(last, found[last].metadata.check(), EMPTY, frozen=found[last].frozen)
+        if found[last].immutable:
+            segments[last].hold(found[last].data)  # by another hand, and nothing can take that out again
+    if listed.past > (head.term, head.revision):
+        term, revision = listed.past
+        names = " or ".join(stamp.name for stamp in listed.stamps)
+        raise JournalDamaged(
+            f"term {term} has led, and came to revision {revision}, says {names}, but the newest segment,"
+            f" {layout.segment(top)}, is of term {head.term} and revision {head.revision}: an older copy was put in its"
+            f" place. {_REMEDY.capitalize()}",
+            f"older copy {layout.prefix} {listed.past} {head.encoded(layout.segment(top))}",
+        )
+    spare = None
+    if last + 1 in found and heads[last + 1] is EMPTY:
+        spare = Segment(last + 1, found[last + 1].metadata.check(), EMPTY)
+    leftovers = [item.metadata for number, item in sorted(found.items()) if number < head.first]
+    return Chain(head.of(layout.journal), head.first, last, segments, spare, leftovers, listed.witness)
+
+
+def _is_active(head: SegmentHead | None) -> bool:
+    return head is not None and head.state is State.ACTIVE
+
+
+def _counted(listed: Listed, number: int, top: int) -> Segment:
+    """A segment that counts. Raises `JournalDamaged`."""
+    layout, found, head = listed.layout, listed.found.get(number), listed.heads.get(number)
+    if found is None:
+        raise _gone(listed, number)
+    if head is None:
+        raise _unreadable(listed, number)
+    if number < top and head.state is not State.SEALED:
+        raise JournalDamaged(
+            f"the ConfigMap {layout.segment(number)}, a part of {layout.journal!r}, is {head.state.value}, though"
+            f" there is {layout.segment(top)}: {_REMEDY}",
+            f"not sealed {_evidence(listed, number)}",
+        )
+    segment = Segment(number, found.metadata.check(), head, frozen=found.frozen)
+    segment.hold(found.data)
+    return segment
+
+
+def _gone(listed: Listed, number: int) -> JournalDamaged:
+    name = listed.layout.segment(number)
+    return JournalDamaged(
+        f"the ConfigMap {name}, a part of {listed.layout.journal!r}, is gone or lost its labels: {_REMEDY}",
+        f"gone {_evidence(listed, number)}",
+    )
+
+
+def _unreadable(listed: Listed, number: int) -> JournalDamaged:
+    found = listed.found[number]
+    text = found.metadata.annotations.get(HEAD)
+    return JournalDamaged(
+        f"the annotation {HEAD} of the ConfigMap {found.metadata.name}, a part of {listed.layout.journal!r}, makes no"
+        f" sense, or was altered ({text if text is None else text[:200]!r}): {_REMEDY}",
+        f"unreadable {_evidence(listed, number)}",
+    )
+
+
+def _evidence(listed: Listed, number: int) -> str:
+    """What tells this damage from any other: the segment's name, and every head there is."""
+    layout = listed.layout
+    heads = [f"{each} {item.metadata.annotations.get(HEAD)}" for each, item in sorted(listed.found.items())]
+    return "\n".join([layout.segment(number), *heads])

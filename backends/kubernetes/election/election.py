@@ -1,0 +1,106 @@
+"""An election on a Lease in Kubernetes: who holds it leads, the others look whether it is still renewed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Final
+
+from backends.contract import Leadership, StorageUnavailable
+from backends.kubernetes.address import Address
+from backends.kubernetes.client import Client
+from backends.kubernetes.election.candidacy import Candidacy, look
+from backends.kubernetes.election.label import LeaderLabel
+from backends.kubernetes.election.leadership import LeaseLeadership
+from backends.kubernetes.election.sight import Sight
+
+_FRESH: Final = 0.25
+"""Of a retry period: what was seen so long ago still tells who leads."""
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+class KubernetesElection:
+    """An `Election` on the Lease that bears ``address``'s name; ``advertise`` is the URL that other replicas hear of.
+
+    ``clock`` (monotonic) decides everything; ``wall`` is only written down.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        advertise: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = _now,
+    ) -> None:
+        self._address = address
+        self._advertise = advertise
+        self._clock = clock
+        self._wall = wall
+        self._looking = Client(address, "view of the election", patience=address.request_seconds)
+        self._sight = Sight(address.name, address.lease_duration, clock)
+        self._one_look = asyncio.Lock()
+        self._label = LeaderLabel(address, address.pod) if address.pod is not None else None
+        self._open = False
+        self._standing: LeaseLeadership | None = None
+
+    async def open(self) -> None:
+        """See `Election.open`."""
+        if self._open:
+            return
+        await self._looking.open()
+        try:
+            await self._look()
+            if self._label is not None:
+                await self._label.open()
+        except BaseException:
+            await self._let_go()
+            raise
+        self._open = True
+
+    async def close(self) -> None:
+        """See `Election.close`."""
+        self._open = False
+        standing, self._standing = self._standing, None
+        if standing is not None:
+            await standing.resign()
+        await self._let_go()
+
+    async def campaign(self) -> Leadership:
+        """See `Election.campaign`. However it ends, the Lease is released but by a leader.
+
+        Raises `Misconfigured` too, where the Lease is somebody else's or may not be touched.
+        """
+        if not self._open:
+            raise StorageUnavailable("the election is not open")
+        candidacy = Candidacy(self._address, self._advertise, self._sight, self._clock, self._wall)
+        self._standing = leadership = LeaseLeadership(candidacy, self._label, self._clock)
+        try:
+            leadership.begin(await candidacy.win())
+        except BaseException:
+            await leadership.resign()
+            raise
+        return leadership
+
+    async def leader(self) -> str | None:
+        """See `Election.leader`. What is no older than a part of the retry period is not read again."""
+        standing = self._standing
+        if standing is not None and standing.remaining(self._clock()) > 0:
+            return self._advertise
+        async with self._one_look:
+            if self._sight.age() > _FRESH * self._address.retry_period:
+                await self._look()
+        return self._sight.leader()
+
+    async def _look(self) -> None:
+        await look(self._looking, self._sight, self._clock, self._address.request_seconds)
+
+    async def _let_go(self) -> None:
+        await self._looking.close()
+        if self._label is not None:
+            await self._label.close()

@@ -1,0 +1,169 @@
+"""Taking a journal over: list it, fence it, record the new term in the witness and in the founding mark.
+
+Why nothing of the last leader lands after the fence, wherever it was paused between our listing and our write:
+
+* Its groups, and its sealing of the last segment, are conditional on a version of that segment which our PUT ends. If
+  one lands before, our PUT meets a conflict and we look again.
+* If it had sealed the last segment, the next one takes its next group, conditional on the version at which that is
+  empty. There we fence, with the same condition: one of the two gets it.
+* Its creation of an empty segment, late, finds it there, or makes an empty one that we use or that lies below the
+  oldest and is garbage. No group rides on a creation.
+* Its deletions are of segments below ``first`` as a write of its own said that landed: garbage to everybody since.
+* Its repairs are conditional on what it found *before* it read in the witness that no term came after its own. We
+  write the witness after the fence and before our first group. So what it found was none of our groups, and if its
+  repair lands after the fence, our first group meets a conflict, finds its head, and is refused.
+
+Whoever led before, under a lease that still holds, has all in memory and goes by that: see `kubernetes_retake`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+
+from backends.contract import Head, JournalDamaged, StorageUnavailable, TakeOverLost
+from backends.kubernetes.configmaps.chain import Chain, Listed, sound
+from backends.kubernetes.configmaps.head import State, active, decode, first, sum_of
+from backends.kubernetes.configmaps.maps import Maps, metadata_of
+from backends.kubernetes.configmaps.memory import Draft, Memory
+from backends.kubernetes.configmaps.objects import HEAD, Layout, Metadata
+from backends.kubernetes.configmaps.stamps import Stamp, note, read
+from backends.kubernetes.errors import backend_error
+from backends.kubernetes.pointers.repair import exists_already
+from backends.kubernetes.pointers.salvage import salvaged
+
+log = logging.getLogger("milepost.kubernetes")
+
+_LISTINGS: Final = 10
+_FENCES: Final = 20
+"""While groups of the last leader still land."""
+
+
+async def take_over(
+    maps: Maps, layout: Layout, attempted: set[str], *, known: Head | bool, accepted: Collection[str] = ()
+) -> Memory:
+    """See `PointerStore.take_over`. A journal that is ``known`` to have been there is not made anew.
+
+    ``attempted``: lineages of this process's own earlier attempts, of which one may land late; ours is added.
+    ``accepted``: losses that the owner has accepted.
+    """
+    maps.check_room()
+    fenced: Head | None = None
+    for _ in range(_LISTINGS):
+        mark = await read(maps, layout.founding)
+        listed = Listed.of(layout, await maps.listed(layout.labels, data=True), mark)
+        chain = _accepted(listed, accepted)
+        if chain is None:
+            if known:
+                raise StorageUnavailable(f"the ConfigMaps of {layout.journal!r} were deleted while in use")
+            await _make_first(maps, layout)
+            continue
+        if fenced is not None and chain.head != fenced:
+            raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
+        if fenced is None:
+            _not_older(layout, chain, known)
+            for number in chain.segments.keys() - set(chain.mend):
+                if not chain.segments[number].is_proven:
+                    name = layout.segment(number)
+                    log.error("the entries of the ConfigMap %s were altered by somebody, as its sum tells", name)
+                await asyncio.sleep(0)  # there may be many megabytes of them
+            await _mend(maps, layout, chain)
+        memory = Memory(layout, chain)
+        if fenced is None:
+            fenced = await _fence(maps, memory, chain, listed.past[0], attempted)
+        if memory.head == fenced:
+            await stamp(maps, memory, chain.witness, mark)
+            return memory
+    raise StorageUnavailable(f"the ConfigMaps of {layout.journal!r} keep changing")
+
+
+async def stamp(maps: Maps, memory: Memory, witness: Stamp, mark: Stamp) -> None:
+    """Record who took over last, unless a later one has. Raises `TakeOverLost`, `BackendError`."""
+    for each in (witness, mark):
+        if each.metadata is not None and each.told is None:
+            log.error("the ConfigMap %s makes no sense, or was altered by somebody; it is written anew", each.name)
+    memory.witness = await note(maps, memory.layout, witness, memory.head)
+    memory.mark = await note(maps, memory.layout, mark, memory.head)
+
+
+def _accepted(listed: Listed, accepted: Collection[str]) -> Chain | None:
+    """What is listed. Raises `JournalDamaged`, but for a loss that was accepted."""
+    try:
+        return sound(listed)
+    except JournalDamaged as damage:
+        if damage.loss is None or damage.loss not in accepted:
+            raise
+        return salvaged(listed, damage)
+
+
+def _not_older(layout: Layout, chain: Chain, known: Head | bool) -> None:
+    """Raises `JournalDamaged`: there is less than this process itself has seen committed."""
+    if isinstance(known, Head) and chain.head.revision < known.revision:
+        raise JournalDamaged(
+            f"the newest segment of {layout.journal!r} is of revision {chain.head.revision}, but revision"
+            f" {known.revision} was committed: an older copy was put in its place. Bring the newer one back"
+        )
+
+
+async def _make_first(maps: Maps, layout: Layout) -> None:
+    """Make the first segment of a new journal; another process may do so first."""
+    name = layout.segment(1)
+    answer = await maps.create(layout.marked(Metadata(name=name), first().encoded(name)), {})
+    if not exists_already(answer):
+        metadata_of(answer, f"create the ConfigMap {name}")
+
+
+async def _mend(maps: Maps, layout: Layout, chain: Chain) -> None:
+    """Write what an accepted loss has changed. Raises `BackendError`, also where somebody else does so just now.
+
+    A segment that lost its labels is there all the same, with entries that prove themselves or do not.
+    """
+    for number in chain.mend:
+        segment, name = chain.segments[number], layout.segment(number)
+        if not segment.metadata.uid and (found := await maps.read(name, data=True)) is not None:
+            segment.metadata, segment.frozen = found.metadata.check(), found.frozen
+            segment.hold(found.data)
+            segment.head = msgspec.structs.replace(segment.head, entries=sum_of(found.data))
+        marked = layout.marked(segment.metadata, segment.head.encoded(name))
+        if segment.metadata.uid:
+            answer = await maps.replace(marked, segment.data, segment.frozen)
+        else:
+            answer = await maps.create(marked, segment.data)
+        segment.metadata = metadata_of(answer, f"go on without what was lost of {layout.journal!r}")
+
+
+async def _fence(maps: Maps, memory: Memory, chain: Chain, past: int, attempted: set[str]) -> Head | None:
+    """Put a new head into the last segment; it is in ``memory`` too if nothing landed meanwhile. None: list again."""
+    layout, tail = memory.layout, memory.tail
+    name = layout.segment(tail.number)
+    metadata, data, frozen, last, first = tail.metadata, tail.data, tail.frozen, chain.head, chain.first
+    altered = None if tail.is_proven else tail.head.entries  # so that whoever comes next is told as well
+    for attempt in range(_FENCES):
+        head = Head(last.journal, max(last.term, past) + 1, last.revision + 1, secrets.token_hex(6), digest=last.digest)
+        attempted.add(head.lineage)
+        moved = active(head, first, data)
+        if altered is not None:
+            moved = msgspec.structs.replace(moved, entries=altered)
+        draft = Draft(tail.number, moved, data, tail.size)
+        answer = await maps.replace(layout.marked(metadata, draft.head.encoded(name)), data, frozen)
+        if answer.done:
+            if attempt == 0:
+                memory.landed(draft, metadata_of(answer, f"take over {layout.journal!r}"))
+            return head
+        if answer.status not in (404, 409):
+            raise backend_error(answer, f"take over {layout.journal!r}")
+        found = await maps.read(name, data=True)
+        told = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
+        if found is None or told is None or told.state is not State.ACTIVE or told.lineage in attempted:
+            return None
+        if (told.term, told.lineage) != (chain.head.term, chain.head.lineage):
+            raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
+        metadata, data, frozen = found.metadata.check(), found.data, found.frozen
+        last, first = told.of(layout.journal), told.first
+        altered = None if told.proves(data) else told.entries
+    raise StorageUnavailable(f"groups of an older leader keep landing in {layout.journal!r}")

@@ -1,0 +1,137 @@
+"""Blobs as files under a directory, which may be on a network file system that all replicas share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from backends.contract import BackendError, BlobInfo, StorageUnavailable
+from backends.local.files import CHUNK, Draft
+from backends.local.tree import BlobTree
+from backends.threads import whole_step
+
+T = TypeVar("T")
+
+_LISTED_AT_ONCE = 500
+
+log = logging.getLogger(__name__)
+
+
+class LocalBlobs:
+    """A `BlobStore` in ``directory``; ``threads`` bounds how many calls are at the disk at once.
+
+    Drafts of writers that are gone go when it is opened, and every ``tidy_seconds``.
+    """
+
+    def __init__(self, directory: Path, *, threads: int = 16, tidy_seconds: float = 3600.0) -> None:
+        self._tree = BlobTree(directory)
+        self._threads_at_most = threads
+        self._threads: ThreadPoolExecutor | None = None
+        self._tidy_seconds = tidy_seconds
+        self._tidying: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """See `BlobStore.open`. Also clears away what writers that died left unfinished."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._threads_at_most, thread_name_prefix="blobs")
+        try:
+            await self._step(self._tree.prepare)
+        except BaseException:
+            await self.close()
+            raise
+        if self._tidying is None:
+            self._tidying = asyncio.create_task(self._tidy(), name="blob-drafts")
+
+    async def close(self) -> None:
+        """See `BlobStore.close`. Calls under way end with `StorageUnavailable` at their next step."""
+        tidying, self._tidying = self._tidying, None
+        if tidying is not None:
+            tidying.cancel()
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=False)
+
+    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+        """See `BlobStore.put`. Up to a megabyte costs one step in a thread, and so does each further one."""
+        draft = self._tree.draft(key)
+        size, chunks, waiting = 0, [], 0
+        try:
+            async for chunk in stream:
+                chunks.append(chunk)
+                waiting += len(chunk)
+                if waiting >= CHUNK:
+                    await self._step(draft.write, chunks)
+                    size, chunks, waiting = size + waiting, [], 0
+            await self._step(draft.publish, chunks)
+        except BaseException:
+            await self._discard(draft)
+            raise
+        return size + waiting
+
+    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
+        """See `BlobStore.get`. A blob deleted meanwhile can be read to its end."""
+        if start < 0 or (end is not None and end < 0):
+            raise ValueError(f"a range has no negative bounds: {start}, {end}")
+        source = self._tree.source(key, start, end)
+        try:
+            chunk = await self._step(source.open)
+            while chunk:
+                yield chunk
+                chunk = await self._step(source.read) if source.more else b""
+        finally:
+            source.close()
+
+    async def size(self, key: str) -> int:
+        """See `BlobStore.size`."""
+        return await self._step(self._tree.size, key)
+
+    async def delete(self, key: str) -> None:
+        """See `BlobStore.delete`. Not synced: a power failure may bring the blob back, for the collector to delete."""
+        await self._step(self._tree.delete, key)
+
+    async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
+        """See `BlobStore.list`. The age is the time since the file was last written to."""
+        found = self._tree.find(prefix, older_than)
+        try:
+            while batch := await self._step(_next_batch, found):
+                for info in batch:
+                    yield info
+        finally:
+            found.close()
+
+    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> None:
+        """See `BlobStore.sign_put`: files cannot be reached by URL."""
+
+    async def sign_get(self, key: str, seconds: float) -> None:
+        """See `BlobStore.sign_get`: files cannot be reached by URL."""
+
+    async def checked_digest(self, key: str) -> None:
+        """See `BlobStore.checked_digest`: a file system keeps no digests."""
+
+    async def _tidy(self) -> None:
+        while True:
+            await asyncio.sleep(self._tidy_seconds)
+            try:
+                await self._step(self._tree.tidy)
+            except BackendError as error:
+                log.warning("abandoned drafts stay for now: %s", error)
+
+    async def _step(self, act: Callable[..., T], *arguments: object) -> T:
+        if self._threads is None:
+            raise StorageUnavailable("the blob store is not open")
+        return await whole_step(self._threads, act, *arguments)
+
+    async def _discard(self, draft: Draft) -> None:
+        if self._threads is None:  # closed meanwhile, which excuses nobody from tidying up
+            draft.discard()
+        else:
+            await whole_step(self._threads, draft.discard)
+
+
+def _next_batch(found: Iterator[BlobInfo]) -> tuple[BlobInfo, ...]:
+    return tuple(islice(found, _LISTED_AT_ONCE))

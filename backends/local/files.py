@@ -1,0 +1,224 @@
+"""One blob as a file: a draft that becomes visible whole or not at all, a source to read from. Nothing here awaits."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from backends.contract import (
+    BackendError,
+    BlobExists,
+    BlobMissing,
+    BlobTruncated,
+    Misconfigured,
+    StorageFull,
+    StorageUnavailable,
+)
+from backends.disk.filesystem import PRIVATE_FILE, sync_directory
+from backends.disk.reserve import room_on
+
+CHUNK = 1024 * 1024
+_BEGINNINGS = 5
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_MISCONFIGURED = frozenset(
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOTDIR,
+        errno.EEXIST,
+        errno.ENOTSUP,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+    }
+)
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def border(doing: str, *, set_up: bool = False) -> Iterator[None]:
+    """The one place where errors of the operating system become the contract's.
+
+    Permissions and the like are a matter of how the store was set up only while it is being opened.
+    """
+    try:
+        yield
+    except OSError as error:
+        kind: type[BackendError] = StorageUnavailable
+        if error.errno in _FULL:
+            kind = StorageFull
+        elif set_up and error.errno in _MISCONFIGURED:
+            kind = Misconfigured
+        raise kind(f"cannot {doing}: {error.strerror}") from error
+
+
+def is_absent(error: OSError) -> bool:
+    """Whether the path named nothing."""
+    return error.errno in _ABSENT
+
+
+class Draft:
+    """A blob being written under a temporary name on the same file system.
+
+    `publish` gives it its own name by link(2), which, other than rename(2), never overwrites.
+    """
+
+    def __init__(self, temporary: Path, target: Path, make_directory: Callable[[Path], None]) -> None:
+        self._temporary = temporary
+        self._target = target
+        self._make_directory = make_directory
+        self._descriptor: int | None = None
+        self._begun = False
+        self._published = False
+
+    def write(self, chunks: Sequence[bytes]) -> None:
+        """Append ``chunks``."""
+        with border("write a blob"):
+            if self._descriptor is None:
+                self._begin()
+            assert self._descriptor is not None
+            rest = memoryview(b"".join(chunks))
+            self._leave_room(len(rest))
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+
+    def _leave_room(self, size: int) -> None:
+        """The last of a disk is for what frees room, and pointers may lie on this one. Raises `StorageFull`."""
+        assert self._descriptor is not None
+        free, kept = room_on(self._descriptor)
+        if free - size < kept:
+            raise StorageFull(
+                f"cannot write a blob: {free} bytes are left on the disk of {self._target}, of which {kept} are kept"
+                " for removals and locks"
+            )
+
+    def _begin(self) -> None:
+        """Make the file and lock it for as long as it is written, which tells whoever tidies up that it has a writer.
+
+        Who tidied up in the moment before the lock took the file, and another is made.
+        """
+        for _ in range(_BEGINNINGS):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._descriptor = os.open(self._temporary, flags, PRIVATE_FILE)
+            self._begun = True
+            if _lock(self._descriptor) is not False and os.fstat(self._descriptor).st_nlink > 0:
+                return
+            self._close()
+            self._temporary.unlink(missing_ok=True)
+        raise OSError(errno.EAGAIN, f"{self._temporary} was taken away each time")
+
+    def publish(self, chunks: Sequence[bytes]) -> None:
+        """Append the last chunks, make all of it durable and then visible, and that durable too."""
+        self.write(chunks)
+        assert self._descriptor is not None
+        with border("complete a blob"):
+            os.fsync(self._descriptor)
+            self._make_directory(self._target.parent)
+            try:
+                os.link(self._temporary, self._target)
+            except FileExistsError as error:
+                raise BlobExists(f"there is a blob at {self._target} already") from error
+            self._published = True
+            sync_directory(self._target.parent)
+            os.unlink(self._temporary)
+            self._begun = False
+            self._close()
+
+    def discard(self) -> None:
+        """Leave nothing visible. What cannot be removed is logged only: the error that led here matters more."""
+        self._close()
+        for name, there in ((self._target, self._published), (self._temporary, self._begun)):
+            if there:
+                try:
+                    name.unlink(missing_ok=True)
+                except OSError as error:
+                    log.warning("cannot remove the unfinished blob %s: %s", name, error.strerror)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def remove_draft(path: Path) -> bool | None:
+    """Remove the draft at ``path`` unless somebody writes it; whether it went, None where locks cannot tell.
+
+    Raises OSError.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        locked = _lock(descriptor)
+        if locked:  # while it is held, so that nobody can begin on it
+            path.unlink(missing_ok=True)
+        return locked
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Whether this process has the file for itself now; None where the file system knows no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
+            return None
+        raise
+    return True
+
+
+class Source:
+    """A range of a blob being read. Once it is open, a deletion does not disturb it."""
+
+    def __init__(self, path: Path, start: int, end: int | None) -> None:
+        self._path = path
+        self._position = start
+        self._end = end
+        self._descriptor: int | None = None
+
+    def open(self) -> bytes:
+        """Open the file, find the range in it, and return the first chunk; empty if the range is."""
+        with border("open a blob"):
+            try:
+                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                if is_absent(error):
+                    raise BlobMissing(f"there is no blob at {self._path}") from error
+                raise
+            status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BlobMissing(f"there is no blob at {self._path}")
+        self._end = status.st_size if self._end is None else min(self._end, status.st_size)
+        return self.read() if self.more else b""
+
+    @property
+    def more(self) -> bool:
+        """Whether a part of the range is still to be read; known once the source is open."""
+        return self._end is not None and self._position < self._end
+
+    def read(self) -> bytes:
+        """The next chunk of the range, never empty. Raises `BlobTruncated`."""
+        assert self._descriptor is not None
+        assert self._end is not None
+        with border("read a blob"):
+            chunk = os.pread(self._descriptor, min(CHUNK, self._end - self._position), self._position)
+        if not chunk:
+            raise BlobTruncated(f"{self._path} ended at {self._position} while it was read up to {self._end}")
+        self._position += len(chunk)
+        return chunk
+
+    def close(self) -> None:
+        """Let go of the file."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)

@@ -1,0 +1,182 @@
+"""The directory tree that holds the blobs: made, checked, listed and cleaned. Nothing here awaits."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import threading
+import time
+import uuid
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from backends.contract import BlobInfo, BlobMissing, Misconfigured, StorageFull, check_key, check_prefix
+from backends.disk.filesystem import (
+    PRIVATE_DIRECTORY,
+    keep_private,
+    lies_on_shared,
+    make_durable_directory,
+    sync_directory,
+)
+from backends.local.files import Draft, Source, border, is_absent, remove_draft
+
+DRAFTS = ".tmp"
+
+# Where locks do not tell whether a draft has a writer: a put writes to its file with every megabyte, so one that was
+# not touched for so long has none. Should it have one after all, that put fails and leaves nothing behind.
+ABANDONED_AFTER_SECONDS = 3600.0
+
+log = logging.getLogger(__name__)
+
+
+class BlobTree:
+    """Blobs under ``root``, a key being the path of its file; names with a leading dot are the tree's own."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+        self._drafts = self._root / DRAFTS
+        self._durable: set[Path] = set()
+        self._making = threading.Lock()
+
+    def prepare(self) -> None:
+        """Make the tree, prove that it can be worked in, remove abandoned drafts. Raises `Misconfigured` above all."""
+        doing = f"work in {self._root}"
+        with border(doing, set_up=True):
+            make_durable_directory(self._drafts)
+            keep_private(self._root)
+            self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
+        with suppress(StorageFull), border(doing, set_up=True):
+            self._try_out()
+
+    def tidy(self) -> None:
+        """Remove the drafts that nobody writes any more. Raises `StorageUnavailable`."""
+        with border(f"remove abandoned drafts in {self._drafts}"):
+            self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
+
+    def draft(self, key: str) -> Draft:
+        """A blob to be written under ``key``."""
+        return Draft(self._drafts / uuid.uuid4().hex, self._path(key), self._make_directory)
+
+    def source(self, key: str, start: int, end: int | None) -> Source:
+        """A range of the blob under ``key``, to be opened."""
+        return Source(self._path(key), start, end)
+
+    def size(self, key: str) -> int:
+        """Size in bytes. Raises `BlobMissing`."""
+        path = self._path(key)
+        with border("look at a blob"):
+            try:
+                status = path.stat()
+            except OSError as error:
+                if is_absent(error):
+                    raise BlobMissing(f"there is no blob at {path}") from error
+                raise
+        if not stat.S_ISREG(status.st_mode):
+            raise BlobMissing(f"there is no blob at {path}")
+        return status.st_size
+
+    def delete(self, key: str) -> None:
+        """Remove the file. Its directory stays: another blob may be on its way into it."""
+        with border("delete a blob"):
+            try:
+                self._path(key).unlink()
+            except IsADirectoryError:
+                return  # the key of no blob, but the beginning of others
+            except OSError as error:
+                if not is_absent(error):
+                    raise
+
+    def find(self, prefix: str, older_than: float) -> Generator[BlobInfo, None, None]:
+        """Walk below ``prefix``, holding one open directory a level; what vanishes on the way is left out."""
+        below = check_prefix(prefix).rpartition("/")[0]
+        with border("list the blobs"):
+            for path, status in _files(self._root / below):
+                key = path.relative_to(self._root).as_posix()
+                age = max(0.0, time.time() - status.st_mtime)
+                if key.startswith(prefix) and age >= older_than:
+                    yield BlobInfo(key, status.st_size, age)
+
+    def _path(self, key: str) -> Path:
+        return self._root / check_key(key)
+
+    def _make_directory(self, directory: Path) -> None:
+        """Make ``directory`` with its parents, all durably named; once a process, also if it is there already.
+
+        For it may have been made by a process that died before it synced the name.
+        """
+        with self._making:
+            if directory in self._durable and directory.is_dir():
+                return
+            inner = directory.relative_to(self._root).parts
+            for depth in range(1, len(inner) + 1):
+                level = self._root.joinpath(*inner[:depth])
+                level.mkdir(PRIVATE_DIRECTORY, exist_ok=True)
+                sync_directory(level.parent)
+            self._durable.add(directory)
+
+    def _try_out(self) -> None:
+        """Write, link, read and remove a small file, as a put, a get and a delete will."""
+        first = self._drafts / f".{uuid.uuid4().hex}"
+        second = first.with_suffix(".linked")
+        try:
+            first.write_bytes(b"milepost")
+            os.link(first, second)
+            if second.read_bytes() != b"milepost":
+                raise Misconfigured(f"{self._root} does not give back what was written to it")
+        finally:
+            first.unlink(missing_ok=True)
+            second.unlink(missing_ok=True)
+
+    def _remove_abandoned(self, before: float) -> None:
+        """Who writes a draft holds a lock on it for as long as he lives.
+
+        On a network file system the locks of other machines may not be seen, and what was tried out has none: there
+        only age counts.
+        """
+        by_age = lies_on_shared(self._drafts)
+        removed, left = 0, 0
+        with os.scandir(self._drafts) as entries:
+            for entry in entries:
+                try:
+                    removed += _remove_if_abandoned(entry, by_age, before)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    if not left:
+                        log.warning("cannot remove the abandoned draft %s: %s", entry.path, error.strerror)
+                    left += 1
+        if removed:
+            log.info("removed %d drafts of blobs whose writers are gone from %s", removed, self._drafts)
+        if left > 1:
+            log.warning("in %s there are %d more that cannot be removed", self._drafts, left - 1)
+
+
+def _remove_if_abandoned(entry: os.DirEntry[str], by_age: bool, before: float) -> bool:
+    """Whether it went. Raises OSError."""
+    path = Path(entry.path)
+    gone = None if by_age or entry.name.startswith(".") else remove_draft(path)
+    if gone is None and entry.stat(follow_symlinks=False).st_mtime < before:
+        path.unlink()
+        gone = True
+    return gone is True
+
+
+def _files(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The regular files below ``directory``, without the tree's own and without following links."""
+    try:
+        entries = os.scandir(directory)
+    except OSError as error:
+        if is_absent(error):
+            return
+        raise
+    with entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(Path(entry.path))
+            elif entry.is_file(follow_symlinks=False):
+                with suppress(FileNotFoundError):
+                    yield Path(entry.path), entry.stat(follow_symlinks=False)

@@ -1,0 +1,191 @@
+"""Blobs as objects in a bucket of Amazon S3, or of a server that speaks its protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+import obstore
+
+from backends.contract import (
+    BlobInfo,
+    BlobMissing,
+    SignedRequest,
+    StorageUnavailable,
+    UnsafeKey,
+    check_key,
+    check_prefix,
+)
+from backends.s3.address import S3Address, parse_address
+from backends.s3.connection import Connection
+from backends.s3.reading import Source
+from backends.s3.setup import Server, prepare
+from backends.s3.signing import MAX_PUT_BYTES, signed_get, signed_put
+from backends.s3.writing import Draft
+
+_LISTED_AT_ONCE = 1000
+
+
+class S3Blobs:
+    """A `BlobStore` at an ``s3://`` URL (see `parse_address`), which boto3's own configuration completes.
+
+    ``deadline`` bounds each exchange with the server in seconds, ``threads`` how many calls go through boto3 at once.
+    Raises `Misconfigured`.
+    """
+
+    def __init__(self, url: str, *, deadline: float = 30.0, threads: int = 16) -> None:
+        self._address: S3Address = parse_address(url)
+        self._deadline = deadline
+        self._threads = threads
+        self._opened: tuple[Connection, Server] | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> None:
+        """See `BlobStore.open`. Also aborts uploads that were begun a day ago: by writers that died."""
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await asyncio.to_thread(self._connect)
+
+    async def close(self) -> None:
+        """See `BlobStore.close`. A put under way may still end as done; otherwise it ends with `StorageUnavailable`."""
+        async with self._opening:
+            opened, self._opened = self._opened, None
+            if opened is not None:
+                opened[0].close()
+
+    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+        """See `BlobStore.put`. Up to 5 MiB are one request; three times that is the most that is held at once.
+
+        The server checks what it gets against a SHA-256.
+        """
+        return await Draft(self._connection, check_key(key)).write(stream)
+
+    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
+        """See `BlobStore.get`."""
+        if start < 0 or (end is not None and end < 0):
+            raise ValueError(f"a range has no negative bounds: {start}, {end}")
+        connection = self._connection
+        chunks = Source(connection, check_key(key), start, end).chunks()
+        async with aclosing(chunks):
+            try:
+                async for chunk in chunks:
+                    yield chunk
+            except BlobMissing:
+                await self._confirm_bucket(connection)
+                raise
+
+    async def size(self, key: str) -> int:
+        """See `BlobStore.size`."""
+        connection = self._connection
+        path = connection.prefix + check_key(key)
+        try:
+            with connection.border("look at a blob"):
+                async with asyncio.timeout(self._deadline):
+                    return (await obstore.head_async(connection.reading, path))["size"]
+        except BlobMissing:
+            await self._confirm_bucket(connection)
+            raise
+
+    async def delete(self, key: str) -> None:
+        """See `BlobStore.delete`."""
+        connection = self._connection
+        path = connection.prefix + check_key(key)
+        with connection.border("delete a blob"):
+            async with asyncio.timeout(self._deadline):
+                await obstore.delete_async(connection.reading, path)
+
+    async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
+        """See `BlobStore.list`. S3 counts the age of a blob that was written in parts from when that was begun."""
+        connection, server = self._open_now()
+        root = connection.prefix
+        below = root + check_prefix(prefix).rpartition("/")[0]
+        pages = obstore.list(connection.reading, below.rstrip("/") or None, chunk_size=_LISTED_AT_ONCE)
+        while True:
+            with connection.border("list the blobs"):
+                async with asyncio.timeout(self._deadline):
+                    page = await anext(pages, None)
+            if page is None:
+                return
+            now = server.clock.now()
+            for found in page:
+                key = found["path"].removeprefix(root)
+                age = max(0.0, (now - found["last_modified"]).total_seconds())
+                if key.startswith(prefix) and age >= older_than and _is_key(key):
+                    yield BlobInfo(key, found["size"], age)
+
+    async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
+        """See `BlobStore.sign_put`. Up to 5 GiB, the most that S3 takes at once; for a week at most.
+
+        Credentials that end sooner take the signature with them.
+        """
+        if size > MAX_PUT_BYTES:
+            return None
+        connection = self._connection
+        return await connection.ask(
+            "sign a request", partial(signed_put, connection, check_key(key), size, sha256, seconds)
+        )
+
+    async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
+        """See `BlobStore.sign_get`. For a week at most."""
+        connection = self._connection
+        return await connection.ask("sign a request", partial(signed_get, connection, check_key(key), seconds))
+
+    async def checked_digest(self, key: str) -> str | None:
+        """See `BlobStore.checked_digest`. Known of what was written at once; of parts S3 knows only digests of each.
+
+        Not known of any blob on a server that was not seen to check, when the store was opened.
+        """
+        connection, server = self._open_now()
+        if not server.checks_digests:
+            return None
+        path = connection.prefix + check_key(key)
+        look = partial(connection.client.head_object, Bucket=connection.bucket, Key=path, ChecksumMode="ENABLED")
+        try:
+            return _whole_digest(await connection.ask("look at a blob", look))
+        except BlobMissing:
+            await self._confirm_bucket(connection)
+            raise
+
+    def _connect(self) -> tuple[Connection, Server]:
+        connection = Connection(self._address, deadline=self._deadline, threads=self._threads)
+        try:
+            return connection, prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    async def _confirm_bucket(self, connection: Connection) -> None:
+        """A blob was missing: raise `StorageUnavailable` if that is because its bucket is."""
+        try:
+            await connection.ask("look at the bucket", partial(connection.client.head_bucket, Bucket=connection.bucket))
+        except BlobMissing as error:
+            raise StorageUnavailable(f"the bucket {connection.bucket} does not exist any more") from error
+
+    @property
+    def _connection(self) -> Connection:
+        return self._open_now()[0]
+
+    def _open_now(self) -> tuple[Connection, Server]:
+        if self._opened is None:
+            raise StorageUnavailable("the blob store is not open")
+        return self._opened
+
+
+def _is_key(key: str) -> bool:
+    """Whether the object can be one of ours, and not the probe's or somebody else's."""
+    try:
+        check_key(key)
+    except UnsafeKey:
+        return False
+    return True
+
+
+def _whole_digest(head: dict[str, Any]) -> str | None:
+    checksum = head.get("ChecksumSHA256")
+    if not checksum or head.get("ChecksumType") == "COMPOSITE" or "-" in checksum:
+        return None
+    return b64decode(checksum).hex()

@@ -1,0 +1,102 @@
+"""Bytes of one blob on their way from S3: a stream that goes on where a connection broke."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Final
+
+import obstore
+
+from backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
+from backends.s3.connection import Connection
+from backends.s3.errors import ConditionFailed
+
+if TYPE_CHECKING:
+    from obstore import GetResult
+
+CHUNK: Final = 1024 * 1024
+_AT_LEAST: Final = 256 * 1024
+_ATTEMPTS: Final = 4
+_BACKOFF_SECONDS: Final = 0.1
+
+
+class Source:
+    """The bytes from ``start`` up to but without ``end`` of the blob under ``key``, read once."""
+
+    def __init__(self, connection: Connection, key: str, start: int, end: int | None) -> None:
+        self._connection = connection
+        self._path = connection.prefix + key
+        self._begin = start
+        self._position = start
+        self._end = end
+        self._tag: str | None = None
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """See `BlobStore.get`. A break is mended by reading on from there, if the blob has an ETag to know it by."""
+        if self._begin > 0 or self._end is not None:
+            size = await self._look()
+            self._end = size if self._end is None else min(self._end, size)
+            if self._begin >= self._end:
+                return
+        failures = 0
+        while True:
+            try:
+                result = await self._open()
+                async for chunk in self._stream(result):
+                    failures = 0
+                    yield chunk
+            except StorageUnavailable:
+                failures += 1
+                if failures == _ATTEMPTS or self._tag is None:
+                    raise
+                await asyncio.sleep(_BACKOFF_SECONDS * 2**failures)
+            except ConditionFailed as error:
+                raise BlobTruncated(f"{self._path} was replaced while it was read") from error
+            except BlobMissing as error:
+                if self._position == self._begin:
+                    raise
+                raise BlobTruncated(f"{self._path} was gone after {self._position} bytes") from error
+            else:
+                return
+
+    async def _look(self) -> int:
+        with self._connection.border("look at a blob"):
+            async with asyncio.timeout(self._connection.deadline):
+                meta = await obstore.head_async(self._connection.reading, self._path)
+        self._tag = meta["e_tag"]
+        return meta["size"]
+
+    async def _open(self) -> GetResult:
+        """Ask for what is left; learns the blob's size and ETag where they are not known yet."""
+        with self._connection.border("read a blob"):
+            async with asyncio.timeout(self._connection.deadline):
+                result = await self._get()
+        if self._end is None:
+            self._end = result.meta["size"]
+            self._tag = result.meta["e_tag"]
+        return result
+
+    async def _get(self) -> GetResult:
+        store, path = self._connection.reading, self._path
+        if self._end is None:
+            return await obstore.get_async(store, path)
+        span = (self._position, self._end)
+        if self._tag is None:
+            return await obstore.get_async(store, path, options={"range": span})
+        return await obstore.get_async(store, path, options={"range": span, "if_match": self._tag})
+
+    async def _stream(self, result: GetResult) -> AsyncGenerator[bytes, None]:
+        assert self._end is not None
+        stream = result.stream(min_chunk_size=_AT_LEAST)
+        while self._position < self._end:
+            with self._connection.border("read a blob"):
+                async with asyncio.timeout(self._connection.deadline):
+                    got = await anext(stream, None)
+            if got is None:
+                raise BlobTruncated(f"{self._path} ended at {self._position} while it was read up to {self._end}")
+            whole = memoryview(got)
+            for begin in range(0, len(whole), CHUNK):
+                chunk = bytes(whole[begin : begin + CHUNK])
+                self._position += len(chunk)
+                yield chunk

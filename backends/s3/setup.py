@@ -1,0 +1,167 @@
+"""What is found out when S3 blobs are opened. Nothing here awaits: it runs in a thread."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from backends.contract import BackendError, BlobMissing, Misconfigured, StorageFull
+from backends.s3.connection import Connection
+from backends.s3.errors import ConditionFailed
+
+log = logging.getLogger(__name__)
+
+# Stays in the bucket, an object of its own below the prefix: with two replicas, one would take it away from the other.
+PROBE: Final = ".milepost-probe"
+ABANDONED_AFTER: Final = timedelta(hours=24)
+# Deployment, store, term and a random number, as the service names blobs: nobody else's objects look like that.
+_BLOB: Final = re.compile(r"[0-9a-f]{12}/[^/]+/[0-9]{12,}/[0-9a-f]{32}\Z")
+
+
+class ServerClock:
+    """The server's wall clock: read once, and counted on from there by the monotonic clock."""
+
+    def __init__(self, read: datetime) -> None:
+        self._read = read
+        self._at = time.monotonic()
+
+    def now(self) -> datetime:
+        """To about a second; does not jump when the clock of this machine does."""
+        return self._read + timedelta(seconds=time.monotonic() - self._at)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What was found out: its clock, and whether it refuses bytes that do not match the digest they come with."""
+
+    clock: ServerClock
+    checks_digests: bool
+
+
+def prepare(connection: Connection, abandoned_after: timedelta = ABANDONED_AFTER) -> Server:
+    """Prove that the bucket can be worked in, and abort uploads of blobs that were begun longer ago than that.
+
+    Raises `Misconfigured`, `StorageUnavailable`.
+    """
+    clock = _look_at_bucket(connection)
+    checks_digests = False
+    try:
+        _try_out(connection)
+        checks_digests = _checks_digests(connection)
+    except StorageFull as error:
+        log.warning("the blob store opens for reading and deleting: %s", error)
+    try:
+        _abort_abandoned(connection, clock.now() - abandoned_after)
+    except BackendError as error:  # some servers cannot list them, some credentials may not
+        log.warning("abandoned uploads stay in bucket %s: %s", connection.bucket, error)
+    return Server(clock, checks_digests)
+
+
+def _look_at_bucket(connection: Connection) -> ServerClock:
+    try:
+        with connection.border("look at the bucket", set_up=True):
+            answer = connection.client.head_bucket(Bucket=connection.bucket)
+    except BlobMissing as error:
+        raise Misconfigured(f"the bucket {connection.bucket} does not exist") from error
+    told = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+    return ServerClock(parsedate_to_datetime(told) if told else datetime.now(timezone.utc))
+
+
+def _try_out(connection: Connection) -> None:
+    """Write, read and delete, as a put, a get and a delete will; and see that nothing can be overwritten."""
+    key = connection.prefix + PROBE
+    with _refusal():
+        _put_probe(connection, key)
+        _put_probe(connection, key)
+    upload = _begin_upload(connection, key)
+    try:
+        with _refusal():
+            _complete_upload(connection, key, upload)
+    finally:
+        with connection.border("abort an upload to the bucket", set_up=True):
+            connection.client.abort_multipart_upload(Bucket=connection.bucket, Key=key, UploadId=upload)
+    with connection.border("read from the bucket", set_up=True):
+        connection.client.get_object(Bucket=connection.bucket, Key=key)["Body"].read()
+    with connection.border("delete from the bucket", set_up=True):
+        connection.client.delete_object(Bucket=connection.bucket, Key=f"{key}-none")
+
+
+@contextmanager
+def _refusal() -> Iterator[None]:
+    """Expect what is done in it to be refused, for there is an object already."""
+    try:
+        yield
+    except ConditionFailed:
+        return
+    raise Misconfigured("the S3 server overwrites objects in spite of If-None-Match: it cannot keep blobs")
+
+
+def _put_probe(connection: Connection, key: str) -> None:
+    with connection.border("write to the bucket", set_up=True):
+        connection.client_once.put_object(Bucket=connection.bucket, Key=key, Body=b"milepost", IfNoneMatch="*")
+
+
+def _checks_digests(connection: Connection) -> bool:
+    """Put an object with a digest that is not its own. A server that takes it knows no digest that can be relied on."""
+    key, wrong = f"{connection.prefix}{PROBE}-damaged", b64encode(hashlib.sha256(b"other bytes").digest()).decode()
+    with connection.border("write to the bucket", set_up=True):
+        try:
+            connection.client_once.put_object(Bucket=connection.bucket, Key=key, Body=b"milepost", ChecksumSHA256=wrong)
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] == 400:
+                return True
+            raise
+        connection.client.delete_object(Bucket=connection.bucket, Key=key)
+    log.warning("the S3 server takes what does not match its SHA-256: bytes that others put are read through")
+    return False
+
+
+def _begin_upload(connection: Connection, key: str) -> str:
+    with connection.border("begin an upload to the bucket", set_up=True):
+        begun = connection.client.create_multipart_upload(Bucket=connection.bucket, Key=key)
+    return str(begun["UploadId"])
+
+
+def _complete_upload(connection: Connection, key: str, upload: str) -> None:
+    with connection.border("complete an upload to the bucket", set_up=True):
+        sent = connection.client.upload_part(
+            Bucket=connection.bucket, Key=key, UploadId=upload, PartNumber=1, Body=b"milepost"
+        )
+        connection.client_once.complete_multipart_upload(
+            Bucket=connection.bucket,
+            Key=key,
+            UploadId=upload,
+            MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": sent["ETag"]}]},
+            IfNoneMatch="*",
+        )
+
+
+def _abort_abandoned(connection: Connection, before: datetime) -> None:
+    """What a process left that died in the middle of an upload: parts that nobody sees, but that take room.
+
+    Others may hold uploads open for days in the same bucket, and complete them then.
+    """
+    with connection.border("clear abandoned uploads away"):
+        for upload in _uploads(connection):
+            key = upload["Key"].removeprefix(connection.prefix)
+            if _BLOB.match(key) and upload["Initiated"] < before:
+                connection.client.abort_multipart_upload(
+                    Bucket=connection.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                )
+
+
+def _uploads(connection: Connection) -> Iterator[dict[str, Any]]:
+    pages = connection.client.get_paginator("list_multipart_uploads")
+    for page in pages.paginate(Bucket=connection.bucket, Prefix=connection.prefix):
+        yield from page.get("Uploads", ())

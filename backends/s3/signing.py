@@ -1,0 +1,46 @@
+"""Requests that others send to S3 in our name. Nothing here awaits: credentials may have to be renewed by blocking."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Final
+
+from backends.contract import SignedRequest
+from backends.s3.connection import Connection
+
+# The most that one PUT takes, and the longest that a signature holds.
+MAX_PUT_BYTES: Final = 5 * 1024**3
+_MAX_SECONDS: Final = 7 * 86400
+
+
+def signed_put(connection: Connection, key: str, size: int, sha256: str, seconds: float) -> SignedRequest:
+    """A PUT of exactly these bytes. Size, digest and condition are under the signature, so the server sees to them."""
+    checksum = b64encode(bytes.fromhex(sha256)).decode()
+    expires_in = _whole_seconds(seconds)
+    url = connection.client.generate_presigned_url(
+        "put_object",
+        Params={
+            "Bucket": connection.bucket,
+            "Key": connection.prefix + key,
+            "ContentLength": size,
+            "ChecksumSHA256": checksum,
+            "IfNoneMatch": "*",
+        },
+        ExpiresIn=expires_in,
+    )
+    headers = {"Content-Length": str(size), "If-None-Match": "*", "x-amz-checksum-sha256": checksum}
+    return SignedRequest("PUT", url, headers, expires_in)
+
+
+def signed_get(connection: Connection, key: str, seconds: float) -> SignedRequest:
+    """A GET, to which a ``Range`` may be added."""
+    expires_in = _whole_seconds(seconds)
+    url = connection.client.generate_presigned_url(
+        "get_object", Params={"Bucket": connection.bucket, "Key": connection.prefix + key}, ExpiresIn=expires_in
+    )
+    return SignedRequest("GET", url, {}, expires_in)
+
+
+def _whole_seconds(seconds: float) -> int:
+    """Never longer than was asked for, but for a second that is the least."""
+    return max(1, min(int(seconds), _MAX_SECONDS))

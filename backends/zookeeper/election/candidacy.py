@@ -1,0 +1,176 @@
+"""One candidacy: a session with an entry in the queue, until it is withdrawn or lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from kazoo.exceptions import BadVersionError, ConnectionLoss, NoNodeError
+
+from backends.contract import StorageUnavailable
+from backends.zookeeper.address import Address
+from backends.zookeeper.bridge import Bridge
+from backends.zookeeper.client import Client
+from backends.zookeeper.connection import Connection
+from backends.zookeeper.election.contact import EXCHANGES, Contact
+from backends.zookeeper.election.entries import Entry, election_of, encode, in_order
+
+log = logging.getLogger("milepost.election")
+
+_ATTEMPTS: Final = 20
+"""To enter the queue, each of which ends with a lost connection and no entry."""
+
+
+class Candidacy:
+    """A session of its own, so that its end takes the entry out of the queue at once, whatever was on its way."""
+
+    def __init__(self, address: Address, advertise: str, patience: float | None = None) -> None:
+        self.connection = Connection(address, "election", patience)
+        self.contact = Contact()
+        self._place = election_of(address.root)
+        self._advertise = advertise
+        self._name = uuid.uuid4().hex
+        self._entry: Entry | None = None
+        self.version = 0
+        """Of the data of our entry; another one is somebody else's."""
+        self._changed = asyncio.Event()
+        self._bridge = Bridge(asyncio.get_running_loop())
+        self.over = asyncio.Event()
+
+    @property
+    def path(self) -> str:
+        """Of our entry."""
+        assert self._entry is not None, "there is none yet"
+        return f"{self._place}/{self._entry.name}"
+
+    async def enter(self) -> None:
+        """Take a place in the queue. Raises `Misconfigured`, `StorageUnavailable`."""
+        await self.connection.open()
+        self.over = self.connection.lost
+        await self.connection.ask(f"make {self._place}", lambda client: client.ensure_path_async(self._place))
+        for _ in range(_ATTEMPTS):
+            try:
+                made = [await self.connection.ask("enter the election", self._create, ConnectionLoss)]
+            except ConnectionLoss:
+                log.debug("whether the entry was made is seen from the queue")
+                made = []
+            entries = in_order(path.rpartition("/")[2] for path in made) or await self._queue()
+            self._entry = next((entry for entry in entries if entry.candidacy == self._name), None)
+            self._check()
+            if self._entry is not None:
+                return
+        raise StorageUnavailable(f"the connection was lost {_ATTEMPTS} times while the election was entered")
+
+    async def first(self) -> None:
+        """Wait until our entry is the first. Raises `StorageUnavailable` once it is lost."""
+        while True:
+            queue = await self._queue()
+            self._check()
+            if self._entry not in queue:
+                raise StorageUnavailable("our entry in the election is gone")
+            place = queue.index(self._entry)
+            if place == 0:
+                return
+            await self._gone(f"{self._place}/{queue[place - 1].name}")
+            self._check()
+
+    async def holds(self) -> bool:
+        """Whether the entry is there that our session made: somebody else may have put another one in its place.
+
+        What was sent before in this session has been done then. Raises `BackendError`.
+        """
+        stat, session = await self._look(self.path)
+        return stat is not None and stat.ephemeralOwner == session
+
+    async def rewrite(self) -> bool:
+        """Write our entry anew, which somebody else altered. Whether it was ours. Raises `BackendError`."""
+        if not await self.holds():
+            return False
+        log.error("our entry in the election, %s, was altered by somebody else; it is written anew", self.path)
+        try:
+            stat = await self.connection.ask(
+                "write our entry anew",
+                lambda client: client.set_async(self.path, encode(self._advertise)),
+                NoNodeError,
+            )
+        except NoNodeError:
+            return False
+        self.version = int(stat.version)
+        return True
+
+    async def withdraw(self) -> None:
+        """Leave the queue. Idempotent; never raises. A session that cannot be closed now is left to expire."""
+        await self.connection.close(reconnecting=True)
+
+    def _create(self, client: Any) -> Any:
+        return client.create_async(
+            f"{self._place}/{self._name}-", encode(self._advertise), ephemeral=True, sequence=True
+        )
+
+    async def _queue(self) -> list[Entry]:
+        """Also catches up first, so that an entry of ours which was made is seen."""
+        await self.connection.ask("catch up", lambda client: client.sync_async(self._place))
+        names = await self.connection.ask("see the queue", lambda client: client.get_children_async(self._place))
+        return in_order(names)
+
+    async def _gone(self, path: str) -> None:
+        """Wait until something happened to the entry before ours or to our connection, or for a session's time.
+
+        Asks again and again, which is how it is known, once we lead, that our session has been heard of.
+        """
+        self._changed.clear()
+        for _ in range(EXCHANGES):
+            if not await self._there(path) or await self._woken(self.connection.session_seconds / EXCHANGES):
+                return
+
+    async def _there(self, path: str) -> bool:
+        """A read at the server that we are connected to; the others have no work by it."""
+        sent = time.monotonic()
+        stat, _ = await self._look(path, watch=self._notice)
+        self.contact.note(sent, time.monotonic())
+        if stat is not None and not stat.ephemeralOwner:
+            await self._delete(path, int(stat.version))
+        return stat is not None
+
+    async def _look(self, path: str, watch: Callable[[Any], None] | None = None) -> tuple[Any, int]:
+        """What ZooKeeper tells of an entry, None if it is not there; and the id of our session."""
+        session = 0
+
+        def look(client: Client) -> Any:
+            nonlocal session
+            session = client.session_id
+            return client.exists_async(path, watch=watch)
+
+        return await self.connection.ask("watch the queue", look), session
+
+    async def _delete(self, path: str, version: int) -> None:
+        """An entry that would stay for ever is no candidate's, whose end it would take to go."""
+        log.error("%s belongs to no session: somebody else put it there, and it is deleted", path)
+        with suppress(NoNodeError, BadVersionError):
+            await self.connection.ask(
+                f"delete {path}", lambda client: client.delete_async(path, version), NoNodeError, BadVersionError
+            )
+
+    async def _woken(self, seconds: float) -> bool:
+        """Whether something happened within so many seconds."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._changed, self.over)]
+        try:
+            done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return bool(done)
+
+    def _notice(self, event: Any) -> None:
+        """In kazoo's thread. Always the same callable, so that kazoo keeps it once however often it is set."""
+        del event  # whatever it was, the queue is looked at again
+        self._bridge.post(self._changed.set)
+
+    def _check(self) -> None:
+        if self.over.is_set():
+            raise StorageUnavailable("the session with ZooKeeper was lost, and the candidacy with it")

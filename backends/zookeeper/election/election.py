@@ -1,0 +1,109 @@
+"""An election by ephemeral, sequential znodes in ZooKeeper: the first leads, each other one watches the one before."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any, Final
+
+from kazoo.exceptions import NoNodeError
+
+from backends.contract import Leadership, StorageUnavailable
+from backends.zookeeper.address import Address
+from backends.zookeeper.client import Client
+from backends.zookeeper.connection import Connection
+from backends.zookeeper.election.candidacy import Candidacy
+from backends.zookeeper.election.entries import advertised_in, election_of, in_order
+from backends.zookeeper.election.leadership import SessionLeadership
+
+log = logging.getLogger("milepost.election")
+
+_LOOK_SECONDS: Final = 2.0
+
+_MOST_LOOKED_AT: Final = 16
+"""Entries in front of the leader's that belong to no session: somebody else's, deleted by who waits behind them."""
+
+
+class ZooKeeperElection:
+    """An `Election` under ``address``; ``advertise`` is the URL that other replicas hear of.
+
+    Each campaign has a session of its own, apart also from the pointers', so that no exchange waits behind bulk.
+    ``patience`` (seconds) bounds the wait for each answer.
+    """
+
+    def __init__(self, address: Address, advertise: str, *, patience: float | None = None) -> None:
+        self._address = address
+        self._advertise = advertise
+        self._patience = patience
+        self._place = election_of(address.root)
+        self._looking = Connection(address, "view of the election", patience)
+        self._open = False
+        self._standing: SessionLeadership | None = None
+        self._told = b""
+
+    async def open(self) -> None:
+        """See `Election.open`."""
+        await self._looking.open()
+        try:
+            await self._looking.ask(f"make {self._place}", lambda client: client.ensure_path_async(self._place))
+            await self.leader()
+        except BaseException:
+            await self._looking.close()
+            raise
+        self._open = True
+
+    async def close(self) -> None:
+        """See `Election.close`."""
+        self._open = False
+        standing, self._standing = self._standing, None
+        if standing is not None:
+            await standing.resign()
+        await self._looking.close()
+
+    async def campaign(self) -> Leadership:
+        """See `Election.campaign`. However it ends, no entry is left but that of a leader."""
+        if not self._open:
+            raise StorageUnavailable("the election is not open")
+        candidacy = Candidacy(self._address, self._advertise, self._patience)
+        self._standing = leadership = SessionLeadership(candidacy)
+        try:
+            await candidacy.enter()
+            await candidacy.first()
+            await leadership.begin()
+        except BaseException:
+            await leadership.resign()
+            raise
+        return leadership
+
+    async def leader(self) -> str | None:
+        """See `Election.leader`."""
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                return await self._first_advertised()
+        except TimeoutError as error:
+            raise StorageUnavailable("ZooKeeper does not tell who leads") from error
+
+    async def _first_advertised(self) -> str | None:
+        doing = "see who leads"
+        queue = in_order(await self._looking.ask(doing, lambda client: client.get_children_async(self._place)))
+        for entry in queue[:_MOST_LOOKED_AT]:
+            path = f"{self._place}/{entry.name}"
+            try:
+                data, stat = await self._looking.ask(doing, partial(_get, path), NoNodeError)
+            except NoNodeError:
+                return None
+            if stat.ephemeralOwner:
+                return self._named(path, data)
+        return None
+
+    def _named(self, path: str, data: bytes) -> str | None:
+        advertised = advertised_in(data)
+        if advertised is None and data != self._told:
+            self._told = data
+            log.error("%s does not prove itself to be a leader's entry; until it does nobody is named: %r", path, data)
+        return advertised
+
+
+def _get(path: str, client: Client) -> Any:
+    return client.get_async(path)

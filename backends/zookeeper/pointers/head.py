@@ -1,0 +1,239 @@
+"""The head of a journal in ZooKeeper, and its witness: how they are read, made, and taken over."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Any, Final
+
+from kazoo.exceptions import (
+    BadVersionError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
+
+from backends.contract import BackendError, Head, JournalDamaged, Misconfigured, StorageUnavailable, TakeOverLost
+from backends.zookeeper.connection import Connection
+from backends.zookeeper.errors import backend_error, culprit
+from backends.zookeeper.pointers.layout import (
+    HEAD_PREFIX,
+    RECORDS,
+    Layout,
+    decode_head,
+    encode_head,
+    founded_of,
+    head_name,
+    journals_of,
+)
+from backends.zookeeper.pointers.succession import Found, Ours, Stored, succession
+
+log = logging.getLogger("milepost.zookeeper")
+
+_ATTEMPTS: Final = 20
+"""Of a take-over, while groups of the older leader still land; no more than a few of those are on their way."""
+
+_ANY_VERSION: Final = -1
+"""Of a znode that may not be read. What is conditional on the version of the witness needs no other condition."""
+
+_MOST_BELOW: Final = 1000
+"""Of what a foreign hand put below a head, so many znodes are deleted in one attempt."""
+
+
+class Heads:
+    """Heads of journals, over one connection. ``accepted``: losses that the owner goes on from.
+
+    Remembers the lineage and term of each take-over that this process has sent and that may stand, or land late.
+    """
+
+    def __init__(self, connection: Connection, accepted: Collection[str] = ()) -> None:
+        self._connection = connection
+        self._accepted = accepted
+        self._attempted: dict[str, dict[str, int]] = {}
+
+    async def sync(self, path: str) -> None:
+        """Let the server that we are connected to catch up with the ensemble."""
+        await self._connection.ask(f"catch up on {path}", lambda client: client.sync_async(path))
+
+    async def make(self, place: str) -> None:
+        """Make a directory and what lies above it, where it is not there."""
+        await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
+
+    async def version(self, layout: Layout, head: Head) -> int | None:
+        """The version of the znode's data, if the stored head is this one. Raises `JournalDamaged`."""
+        path = layout.head(head)
+        found = await self._stored(layout, path)
+        if found is None:
+            return None
+        if not found.readable:
+            raise _not_permitted(path)
+        if found.head is None:
+            raise JournalDamaged(f"{path} does not prove itself to be a head: {found.data[:300]!r}")
+        return found.version if found.head == head else None
+
+    async def missing(self, layout: Layout, head: Head) -> BackendError:
+        """What it means that ``head``, which a take-over had made, is not there: it is lost if somebody else took a
+        later term, and otherwise a foreign hand was at it.
+        """
+        ours = self._attempted.get(layout.journal, {})
+        found = await self._found(layout)
+        told = [] if found is None else [stored.head for stored in found.stored if stored.head is not None]
+        if head.lineage not in ours or any(each.term > head.term and each.lineage not in ours for each in told):
+            return TakeOverLost(f"another leader took {layout.journal!r} over")
+        return StorageUnavailable(f"{layout.head(head)} is not as it was left: somebody else deleted or altered it")
+
+    async def confirm(self, layout: Layout, head: Head) -> bool:
+        """Whether the stored head is of this term."""
+        path = layout.head(head)
+        await self.sync(path)
+        doing = f"read the head of {layout.journal!r}"
+        return await self._connection.ask(doing, lambda client: client.exists_async(path)) is not None
+
+    async def take_over(self, layout: Layout, ours: Head | None, *, digests: Collection[str], known: bool) -> Head:
+        """See `PointerStore.take_over`. ``digests``: what the last groups of this process were to leave. ``known``: the
+        journal was there once.
+        """
+        session = self._connection.lost_sessions
+        attempted = self._attempted.setdefault(layout.journal, {})
+        memory = None if ours is None else Ours(ours, attempted, digests)
+        await self.sync(layout.place)
+        begun: Head | None = None
+        for _ in range(_ATTEMPTS):
+            found = await self._found(layout)
+            if found is None:
+                continue
+            unreadable = [stored.path for stored in found.stored if not stored.readable]
+            try:
+                judged = succession(found, layout.witness, ours=memory, known=known, accepted=self._accepted)
+            except JournalDamaged as error:
+                if self._connection.lost_sessions != session:
+                    # A new session may be with a server that lags behind what the old one had seen.
+                    raise StorageUnavailable(f"the session with ZooKeeper was lost before: {error}") from error
+                if unreadable:
+                    raise _not_permitted(unreadable[0]) from error
+                raise
+            if unreadable and (found.witness is None or not found.witness.readable):
+                raise _not_permitted(unreadable[0])
+            last = judged.last
+            if ours is None and begun is not None and 0 < begun.term < last.term and last.lineage not in attempted:
+                raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
+            begun = begun or last
+            head = await self._succeed(layout, found, last, attempted)
+            if head is not None:
+                for line in judged.told:
+                    log.error("%s", line)
+                self._forget(attempted, head if ours is None else ours)
+                return head
+        raise StorageUnavailable(f"what is stored of {layout.journal!r} keeps changing: groups of an older leader land")
+
+    def _forget(self, attempted: dict[str, int], oldest: Head) -> None:
+        """Attempts at earlier terms can land no more: each was conditional on what is gone now."""
+        for lineage in [lineage for lineage, term in attempted.items() if term < oldest.term]:
+            del attempted[lineage]
+
+    async def _found(self, layout: Layout) -> Found | None:
+        """What there is of the journal, read in the order that `Found` tells of; None if a head vanished meanwhile."""
+        witness = await self._stored(layout, layout.witness)
+        try:
+            names = await self._connection.ask(
+                f"read the head of {layout.journal!r}",
+                lambda client: client.get_children_async(layout.place),
+                NoNodeError,
+            )
+        except NoNodeError:
+            return Found(layout.journal, layout.place, False, False, (), witness)
+        heads = []
+        for name in sorted(names):
+            if name.startswith(HEAD_PREFIX):
+                stored = await self._stored(layout, f"{layout.place}/{name}")
+                if stored is None:
+                    return None
+                heads.append(stored)
+        return Found(layout.journal, layout.place, True, RECORDS in names, tuple(heads), witness)
+
+    async def _stored(self, layout: Layout, path: str) -> Stored | None:
+        """A znode that is meant to hold a head: that of a term, which is named after it, or the witness."""
+        try:
+            data, stat = await self._connection.ask(
+                f"read {path}", lambda client: client.get_async(path), NoNodeError, NoAuthError
+            )
+        except NoNodeError:
+            return None
+        except NoAuthError:
+            return Stored(path, b"", _ANY_VERSION, None, readable=False)
+        head = decode_head(layout.journal, data)
+        if head is not None and path not in (layout.witness, layout.head(head)):
+            head = None
+        return Stored(path, bytes(data), int(stat.version), head)
+
+    async def _succeed(self, layout: Layout, found: Found, last: Head, attempted: dict[str, int]) -> Head | None:
+        """Put a new head in the place of all that was found; None if something of it is not as it was found."""
+        head = Head(layout.journal, last.term + 1, last.revision + 1, secrets.token_hex(6), last.digest)
+        attempted[head.lineage] = head.term
+        content = encode_head(head)
+        if not found.there:
+            await self.make(journals_of(layout.root))
+        if found.witness is None:
+            await self.make(founded_of(layout.root))
+
+        def replace(request: Any) -> None:
+            for stored in found.heads:
+                request.delete(stored.path, stored.version)
+            if not found.there:
+                request.create(layout.place, b"")
+            if not found.records:
+                request.create(layout.records, b"")
+            request.create(f"{layout.place}/{head_name(head)}", content)
+            if found.witness is None:
+                request.create(layout.witness, content)
+            else:
+                request.set_data(layout.witness, content, found.witness.version)
+
+        failure = await self._transact(layout, replace)
+        if failure is None:
+            return head
+        if isinstance(failure, NotEmptyError):
+            for stored in found.heads:
+                await self._empty(stored.path)
+            return None
+        if isinstance(failure, BadVersionError | NodeExistsError | NoNodeError):
+            return None
+        raise backend_error(failure, f"take over {layout.journal!r}") from failure
+
+    async def _empty(self, path: str) -> None:
+        """Delete what somebody put below a head, where nothing belongs: it would keep the head from being deleted."""
+        below = [path]
+        for each in below:
+            names = await self._ask_of("get_children_async", each) or ()
+            below.extend(f"{each}/{name}" for name in names[: _MOST_BELOW - len(below)])
+        for each in reversed(below[1:]):
+            log.error("%s was put below a head by somebody else, and is deleted", each)
+            await self._ask_of("delete_async", each)
+
+    async def _ask_of(self, method: str, path: str) -> Any:
+        """The answer to a request of kazoo's about one path; None where that is gone, or not empty."""
+        with suppress(NoNodeError, NotEmptyError):
+            return await self._connection.ask(
+                f"tidy up {path}", lambda client: getattr(client, method)(path), NoNodeError, NotEmptyError
+            )
+        return None
+
+    async def _transact(self, layout: Layout, fill: Callable[[Any], None]) -> KazooException | None:
+        """Make a transaction; what it failed of."""
+
+        def act(client: Any) -> Any:
+            request = client.transaction()
+            fill(request)
+            return request.commit_async()
+
+        results = await self._connection.ask(f"take over {layout.journal!r}", act)
+        failure = culprit(results)
+        return None if failure is None else failure[1]
+
+
+def _not_permitted(path: str) -> Misconfigured:
+    return Misconfigured(f"cannot read {path}: ZooKeeper does not permit it")

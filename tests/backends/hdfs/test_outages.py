@@ -1,0 +1,235 @@
+"""An HDFS whose DataNodes and NameNode die, hang and come back, under a store that stays open."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from backends.contract import StorageUnavailable
+from backends.hdfs.blobs import HdfsBlobs
+from parts.hdfs import Hdfs
+from service.compose import Deployment, open_replica
+from service.settings import Settings
+from tests.contracts.streams import is_missing, is_missing_or, is_unavailable, keys, read, stream
+from tests.support.hdfs import fresh_path, running
+
+pytestmark = pytest.mark.anyio
+
+MIB = 1024 * 1024
+WHOLE = os.urandom(24 * MIB)
+
+
+@pytest.fixture(scope="module")
+def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    with running(tmp_path_factory.mktemp("hdfs"), datanodes=3) as started:
+        yield started
+
+
+@pytest.fixture
+def cluster(_cluster: Hdfs) -> Hdfs:
+    """One NameNode and three DataNodes that may be stopped, all of them up."""
+    return _cluster.start()
+
+
+@pytest.fixture
+async def store(cluster: Hdfs) -> AsyncIterator[HdfsBlobs]:
+    """A store that keeps each block twice."""
+    opened = HdfsBlobs(cluster.url(fresh_path(), replication=2), deadline=20.0)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def single(cluster: Hdfs) -> AsyncIterator[HdfsBlobs]:
+    """A store that keeps each block once."""
+    opened = HdfsBlobs(cluster.url(fresh_path(), replication=1), deadline=20.0)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def in_pieces(whole: bytes, at: dict[int, object]) -> AsyncIterator[bytes]:
+    """The bytes megabyte by megabyte; before the one of such a number something is called."""
+    for number in range(len(whole) // MIB):
+        if number in at:
+            act = at[number]
+            assert callable(act)
+            act()
+        yield whole[number * MIB : (number + 1) * MIB]
+
+
+async def test_reading_goes_on_when_a_data_node_dies(cluster: Hdfs, store: HdfsBlobs) -> None:
+    await store.put("blob", stream(WHOLE))
+    for victim in cluster.datanodes:
+        got = b""
+        async for chunk in store.get("blob"):
+            got += chunk
+            if len(got) == 5 * MIB:
+                victim.kill()
+        assert got == WHOLE
+        cluster.start()
+
+
+async def test_a_blob_whose_only_data_node_is_gone_is_an_outage(cluster: Hdfs, single: HdfsBlobs) -> None:
+    await single.put("blob", stream(WHOLE))
+    for victim in cluster.datanodes:
+        victim.kill()
+    chunks = single.get("blob")
+    with pytest.raises(StorageUnavailable, match=r"cannot read a blob: .*DataNode"):
+        await anext(chunks)
+    assert await single.size("blob") == len(WHOLE)
+    assert await keys(single) == ["blob"]
+    assert await is_unavailable(single.put("another", stream(b"x")))
+    cluster.start()
+    assert await read(single, "blob") == WHOLE
+    assert await is_missing(single, "another")
+    await single.put("another", stream(b"x"))
+
+
+async def test_a_block_is_whole_though_a_data_node_dies_while_it_is_written(cluster: Hdfs, store: HdfsBlobs) -> None:
+    """The rest goes to others. So does a blob that is begun before the NameNode knows."""
+    whole = WHOLE[: 3 * MIB]
+    for number, victim in enumerate(cluster.datanodes):
+        assert await store.put(f"{number}/during", in_pieces(whole, {2: victim.kill})) == len(whole)
+        assert await store.put(f"{number}/after", stream(b"x" * MIB)) == MIB
+        cluster.start()
+        assert await read(store, f"{number}/during") == whole
+        assert await read(store, f"{number}/after") == b"x" * MIB
+
+
+async def test_a_blob_is_whole_or_not_there_when_a_data_node_dies_between_its_blocks(
+    cluster: Hdfs, store: HdfsBlobs
+) -> None:
+    """The client gives up where the NameNode, not knowing yet, sends it to the dead one for the next block."""
+    try:
+        await store.put("blob", in_pieces(WHOLE, {6: cluster.datanodes[0].kill}))
+    except StorageUnavailable:
+        assert await is_missing(store, "blob")
+        cluster.start()
+        await store.put("blob", stream(WHOLE))
+    cluster.start()
+    assert await read(store, "blob") == WHOLE
+
+
+async def test_a_blob_is_whole_or_not_there_when_all_data_nodes_die_while_it_is_written(
+    cluster: Hdfs, store: HdfsBlobs
+) -> None:
+    def kill() -> None:
+        for victim in cluster.datanodes:
+            victim.kill()
+
+    assert await is_unavailable(store.put("blob", in_pieces(WHOLE, {6: kill})))
+    assert await is_missing(store, "blob")
+    cluster.start()
+    assert await store.put("blob", stream(WHOLE)) == len(WHOLE)
+    assert await read(store, "blob") == WHOLE
+
+
+async def test_a_name_node_that_stops_and_starts_again(cluster: Hdfs, store: HdfsBlobs) -> None:
+    await store.put("kept", stream(b"kept"))
+    cluster.namenode.kill()
+    later = HdfsBlobs(cluster.url(fresh_path()), deadline=20.0)
+    calls = (
+        later.open(),
+        store.put("blob", stream(b"x")),
+        store.size("kept"),
+        read(store, "kept"),
+        keys(store),
+        store.delete("other"),  # which may yet be carried out
+    )
+    assert await asyncio.gather(*map(is_unavailable, calls)) == [True] * len(calls)
+    cluster.start()
+    assert await read(store, "kept") == b"kept"
+    assert await keys(store) == ["kept"]
+    await store.put("blob", stream(b"x"))
+    await later.open()
+    await later.close()
+
+
+async def test_a_name_node_that_restarts_while_a_blob_is_read_and_another_written(
+    cluster: Hdfs, store: HdfsBlobs
+) -> None:
+    """What is open goes on with the DataNodes; only what has to ask the NameNode meanwhile fails."""
+
+    def restart() -> None:
+        cluster.namenode.kill()
+        cluster.start()
+
+    await store.put("blob", stream(WHOLE))
+    chunks = store.get("blob")
+    got = await anext(chunks)
+    assert await store.put("written", in_pieces(WHOLE, {3: restart})) == len(WHOLE)
+    async for chunk in chunks:
+        got += chunk
+    assert got == WHOLE
+    assert await read(store, "written") == WHOLE
+
+
+async def test_a_name_node_that_dies_while_a_blob_is_written(cluster: Hdfs, store: HdfsBlobs) -> None:
+    assert await is_unavailable(store.put("blob", in_pieces(WHOLE, {3: cluster.namenode.kill})))
+    cluster.start()
+    assert await is_missing(store, "blob")
+
+
+async def test_a_name_node_that_hangs(cluster: Hdfs, store: HdfsBlobs) -> None:
+    """Nothing waits for ever; what was on its way when it woke up is whole or not there, and others are as before."""
+    await store.put("kept", stream(b"kept"))
+    cluster.namenode.pause()
+    try:
+        calls = (
+            store.put("blob", stream(b"x")),
+            store.size("kept"),
+            read(store, "kept"),
+            store.delete("other"),
+            keys(store),
+        )
+        assert await asyncio.gather(*map(is_unavailable, calls)) == [True] * len(calls)
+    finally:
+        cluster.namenode.resume()
+    assert await read(store, "kept") == b"kept"
+    assert await is_missing_or(store, "blob", b"x")
+    await store.put("again", stream(b"x"))
+
+
+async def test_a_data_node_that_hangs(cluster: Hdfs, tmp_path: Path) -> None:
+    """It is asked in vain, perhaps more than once; then another one is, before anybody in a replica loses patience."""
+    url = cluster.url(fresh_path(), replication=2)
+    replica = open_replica(
+        Deployment(f"embedded:{tmp_path}", url, "http://127.0.0.1:1", "reader"), Settings(blob_seconds=9.0)
+    )
+    store = replica.blobs
+    await store.open()
+    await store.put("kept", stream(WHOLE))
+    for victim in cluster.datanodes:
+        victim.pause()
+        try:
+            async with asyncio.timeout(60):
+                assert await read(store, "kept") == WHOLE
+        finally:
+            victim.resume()
+    await store.close()
+
+
+async def test_a_cancelled_call_does_not_wait_for_a_name_node_that_hangs(cluster: Hdfs) -> None:
+    """Readiness asks with a deadline of its own, which has to hold."""
+    patient = HdfsBlobs(cluster.url(fresh_path()), deadline=300.0)
+    await patient.open()
+    await patient.put("blob", stream(b"x"))
+    cluster.namenode.pause()
+    try:
+        async with asyncio.timeout(60):
+            for call in (keys(patient), patient.size("blob"), read(patient, "blob")):
+                asking = asyncio.ensure_future(call)
+                await asyncio.sleep(0.1)
+                asking.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await asking
+    finally:
+        cluster.namenode.resume()
+    assert await read(patient, "blob") == b"x"
+    await patient.close()

@@ -1,0 +1,99 @@
+"""NameNodes that take connections and never say a word: what it costs, and that others are asked.
+
+They are made up: a real one that hangs is in test_hdfs_name_service, but here are several at once, and it counts who
+connects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from backends.contract import StorageUnavailable
+from backends.hdfs.address import parse_address
+from backends.hdfs.blobs import HdfsBlobs
+from backends.hdfs.connection import Connection
+from parts.hadoop import configure
+from tests.support.hdfs import alone
+
+pytestmark = pytest.mark.anyio
+
+
+class Silent:
+    """Who connects to it waits."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self.address = f"127.0.0.1:{listening.getsockname()[1]}"
+        self.connections: list[socket.socket] = []
+
+    async def accept(self, listening: socket.socket) -> None:
+        """Take connections, until it is cancelled."""
+        while True:
+            self.connections.append((await asyncio.get_running_loop().sock_accept(listening))[0])
+
+
+@asynccontextmanager
+async def silent() -> AsyncIterator[Silent]:
+    """One of them, whose connections break when it ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        server = Silent(listening)
+        accepting = asyncio.ensure_future(server.accept(listening))
+        try:
+            yield server
+        finally:
+            accepting.cancel()
+            await asyncio.wait((accepting,))
+            for connection in server.connections:
+                connection.close()
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Silent, Silent]]:
+    """Two under one name, which is that of the default file system."""
+    alone(monkeypatch)
+    async with silent() as first, silent() as second:
+        settings = {
+            "fs.defaultFS": "hdfs://pair",
+            "dfs.nameservices": "pair",
+            "dfs.ha.namenodes.pair": "nn1,nn2",
+            "dfs.namenode.rpc-address.pair.nn1": first.address,
+            "dfs.namenode.rpc-address.pair.nn2": second.address,
+        }
+        configure(tmp_path, settings)
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+        yield first, second
+
+
+@pytest.mark.parametrize("url", ["hdfs://pair/m", "hdfs:///m"])
+async def test_name_nodes_that_hang_take_turns(pair: tuple[Silent, Silent], url: str) -> None:
+    connection = Connection(parse_address(url), deadline=0.5)
+    for _ in range(3):
+        with pytest.raises(StorageUnavailable):
+            await connection.status("/m/x")
+    assert all(server.connections for server in pair)
+
+
+async def test_a_caller_who_is_less_patient_is_enough_to_find_out(pair: tuple[Silent, Silent]) -> None:
+    connection = Connection(parse_address("hdfs://pair/m"), deadline=2.0)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(connection.status("/m/x"), 1.5)
+    assert all(server.connections for server in pair)
+
+
+async def test_one_that_hangs_long_does_not_get_ever_more_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a client with threads of its own."""
+    alone(monkeypatch)
+    async with silent() as server:
+        store = HdfsBlobs(f"hdfs://{server.address}/m", deadline=0.1)
+        for _ in range(40):
+            with pytest.raises(StorageUnavailable):
+                await store.open()
+        assert 1 <= len(server.connections) <= 9
+        await store.close()

@@ -1,0 +1,225 @@
+"""Pointers in Kubernetes while etcd and the API server are paused, killed, full, or permit nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from backends.contract import (
+    BackendError,
+    Change,
+    Done,
+    Head,
+    Misconfigured,
+    Refusal,
+    Refused,
+    StorageFull,
+    StorageUnavailable,
+    Unknown,
+)
+from backends.kubernetes.pointers.store import KubernetesPointers
+from parts.kubernetes_admin import Rules
+from parts.kubernetes_api import KubernetesApi
+from tests.backends.kubernetes.places import LAYOUT, Outsider, opened
+from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
+from tests.support import kubernetes
+from tests.support.kubernetes import Site, running
+from tests.support.link import Link, link
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+READ_ONLY: Rules = ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]},)
+NOTHING: Rules = ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"]},)
+
+
+async def taken_over_at_last(store: KubernetesPointers) -> tuple[Head, dict[str, bytes]]:
+    """Once the store answers again."""
+    found: list[tuple[Head, dict[str, bytes]]] = []
+
+    async def succeeds() -> bool:
+        try:
+            found.append(await taken_over(store))
+        except BackendError:
+            return False
+        return True
+
+    await until(succeeds, 120)
+    return found[0]
+
+
+@asynccontextmanager
+async def behind_a_link(place: Site) -> AsyncIterator[tuple[Link, Site]]:
+    """The same namespace for another account, whose requests go through a link."""
+    async with link(place.api.port) as made:
+        url = f"https://127.0.0.1:{made.port}"
+        kubeconfig = await asyncio.to_thread(
+            place.api.service_account, place.namespace, name="behind-a-link", server=url
+        )
+        yield made, Site(place.api, place.namespace, kubeconfig)
+
+
+async def test_a_group_that_etcd_swallowed_lands_before_the_take_over_or_never(tmp_path: Path) -> None:
+    """The API server gives up and says 504, while etcd still has the write to come."""
+    kubernetes.require_programs()
+    with KubernetesApi(tmp_path, server_flags=["--request-timeout=3s"]) as api:
+        place = kubernetes.site(api.start())
+        async with opened(place.address(), patience=20.0) as store:
+            head = await put(store, await store.take_over(ROOT), writes(a=b"0"))
+            for number in range(1, 5):
+                api.etcd.pause()
+                end = await store.commit(head, writes(a=b"%d" % number), head.revision + 1)
+                assert isinstance(end, Unknown), end
+                assert "504" in end.detail
+                with pytest.raises(StorageUnavailable):
+                    await store.take_over(ROOT)
+                api.etcd.resume()
+                head, found = await taken_over_at_last(store)
+                assert found["a"] in (b"%d" % (number - 1), b"%d" % number)
+                head = await put(store, head, writes(b=found["a"]))
+                assert (await taken_over(store))[1] == {"a": found["a"], "b": found["a"]}
+                head = await put(store, await store.take_over(ROOT), writes(a=b"%d" % number))
+
+
+async def test_a_group_whose_answer_is_lost_is_unknown_and_found_by_the_take_over(site: Site) -> None:
+    outsider = Outsider(site)
+    async with behind_a_link(site) as (between, far), opened(far.address(), patience=5.0) as store:
+        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        between.answers_pass.clear()
+        committing = asyncio.create_task(store.commit(head, writes(a=b"2"), head.revision + 1))
+
+        async def landed() -> bool:
+            return bool((await asyncio.to_thread(outsider.get, LAYOUT.segment(1)))["data"]["a"] == "2")
+
+        await until(landed)
+        await between.cut()
+        end = await committing
+        assert isinstance(end, Unknown), end
+        between.restore()
+        assert (await taken_over_at_last(store))[1] == {"a": b"2"}
+
+
+async def test_a_group_that_is_held_up_on_its_way_never_lands_after_a_take_over(site: Site) -> None:
+    async with behind_a_link(site) as (between, far), opened(far.address(), patience=5.0) as store:
+        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        between.requests_pass.clear()
+        end = await store.commit(head, writes(a=b"late"), head.revision + 1)
+        assert isinstance(end, Unknown), end
+        async with opened(site.address()) as leader:
+            new = await put(leader, await leader.take_over(ROOT), writes(b=b"2"))
+            between.restore()
+            for number in range(20):
+                new = await put(leader, new, writes(c=b"%d" % number))
+            assert await records(leader, new) == {"a": b"1", "b": b"2", "c": b"19"}
+            assert (await taken_over(leader))[1] == {"a": b"1", "b": b"2", "c": b"19"}
+
+
+async def test_the_same_object_goes_on_when_the_api_server_was_killed_and_restarted(tmp_path: Path) -> None:
+    with running(tmp_path) as api:
+        place = kubernetes.site(api)
+        async with opened(place.address(), patience=5.0) as store:
+            head, _ = await taken_over(store)
+            acknowledged: list[int] = []
+            stopping = asyncio.Event()
+
+            async def write() -> None:
+                nonlocal head
+                number = 0
+                while not stopping.is_set():
+                    number += 1
+                    end = await store.commit(head, writes(**{f"k{number}": b"1"}), head.revision + 1)
+                    if isinstance(end, Done):
+                        head = end.head
+                        acknowledged.append(number)
+                    else:
+                        head, _ = await taken_over_at_last(store)
+
+            async def more() -> bool:
+                return writing.done() or len(acknowledged) > before + 20
+
+            writing = asyncio.create_task(write())
+            for _ in range(2):
+                before = len(acknowledged)
+                await until(more, 120)
+                api.server.kill()
+                await asyncio.to_thread(api.start)
+            before = len(acknowledged)
+            await until(more, 120)
+            stopping.set()
+            await writing
+            assert {f"k{number}" for number in acknowledged} <= set((await taken_over_at_last(store))[1])
+
+
+async def test_without_an_api_server_a_commit_is_refused_and_never_lands(tmp_path: Path) -> None:
+    with running(tmp_path) as api:
+        place = kubernetes.site(api)
+        async with opened(place.address(), patience=5.0) as store:
+            head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+            api.server.kill()
+
+            async def refuses() -> bool:
+                return isinstance(await store.commit(head, writes(b=b"2"), head.revision + 1), Refused)
+
+            await until(refuses)
+            with pytest.raises(StorageUnavailable):
+                await store.confirm(head)
+            with pytest.raises(StorageUnavailable):
+                await store.journals()
+            await asyncio.to_thread(api.start)
+            assert (await taken_over_at_last(store))[1] == {"a": b"1"}
+
+
+async def test_a_full_etcd_refuses_the_group_for_good_and_is_let_alone(tmp_path: Path) -> None:
+    """A quota of 16 MiB is used up by some five hundred writes of a whole segment."""
+    kubernetes.require_programs()
+    with KubernetesApi(tmp_path, etcd_flags=["--quota-backend-bytes=16777216"]) as api:
+        place = kubernetes.site(api.start())
+        async with opened(place.address(bytes_per_second="100000000")) as store:
+            head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+            value, number = b"x" * 60_000, 0
+            while True:
+                end = await store.commit(head, [Change("large", value), *writes(n=b"%d" % number)], head.revision + 2)
+                if not isinstance(end, Done):
+                    break
+                head, number = end.head, number + 1
+                assert number < 5000
+            assert refused(end) is Refusal.FULL
+            sent = store.bytes_sent
+            assert refused(await store.commit(head, writes(b=b"2"), head.revision + 1)) is Refusal.FULL
+            assert store.bytes_sent == sent
+            with pytest.raises(StorageFull):
+                await store.take_over(ROOT)
+            assert (await records(store, head))["n"] == b"%d" % (number - 1)
+
+
+async def test_what_is_not_permitted_is_told(site: Site) -> None:
+    def may(rules: Rules, name: str) -> Site:
+        kubeconfig = site.api.service_account(site.namespace, rules, name=name)
+        return Site(site.api, site.namespace, kubeconfig)
+
+    async with opened(may(READ_ONLY, "reader").address()) as store:
+        with pytest.raises(Misconfigured, match="403 Forbidden"):
+            await store.take_over(ROOT)
+        assert list(await store.journals()) == []
+    async with opened(site.address()) as store:
+        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    async with opened(may(READ_ONLY, "reader-too").address()) as store:
+        assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.DENIED
+    with pytest.raises(Misconfigured, match="403 Forbidden"):
+        await KubernetesPointers(may(NOTHING, "nobody").address()).open()
+
+
+async def test_no_more_bytes_are_sent_than_the_budget_holds(site: Site) -> None:
+    rate = 100_000
+    async with opened(site.address(bytes_per_second=str(rate))) as store:
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        head = await store.take_over(ROOT)
+        for _ in range(30):
+            head = await put(store, head, [Change("a", b"x" * 20_000)])
+        assert store.bytes_sent > 30 * 20_000
+        assert store.bytes_sent <= rate * (4 + loop.time() - begin) + 32_000

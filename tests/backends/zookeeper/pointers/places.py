@@ -1,0 +1,30 @@
+"""Short words for what tests do to pointers in ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+from backends.zookeeper.address import Address
+from backends.zookeeper.pointers.layout import Layout
+from backends.zookeeper.pointers.store import ZooKeeperPointers
+from tests.contracts.journals import ROOT
+
+
+@asynccontextmanager
+async def opened(
+    address: Address, patience: float = 60.0, accept_loss: Collection[str] = ()
+) -> AsyncIterator[ZooKeeperPointers]:
+    """A store, open."""
+    store = ZooKeeperPointers(address, patience=60.0, accept_loss=accept_loss)
+    await store.open()
+    store._connection.patience = patience
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def layout(address: Address) -> Layout:
+    """Of the root journal."""
+    return Layout(address.root, ROOT)

@@ -1,0 +1,121 @@
+"""Which head a take-over goes on from: the rules alone, without a server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from backends.contract import NO_RECORDS, Head, JournalDamaged, TakeOverLost
+from backends.zookeeper.pointers.layout import Layout, encode_head
+from backends.zookeeper.pointers.succession import Found, Ours, Stored, Succession, succession
+
+LAYOUT = Layout("/m", "root")
+HEAD = Head("root", 5, 20, "aaaa", "1-" + "a" * 32)
+OLDER = replace(HEAD, revision=19, digest="1-" + "0" * 32)
+BURNT = replace(HEAD, term=6, revision=21, lineage="bbbb")
+"""A later term that wrote nothing."""
+WROTE = replace(BURNT, revision=22, digest="1-" + "b" * 32)
+
+
+def head(of: Head | None, name: str = "") -> Stored:
+    """A head's znode; None: garbage."""
+    path = f"{LAYOUT.place}/head-{name}" if of is None else LAYOUT.head(of)
+    return Stored(path, b"" if of is None else encode_head(of), 0, of)
+
+
+def witness(of: Head | None) -> Stored:
+    return replace(head(of), path=LAYOUT.witness)
+
+
+def found(*heads: Stored, told: Stored | None = None, there: bool = True, records: bool = True) -> Found:
+    return Found("root", LAYOUT.place, there, records, heads, told)
+
+
+NOTHING = found(there=False, records=False)
+
+
+def judged(what: Found, *, ours: Ours | None = None, known: bool = False, accepted: Any = ()) -> Succession:
+    return succession(what, LAYOUT.witness, ours=ours, known=known, accepted=accepted)
+
+
+def refused(what: Found, ours: Ours | None = None, known: bool = False) -> JournalDamaged:
+    with pytest.raises(JournalDamaged) as refusal:
+        judged(what, ours=ours, known=known)
+    return refusal.value
+
+
+def test_a_journal_that_never_was_begins_and_one_that_was_does_not() -> None:
+    assert judged(NOTHING) == Succession(Head("root", 0, 0, "", NO_RECORDS))
+    assert refused(NOTHING, known=True).loss is not None
+    assert judged(NOTHING, ours=Ours(HEAD)).last == HEAD
+
+
+def test_a_head_that_its_witness_bears_out_is_gone_on_from_without_a_word() -> None:
+    for ours in (None, Ours(HEAD), Ours(OLDER)):
+        assert judged(found(head(HEAD), told=witness(HEAD)), ours=ours) == Succession(HEAD)
+
+
+@pytest.mark.parametrize("told", [None, witness(None), witness(OLDER)])
+def test_a_witness_that_is_gone_altered_or_older_is_named(told: Stored | None) -> None:
+    end = judged(found(head(HEAD), told=told))
+    assert end.last == HEAD
+    assert len(end.told) == 1
+    assert LAYOUT.witness in end.told[0]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        found(told=witness(HEAD)),
+        found(told=witness(HEAD), there=False, records=False),
+        found(head(HEAD), told=witness(HEAD), records=False),
+        found(head(None), told=witness(HEAD)),
+        found(head(OLDER), told=witness(HEAD)),
+        found(head(None), head(None, "other"), told=witness(HEAD)),
+        found(head(replace(HEAD, digest="1-" + "c" * 32)), told=witness(HEAD)),
+    ],
+)
+def test_what_the_witness_contradicts_takes_its_owner_or_who_leads(what: Found) -> None:
+    error = refused(what)
+    assert LAYOUT.place in str(error)
+    last = judged(what, accepted=[error.loss]).last
+    assert (last.term, last.revision) == (HEAD.term, HEAD.revision)
+    assert (last.digest == NO_RECORDS) is not (what.there and what.records)
+    assert judged(what, ours=Ours(HEAD)).last.digest in (HEAD.digest, "1-" + "c" * 32)
+    assert refused(what).loss == error.loss
+
+
+def test_without_any_proof_no_loss_can_be_accepted_but_who_leads_goes_on() -> None:
+    what = found(head(None), told=witness(None))
+    assert refused(what).loss is None
+    assert judged(what, ours=Ours(HEAD)).last == HEAD
+
+
+def test_of_several_heads_the_one_counts_that_the_witness_knows() -> None:
+    end = judged(found(head(HEAD), head(None, "stray"), told=witness(HEAD)))
+    assert end.last == HEAD
+    assert f"{LAYOUT.place}/head-stray was put there by somebody else" in end.told[0]
+    assert refused(found(head(HEAD), head(None, "stray"))).loss is not None
+
+
+def test_an_older_pair_of_head_and_witness_is_seen_through_by_who_leads_alone() -> None:
+    what = found(head(OLDER), told=witness(OLDER))
+    assert judged(what).last == OLDER
+    assert judged(what, ours=Ours(HEAD)).last == HEAD
+
+
+@pytest.mark.parametrize("what", [found(told=witness(BURNT)), found(head(None), told=witness(BURNT))])
+def test_a_take_over_of_our_own_that_landed_late_is_no_later_term(what: Found) -> None:
+    assert judged(what, ours=Ours(HEAD, lineages=[BURNT.lineage])).last == BURNT
+    assert refused(what, Ours(HEAD)).loss is not None
+
+
+def test_a_later_term_of_somebody_else_counts_if_it_wrote() -> None:
+    burnt, wrote = found(head(BURNT), told=witness(BURNT)), found(head(WROTE), told=witness(WROTE))
+    assert judged(burnt, ours=Ours(HEAD)).last == BURNT
+    with pytest.raises(TakeOverLost, match="wrote: term 6, revision 22"):
+        judged(wrote, ours=Ours(HEAD))
+    for ours in (Ours(HEAD, digests=[WROTE.digest]), Ours(HEAD, lineages=[WROTE.lineage]), None):
+        assert judged(wrote, ours=ours).last == WROTE
