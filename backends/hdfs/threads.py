@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 from threading import Lock
 from typing import Final, TypeVar
 
-from backends.ending import ended
-from backends.threads import begun
+from backends.waiting import begin_in_thread, finish
 
 T = TypeVar("T")
 
@@ -88,7 +87,7 @@ class PatientThreads:
     def _started(self, call: Callable[[], T]) -> Future[T]:
         if self.full:
             raise Unanswered
-        return begun(call, "hdfs")
+        return begin_in_thread(call, "hdfs")
 
     def _ended(self, _: Future[T]) -> None:
         with self._counting:
@@ -97,7 +96,7 @@ class PatientThreads:
 
 async def _end(result: asyncio.Future[T], seconds: float) -> T:
     try:
-        return await ended(result, seconds)
+        return await finish(result, seconds)
     except TimeoutError as error:
         if result.done():  # by the call itself
             raise

@@ -17,9 +17,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from backends.contract import BackendError, BlobExists, StorageUnavailable
-from backends.ending import ended
 from backends.hdfs.connection import Connection
 from backends.hdfs.errors import AlreadyThere, NotThere
+from backends.waiting import finish
 
 if TYPE_CHECKING:
     from hdfs_native._internal import RawFileWriter
@@ -155,7 +155,7 @@ class Draft:
         """Leave nothing, as far as that can be done in a while. The error that led here matters more than ours."""
         if self._begun:
             try:
-                await ended(self._leave_nothing(), _TIDY_SECONDS)
+                await finish(self._leave_nothing(), _TIDY_SECONDS)
             except TimeoutError:
                 log.warning("an unfinished blob may be left at %s or %s", self._temporary, self._target)
 

@@ -24,7 +24,7 @@ from urllib3.exceptions import HTTPError, LocationParseError
 from backends.contract import BackendError, Misconfigured
 from backends.kubernetes.address import Address
 from backends.kubernetes.configuration import configure
-from backends.kubernetes.credentials import Credentials, begun
+from backends.kubernetes.credentials import Credentials, begin
 from backends.kubernetes.errors import Answer, NoAnswer, NotSent, transport_error
 
 log = logging.getLogger("milepost.kubernetes")
@@ -73,7 +73,7 @@ class Client:
             return
         try:
             async with asyncio.timeout(self._opening):
-                api, namespace = await asyncio.wrap_future(begun(lambda: _configured(self.address)))
+                api, namespace = await asyncio.wrap_future(begin(lambda: _configured(self.address)))
         except TimeoutError:
             raise NotSent(f"cannot configure the access to Kubernetes within {self._opening:g} s") from None
         self._api, self.namespace = api, namespace

@@ -13,9 +13,9 @@ from concurrent.futures import Future
 from threading import Lock
 from typing import Any, Final, TypeVar
 
-from backends import threads
 from backends.kubernetes.configuration import authorization
 from backends.kubernetes.errors import NotSent
+from backends.waiting import begin_in_thread
 
 T = TypeVar("T")
 
@@ -49,12 +49,12 @@ class Credentials:
         with self._lock:
             now = time.monotonic()
             if self._asked is None or self._asked.done() or now - self._since >= self._hung_after:
-                self._asked, self._since = begun(lambda: authorization(self._configuration)), now
+                self._asked, self._since = begin(lambda: authorization(self._configuration)), now
             return self._asked
 
 
-def begun(call: Callable[[], T]) -> Future[T]:
+def begin(call: Callable[[], T]) -> Future[T]:
     """The call's result, from a new thread that is left behind if it hangs. Raises `NotSent` if too many do."""
     if sum(thread.name == _NAME for thread in threading.enumerate()) >= _LEFT_BEHIND:
         raise NotSent("no credentials: whoever gives them hangs each time")
-    return threads.begun(call, _NAME)
+    return begin_in_thread(call, _NAME)

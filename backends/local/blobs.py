@@ -13,7 +13,7 @@ from typing import TypeVar
 from backends.contract import BackendError, BlobInfo, StorageUnavailable
 from backends.local.files import CHUNK, Draft
 from backends.local.tree import BlobTree
-from backends.threads import whole_step
+from backends.waiting import run_in_executor
 
 T = TypeVar("T")
 
@@ -124,13 +124,13 @@ class LocalBlobs:
     async def _step(self, act: Callable[..., T], *arguments: object) -> T:
         if self._threads is None:
             raise StorageUnavailable("the blob store is not open")
-        return await whole_step(self._threads, act, *arguments)
+        return await run_in_executor(self._threads, act, *arguments)
 
     async def _discard(self, draft: Draft) -> None:
         if self._threads is None:  # closed meanwhile, which excuses nobody from tidying up
             draft.discard()
         else:
-            await whole_step(self._threads, draft.discard)
+            await run_in_executor(self._threads, draft.discard)
 
 
 def _next_batch(found: Iterator[BlobInfo]) -> tuple[BlobInfo, ...]:

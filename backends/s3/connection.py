@@ -22,7 +22,7 @@ from obstore.store import S3Store
 from backends.contract import Misconfigured, StorageUnavailable
 from backends.s3.address import S3Address
 from backends.s3.errors import border
-from backends.threads import whole_step
+from backends.waiting import run_in_executor
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class Connection:
         """Make a blocking call in a thread; a cancellation is passed on once it has ended."""
         self._check_open()
         with self.border(doing):
-            return await whole_step(self._threads, call, *arguments)
+            return await run_in_executor(self._threads, call, *arguments)
 
     async def ask(self, doing: str, call: Callable[..., T], *, set_up: bool = False) -> T:
         """The same for what changes nothing: it has a deadline, and a cancellation leaves it to itself."""

@@ -20,9 +20,9 @@ from typing import Any, Final
 import obstore
 
 from backends.contract import BackendError, BlobExists, BlobMissing
-from backends.ending import ended
 from backends.s3.connection import Connection
 from backends.s3.errors import ConditionFailed
+from backends.waiting import finish
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Draft:
             use_multipart=False,
         )
         with self._connection.border("write a blob"):
-            await ended(request)
+            await finish(request)
 
     async def _send(self, part: bytearray) -> None:
         """Send one more part, beside others; waits for the oldest when there are enough of them."""
@@ -146,7 +146,7 @@ class Draft:
         """Leave nothing, as far as that can be done in a while. The error that led here matters more than ours."""
         if self._upload is not None or self._may_be_visible:
             try:
-                await ended(self._leave_nothing(), _TIDY_SECONDS)
+                await finish(self._leave_nothing(), _TIDY_SECONDS)
             except TimeoutError:
                 log.warning("an unfinished blob may be left at %s", self._path)
 

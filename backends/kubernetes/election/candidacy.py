@@ -16,7 +16,7 @@ from backends.kubernetes.client import Client
 from backends.kubernetes.election.lease import Claim, Lease, claimed, released, unclaimed
 from backends.kubernetes.election.sight import Sight
 from backends.kubernetes.errors import Answer, Fate, NotSent, backend_error
-from backends.kubernetes.whole import whole
+from backends.waiting import finish
 
 log = logging.getLogger("milepost.election")
 
@@ -154,7 +154,7 @@ class Candidacy:
     async def _look(self, *, last: bool = False) -> Lease | None:
         async with self._turn:
             self._check(last)
-            return await whole(look(self._client, self._sight, self._clock, self._timeout))
+            return await finish(look(self._client, self._sight, self._clock, self._timeout))
 
     async def _write(self, lease: Lease | None) -> bool:
         """Make the Lease ours, or renew it; False if it is not as we saw it any more."""
@@ -174,7 +174,7 @@ class Candidacy:
         async with self._turn:
             self._check(last)
             self._held, self._wrote = None, True
-            return await whole(self._exchange(method, body, base))
+            return await finish(self._exchange(method, body, base))
 
     async def _exchange(self, method: str, body: bytes, base: Lease | None) -> Answer:
         asked = self._clock()

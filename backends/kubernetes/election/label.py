@@ -17,7 +17,7 @@ from backends.kubernetes.address import Address
 from backends.kubernetes.client import METADATA, METADATA_LIST, Client
 from backends.kubernetes.errors import backend_error
 from backends.kubernetes.labels import INSTANCE, LEADER, ROLE, selector
-from backends.kubernetes.whole import whole
+from backends.waiting import finish
 
 log = logging.getLogger("milepost.election")
 
@@ -94,7 +94,7 @@ class LeaderLabel:
         if version is not None:
             metadata["resourceVersion"] = version
         body = msgspec.json.encode({"metadata": metadata})
-        answer = await whole(
+        answer = await finish(
             self._client.request("PATCH", self._path(pod), body=body, content_type=_MERGE_PATCH, accept=METADATA)
         )
         changed_since = version is not None and answer.status in (404, 409)

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from backends.contract import BlobExists, StorageFull, StorageUnavailable
-from backends.ending import ended
 from backends.s3.blobs import S3Blobs
 from backends.s3.writing import PART_BYTES, Cutter, part_bytes
 from tests.backends.blobs.conftest import S3Place
@@ -220,27 +219,6 @@ async def test_a_large_blob_goes_through_a_bounded_part_of_memory(store: S3Blobs
         tracemalloc.stop()
     assert await store.size("blob") == 40 * MIB
     assert peak < 24 * MIB
-
-
-async def test_a_result_is_waited_for_in_spite_of_cancellations() -> None:
-    done = asyncio.Event()
-
-    async def work() -> str:
-        await done.wait()
-        return "done"
-
-    assert await ended(asyncio.sleep(0, "at once")) == "at once"
-    waiting = asyncio.create_task(ended(work()))
-    for _ in range(3):
-        await asyncio.sleep(0)
-        waiting.cancel()
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    done.set()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    with pytest.raises(TimeoutError):
-        await ended(asyncio.Event().wait(), 0.01)
 
 
 def is_put(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Steps in threads: what was begun ends before anybody goes on."""
+"""Work in threads ends before whoever was cancelled goes on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from backends.threads import begun, whole_step
+from backends.waiting import begin_in_thread, finish, run_in_executor
 
 pytestmark = pytest.mark.anyio
 
@@ -39,9 +39,9 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 
 
 async def test_the_result_or_the_error_comes_back(executor: ThreadPoolExecutor) -> None:
-    assert await whole_step(executor, divmod, 7, 2) == (3, 1)
+    assert await run_in_executor(executor, divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
-        await whole_step(executor, divmod, 7, 0)
+        await run_in_executor(executor, divmod, 7, 0)
 
 
 @pytest.mark.parametrize("error", [None, ValueError("lost to the cancellation")])
@@ -49,7 +49,7 @@ async def test_a_cancellation_waits_for_the_end_however_often_it_is_repeated(
     executor: ThreadPoolExecutor, error: Exception | None
 ) -> None:
     work = Work(error)
-    step = asyncio.create_task(whole_step(executor, work))
+    step = asyncio.create_task(run_in_executor(executor, work))
     await asyncio.to_thread(work.begun.wait, 60)
     for _ in range(3):
         step.cancel()
@@ -63,16 +63,16 @@ async def test_a_cancellation_waits_for_the_end_however_often_it_is_repeated(
 
 async def test_what_never_began_is_cancelled_at_once(executor: ThreadPoolExecutor) -> None:
     first, second = Work(), Work()
-    running = asyncio.create_task(whole_step(executor, first))
+    running = asyncio.create_task(run_in_executor(executor, first))
     await asyncio.to_thread(first.begun.wait, 60)
-    waiting = asyncio.create_task(whole_step(executor, second))
+    waiting = asyncio.create_task(run_in_executor(executor, second))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     first.let_go.set()
     assert await running == "result"
-    assert await whole_step(executor, str, 1) == "1"
+    assert await run_in_executor(executor, str, 1) == "1"
     assert not second.begun.is_set()
 
 
@@ -85,8 +85,29 @@ def test_what_was_begun_ends_as_the_call_does(error: BaseException | None) -> No
             raise error
         return "done"
 
-    running = begun(call, "by-name")
+    running = begin_in_thread(call, "by-name")
     assert not running.cancel()
     assert running.exception(60) is error
     if error is None:
         assert running.result() == "done"
+
+
+async def test_a_result_is_waited_for_in_spite_of_cancellations() -> None:
+    done = asyncio.Event()
+
+    async def work() -> str:
+        await done.wait()
+        return "done"
+
+    assert await finish(asyncio.sleep(0, "at once")) == "at once"
+    waiting = asyncio.create_task(finish(work()))
+    for _ in range(3):
+        await asyncio.sleep(0)
+        waiting.cancel()
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    done.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    with pytest.raises(TimeoutError):
+        await finish(asyncio.Event().wait(), 0.01)

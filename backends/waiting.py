@@ -1,0 +1,72 @@
+"""Waits with an end for work that must not be left half done, and threads for calls that block.
+
+`finish` sees work to its end though its caller is cancelled, so that whoever cleans up after a cancellation meets
+nothing still at work on what is cleaned up. `run_in_executor` does the same for a call in a thread of a pool, and
+`begin_in_thread` gives a call that may hang a thread that can be left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, Future
+from threading import Thread
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def finish(
+    work: Awaitable[T], seconds: float | None = None, *, withdraw: Callable[[], bool] = lambda: False
+) -> T:
+    """Return the result of ``work``. A cancellation is passed on once the work has ended, or its ``seconds`` are over.
+
+    Where ``withdraw`` says that the work never began and will not, a cancellation is passed on at once. Raises
+    TimeoutError after ``seconds``; the work goes on then, without anybody.
+    """
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    end = None if seconds is None else loop.time() + seconds
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            left = None if end is None else end - loop.time()
+            if left is not None and left <= 0:
+                break
+            await asyncio.wait([task], timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            if withdraw():
+                break
+    if cancelled is not None:
+        if task.done() and not task.cancelled():
+            task.exception()  # seen; the cancellation goes first
+        raise cancelled
+    if not task.done():
+        raise TimeoutError
+    return task.result()
+
+
+async def run_in_executor(executor: Executor, call: Callable[..., T], *arguments: object) -> T:
+    """Return the result of ``call``, from a thread of the pool. A cancellation is passed on once the call has ended,
+    or at once if it never began.
+    """
+    job = executor.submit(call, *arguments)
+    return await finish(asyncio.wrap_future(job), withdraw=job.cancel)
+
+
+def begin_in_thread(call: Callable[[], T], name: str) -> Future[T]:
+    """Start ``call`` in a new thread of this name. If the call hangs, the thread does not keep the process alive."""
+    running: Future[T] = Future()
+    running.set_running_or_notify_cancel()
+    Thread(target=_run, args=(call, running), name=name, daemon=True).start()
+    return running
+
+
+def _run(call: Callable[[], T], running: Future[T]) -> None:
+    try:
+        result = call()
+    except BaseException as error:  # noqa: BLE001 - whoever waits gets it, as from any executor
+        running.set_exception(error)
+    else:
+        running.set_result(result)
