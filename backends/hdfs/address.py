@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from backends.contract import Misconfigured, UnsafeKey, check_key
+from backends.options import parse_options
 
 _AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9._-]*)(?::[0-9]{1,5})?\Z")
 _MAX_REPLICATION = 512
@@ -57,13 +58,9 @@ def _root(path: str) -> str:
 
 
 def _replication(query: str) -> int | None:
-    options = parse_qsl(query, keep_blank_values=True)
-    for name, _ in options:
-        if name != "replication":
-            raise Misconfigured(f"the option {name!r} of hdfs:// URLs is not known; known is replication")
-    if not options:
+    value = parse_options(query, ("replication",), "hdfs:// URLs").get("replication")
+    if value is None:
         return None
-    (_, value), *others = options
-    if others or not value.isascii() or not value.isdigit() or not 1 <= int(value) <= _MAX_REPLICATION:
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= _MAX_REPLICATION:
         raise Misconfigured(f"replication in an hdfs:// URL is one number from 1 to {_MAX_REPLICATION}")
     return int(value)

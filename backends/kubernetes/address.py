@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl
 
 from backends.contract import Misconfigured
+from backends.options import parse_options
 
 SCHEME: Final = "kubernetes"
 DEFAULT_NAME: Final = "milepost"
@@ -79,37 +79,22 @@ class Address:
         if "@" in place:
             raise Misconfigured("an address in Kubernetes holds no user or password: name a kubeconfig instead")
         namespace, _, name = place.partition("/")
-        options = _options(query)
+        options = parse_options(query, _OPTIONS, "an address in Kubernetes")
         address = cls(
             namespace=_label(namespace, "a namespace", _LONGEST_NAMESPACE) if namespace else None,
             name=_label(name.rstrip("/"), "a deployment's name", _LONGEST_NAME) if name.rstrip("/") else DEFAULT_NAME,
-            kubeconfig=Path(path) if (path := _text(options, "kubeconfig")) else None,
-            context=_text(options, "context"),
+            kubeconfig=Path(path) if (path := options.get("kubeconfig")) else None,
+            context=options.get("context"),
             bytes_per_second=_bytes(options, "bytes_per_second", DEFAULT_BYTES_PER_SECOND),
             most_bytes=_bytes(options, "most_bytes", DEFAULT_MOST_BYTES),
             lease_duration=_seconds(options, "lease_duration", DEFAULT_LEASE_DURATION),
             renew_deadline=_seconds(options, "renew_deadline", DEFAULT_RENEW_DEADLINE),
             retry_period=_seconds(options, "retry_period", DEFAULT_RETRY_PERIOD),
-            pod=_pod(_text(options, "pod")),
+            pod=_pod(options.get("pod")),
         )
         if not address.lease_duration > address.renew_deadline > address.retry_period:
             raise Misconfigured("lease_duration must be longer than renew_deadline, and that longer than retry_period")
         return address
-
-
-def _options(query: str) -> dict[str, str]:
-    try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
-    except ValueError:
-        raise Misconfigured("the options of an address in Kubernetes are name=value with & between") from None
-    options = dict(pairs)
-    if unknown := sorted(set(options) - set(_OPTIONS)):
-        raise Misconfigured(
-            f"{', '.join(unknown)} is no option of an address in Kubernetes; known: {', '.join(_OPTIONS)}"
-        )
-    if len(options) < len(pairs):
-        raise Misconfigured("an option of an address in Kubernetes stands there twice")
-    return options
 
 
 def _label(text: str, what: str, longest: int) -> str:
@@ -122,13 +107,6 @@ def _pod(name: str | None) -> str | None:
     if name is not None and (len(name) > _LONGEST_POD or not _SUBDOMAIN.match(name)):
         raise Misconfigured("pod takes the name of a Pod")
     return name
-
-
-def _text(options: dict[str, str], name: str) -> str | None:
-    value = options.get(name)
-    if value == "":
-        raise Misconfigured(f"{name} takes a value")
-    return value
 
 
 def _seconds(options: dict[str, str], name: str, default: float) -> float:

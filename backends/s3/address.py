@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from backends.contract import Misconfigured, UnsafeKey, check_key
+from backends.options import parse_options
 
 _OPTIONS = ("endpoint_url", "region", "addressing_style")
 _STYLES = ("path", "virtual")
@@ -38,7 +39,7 @@ def parse_address(url: str) -> S3Address:
         raise Misconfigured(f"{parts.netloc!r} is no name of a bucket; s3://bucket/prefix is expected")
     if parts.fragment:
         raise Misconfigured("an s3:// URL ends with its options, there is nothing for a # to name")
-    options = _options(parts.query)
+    options = parse_options(parts.query, _OPTIONS, "s3:// URLs")
     return S3Address(
         bucket=parts.netloc,
         prefix=_prefix(parts.path),
@@ -46,17 +47,6 @@ def parse_address(url: str) -> S3Address:
         region=_region(options.get("region")),
         addressing_style=_style(options.get("addressing_style")),
     )
-
-
-def _options(query: str) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        if name not in _OPTIONS:
-            raise Misconfigured(f"the option {name!r} of s3:// URLs is not known; known are {', '.join(_OPTIONS)}")
-        if name in options or not value:
-            raise Misconfigured(f"the option {name} of s3:// URLs takes one value")
-        options[name] = value
-    return options
 
 
 def _prefix(path: str) -> str:

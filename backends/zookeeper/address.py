@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl
 
 from backends.contract import Misconfigured, UnsafeKey, check_key
+from backends.options import parse_options
 
 PLAIN: Final = "zookeeper"
 SECURE: Final = "zookeeper+tls"
@@ -58,7 +58,8 @@ class Address:
         hosts, _, path = place.partition("/")
         if "@" in hosts:
             raise Misconfigured("an address in ZooKeeper holds no user or password: name a credentials_file instead")
-        options = _options(query, _OPTIONS + (_TLS_OPTIONS if scheme == SECURE else ()))
+        known = _OPTIONS + (_TLS_OPTIONS if scheme == SECURE else ())
+        options = parse_options(query, known, "an address in ZooKeeper")
         return cls(
             hosts=",".join(_host(host, _DEFAULT_PORT[scheme]) for host in hosts.split(",")),
             root=_root(path),
@@ -79,19 +80,6 @@ class Address:
         if not re.match(r"[^:\s]+:\S+\Z", line):
             raise Misconfigured(f"{self.credentials_file} does not hold one line user:password")
         return line
-
-
-def _options(query: str, known: tuple[str, ...]) -> dict[str, str]:
-    try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
-    except ValueError:
-        raise Misconfigured("the options of an address in ZooKeeper are name=value with & between") from None
-    options = dict(pairs)
-    if unknown := sorted(set(options) - set(known)):
-        raise Misconfigured(f"{', '.join(unknown)} is no option of an address in ZooKeeper; known: {', '.join(known)}")
-    if len(options) < len(pairs):
-        raise Misconfigured("an option of an address in ZooKeeper stands there twice")
-    return options
 
 
 def _host(host: str, default_port: int) -> str:
@@ -120,10 +108,7 @@ def _session(seconds: str | None) -> float:
 
 
 def _file(options: dict[str, str], name: str) -> Path | None:
-    value = options.get(name)
-    if value == "":
-        raise Misconfigured(f"{name} takes the path of a file")
-    return None if value is None else Path(value)
+    return None if (value := options.get(name)) is None else Path(value)
 
 
 def _tls(options: dict[str, str]) -> Tls:

@@ -38,12 +38,12 @@ def test_what_it_says(url: str, address: HdfsAddress, name_service: str | None) 
         ("hdfs://namenode:8020/.hidden", "a path of safe segments"),
         ("hdfs://namenode:8020/a b", "a path of safe segments"),
         ("hdfs://namenode:8020/a#b", "nothing for a # to name"),
-        ("hdfs://namenode:8020/a?user=me", "'user' of hdfs:// URLs is not known"),
-        ("hdfs://namenode:8020/a?replication=", "one number"),
+        ("hdfs://namenode:8020/a?user=me", "user is no option of hdfs:// URLs"),
+        ("hdfs://namenode:8020/a?replication=", "takes a value"),
         ("hdfs://namenode:8020/a?replication=0", "one number"),
         ("hdfs://namenode:8020/a?replication=513", "one number"),
         ("hdfs://namenode:8020/a?replication=-1", "one number"),
-        ("hdfs://namenode:8020/a?replication=2&replication=3", "one number"),
+        ("hdfs://namenode:8020/a?replication=2&replication=3", "twice"),
     ],
 )
 def test_what_it_may_not_say(url: str, complaint: str) -> None:

@@ -37,7 +37,7 @@ def test_what_is_left_out_has_a_default(url: str) -> None:
         ("kubernetes://team/" + "n" * 41, "a deployment's name has"),
         ("kubernetes://team?timeout=4", "timeout is no option .* known: kubeconfig, "),
         ("kubernetes://team?context", "name=value"),
-        ("kubernetes://team?context=", "context takes a value"),
+        ("kubernetes://team?context=", "context of .* takes a value"),
         ("kubernetes://team?context=a&context=b", "twice"),
         ("kubernetes://team?lease_duration=soon", "seconds from 3"),
         ("kubernetes://team?lease_duration=2", "seconds from 3"),
