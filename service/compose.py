@@ -1,4 +1,4 @@
-"""Puts a replica together from URLs: the only place that knows which backends there are."""
+"""Puts a replica together from URLs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
-from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from backends.contract import BlobStore, Election, Misconfigured, PointerStore
-from backends.embedded.election import EmbeddedElection
-from backends.embedded.pointers import EmbeddedPointers
-from backends.local.blobs import LocalBlobs
+from backends.contract import BlobsSettings, PointersSettings
+from backends.registry import make_blobs, make_pointers
 from service.http.access import AccessLog
 from service.http.app import create_app
 from service.http.connections import Connections
@@ -48,11 +45,13 @@ def wall_clock() -> str:
 
 def open_replica(deployment: Deployment, settings: Settings, clock: Callable[[], float] = time.monotonic) -> Replica:
     """A replica that is not started yet. Raises `Misconfigured` for a URL that means nothing here."""
-    pointers, election = _pointers(deployment.pointers, deployment.advertise, deployment.accepted_losses)
+    pointers, election = make_pointers(
+        deployment.pointers, PointersSettings(deployment.advertise, deployment.accepted_losses)
+    )
     return Replica(
         pointers=pointers,
         election=election,
-        blobs=_blobs(deployment.blobs, settings),
+        blobs=make_blobs(deployment.blobs, BlobsSettings(settings.blob_seconds / _EXCHANGES_IN_A_STEP)),
         settings=settings,
         clock=clock,
         wall=wall_clock,
@@ -82,44 +81,3 @@ def application(
         connections=connections or Connections(),
     )
     return create_app(context)
-
-
-def _pointers(url: str, advertise: str, losses: frozenset[str]) -> tuple[PointerStore, Election]:
-    scheme, _, rest = url.partition(":")
-    if scheme == "embedded" and rest:
-        return EmbeddedPointers(Path(rest), accept_loss=losses), EmbeddedElection(Path(rest), advertise)
-    if scheme in ("zookeeper", "zookeeper+tls"):
-        from backends.zookeeper.address import Address
-        from backends.zookeeper.election.election import ZooKeeperElection  # as for S3
-        from backends.zookeeper.pointers.store import ZooKeeperPointers
-
-        address = Address.parse(url)
-        return ZooKeeperPointers(address, accept_loss=losses), ZooKeeperElection(address, advertise)
-    if scheme == "kubernetes":
-        from backends.kubernetes.address import Address as KubernetesAddress
-        from backends.kubernetes.election.election import KubernetesElection
-        from backends.kubernetes.pointers.store import KubernetesPointers
-
-        place = KubernetesAddress.parse(url)
-        return KubernetesPointers(place, accept_loss=losses), KubernetesElection(place, advertise)
-    raise Misconfigured(
-        f"pointers of the kind {scheme!r} are not known; "
-        "known are embedded:DIR, zookeeper://h1,h2/path and kubernetes://namespace/name"
-    )
-
-
-def _blobs(url: str, settings: Settings) -> BlobStore:
-    scheme, _, rest = url.partition(":")
-    if scheme == "file" and rest:
-        return LocalBlobs(Path(rest))
-    if scheme == "s3":
-        from backends.s3.blobs import S3Blobs  # takes half a second, which servers without it are spared
-
-        return S3Blobs(url)
-    if scheme == "hdfs":
-        from backends.hdfs.blobs import HdfsBlobs
-
-        return HdfsBlobs(url, deadline=settings.blob_seconds / _EXCHANGES_IN_A_STEP)
-    raise Misconfigured(
-        f"blobs of the kind {scheme!r} are not known; known are file:DIR, s3://bucket/prefix and hdfs://host/path"
-    )

@@ -5,6 +5,7 @@ until when) and `BlobStore` (immutable bytes). Names, locks, sessions, epochs an
 above; a backend stores opaque keys and values and never looks inside.
 """
 
+from backends.contract.backend import Backend, BlobsSettings, PointersSettings
 from backends.contract.blobs import BlobInfo, BlobStore, SignedRequest
 from backends.contract.elections import Election, Leadership
 from backends.contract.errors import (
@@ -36,12 +37,14 @@ from backends.contract.pointers import (
 
 __all__ = [
     "NO_RECORDS",
+    "Backend",
     "BackendError",
     "BlobExists",
     "BlobInfo",
     "BlobMissing",
     "BlobStore",
     "BlobTruncated",
+    "BlobsSettings",
     "Change",
     "Commit",
     "Done",
@@ -52,6 +55,7 @@ __all__ = [
     "Leadership",
     "Misconfigured",
     "PointerStore",
+    "PointersSettings",
     "Refusal",
     "Refused",
     "SignedRequest",

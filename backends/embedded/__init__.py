@@ -1,0 +1,21 @@
+"""Pointers in SQLite and an election by a lock on a file: one machine, with nothing else to install."""
+
+from pathlib import Path
+
+from backends.contract import Backend, Election, Misconfigured, PointersSettings, PointerStore
+
+
+def _pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Election]:
+    from backends.embedded.election import EmbeddedElection
+    from backends.embedded.pointers import EmbeddedPointers
+
+    directory = url.partition(":")[2]
+    if not directory:
+        raise Misconfigured("an address of embedded pointers names a directory: embedded:DIR")
+    return (
+        EmbeddedPointers(Path(directory), accept_loss=settings.accept_loss),
+        EmbeddedElection(Path(directory), settings.advertise),
+    )
+
+
+BACKEND = Backend("embedded:DIR", pointers=_pointers)

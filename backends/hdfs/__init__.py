@@ -1,0 +1,12 @@
+"""Blobs on HDFS."""
+
+from backends.contract import Backend, BlobsSettings, BlobStore
+
+
+def _blobs(url: str, settings: BlobsSettings) -> BlobStore:
+    from backends.hdfs.blobs import HdfsBlobs
+
+    return HdfsBlobs(url, deadline=settings.exchange_seconds)
+
+
+BACKEND = Backend("hdfs://host/path", blobs=_blobs)

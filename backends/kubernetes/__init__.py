@@ -1,1 +1,18 @@
-"""What the pointers and the election in Kubernetes have in common: an address, a client, and translated errors."""
+"""Pointers in ConfigMaps and an election on a Lease: an address, a client and translated errors for both."""
+
+from backends.contract import Backend, Election, PointersSettings, PointerStore
+
+
+def _pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Election]:
+    from backends.kubernetes.address import Address
+    from backends.kubernetes.election.election import KubernetesElection
+    from backends.kubernetes.pointers.store import KubernetesPointers
+
+    address = Address.parse(url)
+    return (
+        KubernetesPointers(address, accept_loss=settings.accept_loss),
+        KubernetesElection(address, settings.advertise),
+    )
+
+
+BACKEND = Backend("kubernetes://namespace/name", pointers=_pointers)

@@ -1,0 +1,17 @@
+"""Blobs as files below a directory."""
+
+from pathlib import Path
+
+from backends.contract import Backend, BlobsSettings, BlobStore, Misconfigured
+
+
+def _blobs(url: str, _settings: BlobsSettings) -> BlobStore:
+    from backends.local.blobs import LocalBlobs
+
+    directory = url.partition(":")[2]
+    if not directory:
+        raise Misconfigured("an address of blobs in files names a directory: file:DIR")
+    return LocalBlobs(Path(directory))
+
+
+BACKEND = Backend("file:DIR", blobs=_blobs)

@@ -1,1 +1,18 @@
-"""What the pointers and the election in ZooKeeper have in common: an address, a connection, and translated errors."""
+"""Pointers and an election in ZooKeeper: an address, a connection and translated errors for both."""
+
+from backends.contract import Backend, Election, PointersSettings, PointerStore
+
+
+def _pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Election]:
+    from backends.zookeeper.address import Address
+    from backends.zookeeper.election.election import ZooKeeperElection
+    from backends.zookeeper.pointers.store import ZooKeeperPointers
+
+    address = Address.parse(url)
+    return (
+        ZooKeeperPointers(address, accept_loss=settings.accept_loss),
+        ZooKeeperElection(address, settings.advertise),
+    )
+
+
+BACKEND = Backend("zookeeper://h1,h2/path", pointers=_pointers)
