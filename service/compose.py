@@ -20,8 +20,8 @@ from service.http.hosts import Hosts
 from service.http.metrics import Metrics
 from service.http.tokens import Tokens
 from service.leader import Replica
+from service.leader_locator import LeaderLocator
 from service.settings import Settings
-from service.whereabouts import Whereabouts
 
 # A store that waits as long as the whole step may take would never get to try another server of its own.
 _EXCHANGES_IN_A_STEP = 3
@@ -69,7 +69,7 @@ def application(
     """The HTTP application around a replica; its answers are logged only where they are told to be."""
     context = Context(
         replica=replica,
-        whereabouts=Whereabouts(replica.election, deployment.advertise, replica.clock),
+        leader_locator=LeaderLocator(replica.election, deployment.advertise, replica.clock),
         metrics=Metrics(replica),
         tokens=tokens,
         name=deployment.name,

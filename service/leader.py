@@ -22,9 +22,9 @@ from backends.contract import (
 )
 from milepost.errors import Problem
 from service.blobs.collector import collect
+from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.founding import FoundingMark
-from service.blobs.patience import PatientBlobs
-from service.blobs.trash import Trash
+from service.blobs.timeouts import BlobsWithTimeout
 from service.campaigns import Campaigns
 from service.changes import Changes
 from service.journal import Journal, LeadershipLost, NotTakenOver
@@ -61,7 +61,7 @@ class Replica:
     ) -> None:
         self.pointers = pointers
         self.election = election
-        self.blobs = PatientBlobs(blobs, settings.blob_seconds)
+        self.blobs = BlobsWithTimeout(blobs, settings.blob_seconds)
         self.settings = settings
         self.clock = clock
         self.changes = Changes()
@@ -76,8 +76,8 @@ class Replica:
         self.journal.founding = self.mark
         self.leases = Leases(clock)
         self.uploads = UploadLeases(clock)
-        self.trash = Trash(self.blobs, clock)
-        self.removals = Removals(self.journal, self.trash)
+        self.deletions = DeletionQueue(self.blobs, clock)
+        self.removals = Removals(self.journal, self.deletions)
         self.leadership: Leadership | None = None
         self.damage: str | None = None
         """Why this replica, when it was elected last, could not prove what is stored, and so does not lead."""
@@ -167,7 +167,7 @@ class Replica:
             finally:
                 self.leadership = None
                 self.journal.retire()
-                self.trash.clear()
+                self.deletions.clear()
                 self.blobs.full = None  # whoever leads puts blobs, and can tell
                 self.changes.end()
                 self.campaigns.end()
@@ -210,7 +210,7 @@ class Replica:
         await self._first_of(
             self.journal.run(),
             self._until_lost(leadership),
-            self.trash.run(self.settings.trash_interval_seconds),
+            self.deletions.run(self.settings.deletion_interval_seconds),
             expire_sessions(self.journal, self.leases, self.clock, self.settings.expire_interval_seconds),
             expire_uploads(self.journal, self.uploads, self.clock, self.settings.expire_interval_seconds),
             finish_removals(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
@@ -265,7 +265,7 @@ class Replica:
                     self.journal,
                     self.pointers,
                     self.blobs,
-                    self.trash,
+                    self.deletions,
                     self.slices,
                     older_than=self.settings.collect_after_seconds,
                     may_go_on=self.journal.lease_holds,
@@ -276,7 +276,7 @@ class Replica:
     def _landed(self, request: Request, accepted: Accepted) -> None:
         """Committed: what was replaced may go after a while, what is asked of sessions is noted."""
         for key in accepted.discards:
-            self.trash.later(key, self.settings.linger_seconds)
+            self.deletions.schedule(key, self.settings.linger_seconds)
         for key in accepted.orphans:
             self._orphaned(key)
         self.changes.announce(accepted.changes)
@@ -304,11 +304,11 @@ class Replica:
         seconds = self.uploads.expires_in(store, upload) + self.settings.collect_after_seconds
         for record in changed:
             if isinstance(record, Handle):
-                self.trash.may_be_put(record.blob, seconds)
+                self.deletions.may_be_put(record.blob, seconds)
 
     def _orphaned(self, key: str) -> None:
         """Discard what nothing names any more, but not before a put that began long ago must have ended."""
-        self.trash.later(key, self.settings.collect_after_seconds)
+        self.deletions.schedule(key, self.settings.collect_after_seconds)
 
     def _given_up(self, request: Request) -> None:
         """Nobody waits any more, and it is certain now that the request can never land: its bytes may go.
@@ -316,7 +316,7 @@ class Replica:
         Those of an upload may not: another try may use them.
         """
         if isinstance(request, Add | Replace) and request.upload is None:
-            self.trash.later(request.blob.key, 0.0)
+            self.deletions.schedule(request.blob.key, 0.0)
 
 
 def _spare_what_was_loaded() -> None:

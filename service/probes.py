@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from backends.contract import BackendError
 from service.leader import Replica
-from service.patience import within
-from service.whereabouts import Whereabouts
+from service.leader_locator import LeaderLocator
+from service.timeouts import within
 
 _PROBE_SECONDS = 2.0
 _SHOWN = 20
@@ -23,25 +23,25 @@ class Line:
     text: str
 
 
-async def probe(replica: Replica, whereabouts: Whereabouts, exclude: Collection[str] = ()) -> list[Line]:
+async def probe(replica: Replica, leader_locator: LeaderLocator, exclude: Collection[str] = ()) -> list[Line]:
     """A line per part, leadership, records, pointers, blobs, but for those to ``exclude``: these are not asked."""
     parts: dict[str, Callable[[], Awaitable[Line]]] = {
-        "leadership": lambda: _leadership(replica, whereabouts),
-        "records": lambda: _records(replica, whereabouts),
+        "leadership": lambda: _leadership(replica, leader_locator),
+        "records": lambda: _records(replica, leader_locator),
         "pointers": lambda: _pointers(replica),
         "blobs": lambda: _blobs(replica),
     }
     return [await ask() for part, ask in parts.items() if part not in exclude]
 
 
-async def _records(replica: Replica, whereabouts: Whereabouts) -> Line:
+async def _records(replica: Replica, leader_locator: LeaderLocator) -> Line:
     """Damaged records spoil nothing but themselves, so a replica that has some is ready all the same.
 
     So is one that could not prove what is stored, if another could and leads.
     """
     if not replica.leads and replica.damage is not None:
         try:
-            leader = await within(_PROBE_SECONDS, whereabouts.elsewhere())
+            leader = await within(_PROBE_SECONDS, leader_locator.elsewhere())
         except TimeoutError:
             leader = None
         return Line("records", leader is not None, replica.damage)
@@ -52,11 +52,11 @@ async def _records(replica: Replica, whereabouts: Whereabouts) -> Line:
     return Line("records", True, f"{replica.journal.records} in memory" if replica.leads else "with the leader")
 
 
-async def _leadership(replica: Replica, whereabouts: Whereabouts) -> Line:
+async def _leadership(replica: Replica, leader_locator: LeaderLocator) -> Line:
     if replica.leads:
         return Line("leadership", True, f"leads at term {replica.journal.term}")
     try:
-        leader = await within(_PROBE_SECONDS, whereabouts.elsewhere())
+        leader = await within(_PROBE_SECONDS, leader_locator.elsewhere())
     except TimeoutError:
         return Line("leadership", False, "the election gives no answer in time")
     return Line("leadership", leader is not None, f"follows {leader}" if leader else "no leader is known")

@@ -7,7 +7,7 @@ import logging
 from backends.contract import BackendError
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.blobs.trash import Trash
+from service.blobs.deletion_queue import DeletionQueue
 from service.journal import Journal
 from service.problems import problem
 from service.rules.decisions import FinishNeeded
@@ -19,9 +19,9 @@ log = logging.getLogger("milepost.removals")
 class Removals:
     """Finishes removals whose mark is committed."""
 
-    def __init__(self, journal: Journal, trash: Trash) -> None:
+    def __init__(self, journal: Journal, deletions: DeletionQueue) -> None:
         self._journal = journal
-        self._trash = trash
+        self._deletions = deletions
 
     async def finish(self, finish: FinishNeeded, deadline: float, code: Code = Code.DISCARD_FAILED) -> None:
         """Discard the blob, then drop the record. ``deadline`` in monotonic seconds.
@@ -30,7 +30,7 @@ class Removals:
         since the removal itself stands.
         """
         try:
-            await self._trash.now(finish.blob, deadline)
+            await self._deletions.delete(finish.blob, deadline)
         except BackendError as error:
             raise problem(code, f"the bytes could not be discarded: {error}") from error
         request = FinishRemoval(session="", store_name=finish.store, name=finish.name, version=finish.version)

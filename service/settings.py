@@ -31,7 +31,7 @@ class Settings:
     collect_interval_seconds: float = 600.0
     expire_interval_seconds: float = 0.25
     tidy_interval_seconds: float = 30.0
-    trash_interval_seconds: float = 1.0
+    deletion_interval_seconds: float = 1.0
     resign_seconds: float = 10.0
     stand_back_seconds: float = 5.0
     max_state_bytes: int | None = None

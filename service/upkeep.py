@@ -11,7 +11,7 @@ from milepost.errors import Problem
 from service.journal import Journal
 from service.leases import Leases, UploadLeases
 from service.removals import Removals
-from service.rules.decisions import Accepted, FinishNeeded, Moment
+from service.rules.decisions import Accepted, DecisionContext, FinishNeeded
 from service.rules.handles import finish_of
 from service.rules.lookup import Lookup
 from service.rules.records import Corrupt, Handle, Session, Store, handle_of
@@ -44,9 +44,9 @@ async def _expire(journal: Journal, leases: Leases, session: Session, clock: Cal
     granted.
     """
     try:
-        ticket = journal.submit(ExpireSession(session=session.id, born=session.born), clock() + _COMMIT_SECONDS)
-        await asyncio.wait((ticket.done,))
-        ticket.done.result()
+        pending = journal.submit(ExpireSession(session=session.id, born=session.born), clock() + _COMMIT_SECONDS)
+        await asyncio.wait((pending.done,))
+        pending.done.result()
     except Problem as error:
         log.warning("cannot expire session %s yet: %s", session.id, error)
         leases.expiry_failed(session)
@@ -75,9 +75,9 @@ async def _expire_upload(
     """
     try:
         request = ExpireUpload(session="", store_name=store, upload=upload_id)
-        ticket = journal.submit(request, clock() + _COMMIT_SECONDS)
-        await asyncio.wait((ticket.done,))
-        decision = ticket.done.result().decision
+        pending = journal.submit(request, clock() + _COMMIT_SECONDS)
+        await asyncio.wait((pending.done,))
+        decision = pending.done.result().decision
     except Problem as error:
         log.warning("cannot end upload %s in %s yet: %s", upload_id, store, error)
         leases.expiry_failed(store, upload_id)
@@ -141,7 +141,7 @@ async def scrub_all(journal: Journal, clock: Callable[[], float]) -> None:
 async def _scrub_aged(
     journal: Journal,
     clock: Callable[[], float],
-    aged: Callable[[State, Moment, Aged], Iterator[Aged]],
+    aged: Callable[[State, DecisionContext, Aged], Iterator[Aged]],
 ) -> None:
     after: Aged = (0, "")
     while batch := list(islice(aged(*_now(journal), after), _BATCH)):
@@ -164,7 +164,7 @@ def _cleared(journal: Journal, store: str) -> list[str]:
     return list(islice(state.cleared(store, moment.keys_horizon), _BATCH))
 
 
-def _now(journal: Journal) -> tuple[State, Moment]:
+def _now(journal: Journal) -> tuple[State, DecisionContext]:
     reading = journal.read()
     return reading.view.state, journal.moment(reading.revision)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from backends.contract import Leadership, StorageUnavailable
 from backends.disk.filesystem import keep_private, make_durable_directory, require_local
-from backends.embedded.file_lock import FileLock, border, read_locked
+from backends.embedded.file_lock import FileLock, read_locked, translate_errors
 
 LOCK_NAME = "leader.lock"
 ANNOUNCEMENT_NAME = "leader.json"
@@ -46,7 +46,7 @@ class EmbeddedElection:
     async def open(self) -> None:
         """See `Election.open`."""
         require_local(self._directory)
-        with border(f"hold elections in {self._directory}"):
+        with translate_errors(f"hold elections in {self._directory}"):
             make_durable_directory(self._directory)
             for name in (LOCK_NAME, ANNOUNCEMENT_NAME):
                 keep_private(self._directory / name)
@@ -62,7 +62,7 @@ class EmbeddedElection:
     async def campaign(self) -> Leadership:
         """See `Election.campaign`. Raises `Misconfigured` where the lock may not be taken."""
         while self._open:
-            with border(f"campaign in {self._directory}"):
+            with translate_errors(f"campaign in {self._directory}"):
                 if lock := FileLock.try_take(self._directory / LOCK_NAME):
                     self._leadership = self._lead(lock)
                     return self._leadership
@@ -71,7 +71,7 @@ class EmbeddedElection:
 
     async def leader(self) -> str | None:
         """See `Election.leader`."""
-        with border(f"see who leads in {self._directory}"):
+        with translate_errors(f"see who leads in {self._directory}"):
             content = read_locked(self._directory / ANNOUNCEMENT_NAME)
         return _named_in(content) if content else None
 

@@ -22,7 +22,7 @@ _MISCONFIGURED = frozenset(
 
 
 @contextmanager
-def border(doing: str) -> Iterator[None]:
+def translate_errors(doing: str) -> Iterator[None]:
     """The one place where errors of the operating system become the contract's."""
     try:
         yield

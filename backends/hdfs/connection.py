@@ -16,7 +16,7 @@ from hdfs_native import Client, FileStatus, WriteOptions
 
 from backends.contract import StorageUnavailable
 from backends.hdfs.address import HdfsAddress
-from backends.hdfs.errors import Broken, NotThere, border
+from backends.hdfs.errors import Broken, NotThere, translate_errors
 from backends.hdfs.routes import Route, Routes
 from backends.hdfs.threads import Unanswered
 
@@ -134,11 +134,11 @@ class Connection:
     ) -> T:
         """One call. If no answer comes, or the only NameNode that is asked does not serve, others are tried next."""
         route = self._routes.now
-        with border("set up the HDFS client", set_up=set_up):
+        with translate_errors("set up the HDFS client", set_up=set_up):
             client = await route.client()
         began = time.monotonic()
         try:
-            with border(doing, set_up=set_up):
+            with translate_errors(doing, set_up=set_up):
                 answer = await run(route, partial(call, client))
         except Broken:
             if self._routes.takes_turns:
@@ -159,10 +159,10 @@ class Connection:
         if self._closed:
             raise StorageUnavailable("the blob store was closed")
         route = self._routes.now
-        with border("set up the HDFS client", set_up=set_up):
+        with translate_errors("set up the HDFS client", set_up=set_up):
             client = await route.client()
         try:
-            with border(doing, set_up=set_up):
+            with translate_errors(doing, set_up=set_up):
                 return await run(route)
         except StorageUnavailable:
             if route.steps.full:  # it is a DataNode that is silent, but nothing could be read any more

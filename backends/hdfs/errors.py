@@ -51,7 +51,7 @@ class NotEmpty(BackendError):
 
 
 @contextmanager
-def border(doing: str, *, set_up: bool = False) -> Iterator[None]:
+def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
     """Translate what one call raises; ``doing`` completes "cannot …".
 
     What is a matter of how things were set up, permissions and the like, is `Misconfigured` while the store is being

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def border(doing: str, *, set_up: bool = False) -> Iterator[None]:
+def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
     """The one place where errors of the operating system become the contract's.
 
     Permissions and the like are a matter of how the store was set up only while it is being opened.
@@ -82,7 +82,7 @@ class Draft:
 
     def write(self, chunks: Sequence[bytes]) -> None:
         """Append ``chunks``."""
-        with border("write a blob"):
+        with translate_errors("write a blob"):
             if self._descriptor is None:
                 self._begin()
             assert self._descriptor is not None
@@ -120,7 +120,7 @@ class Draft:
         """Append the last chunks, make all of it durable and then visible, and that durable too."""
         self.write(chunks)
         assert self._descriptor is not None
-        with border("complete a blob"):
+        with translate_errors("complete a blob"):
             os.fsync(self._descriptor)
             self._make_directory(self._target.parent)
             try:
@@ -188,7 +188,7 @@ class Source:
 
     def open(self) -> bytes:
         """Open the file, find the range in it, and return the first chunk; empty if the range is."""
-        with border("open a blob"):
+        with translate_errors("open a blob"):
             try:
                 self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             except OSError as error:
@@ -210,7 +210,7 @@ class Source:
         """The next chunk of the range, never empty. Raises `BlobTruncated`."""
         assert self._descriptor is not None
         assert self._end is not None
-        with border("read a blob"):
+        with translate_errors("read a blob"):
             chunk = os.pread(self._descriptor, min(CHUNK, self._end - self._position), self._position)
         if not chunk:
             raise BlobTruncated(f"{self._path} ended at {self._position} while it was read up to {self._end}")

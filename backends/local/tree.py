@@ -20,7 +20,7 @@ from backends.disk.filesystem import (
     make_durable_directory,
     sync_directory,
 )
-from backends.local.files import Draft, Source, border, is_absent, remove_draft
+from backends.local.files import Draft, Source, is_absent, remove_draft, translate_errors
 
 DRAFTS = ".tmp"
 
@@ -43,16 +43,16 @@ class BlobTree:
     def prepare(self) -> None:
         """Make the tree, prove that it can be worked in, remove abandoned drafts. Raises `Misconfigured` above all."""
         doing = f"work in {self._root}"
-        with border(doing, set_up=True):
+        with translate_errors(doing, set_up=True):
             make_durable_directory(self._drafts)
             keep_private(self._root)
             self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
-        with suppress(StorageFull), border(doing, set_up=True):
+        with suppress(StorageFull), translate_errors(doing, set_up=True):
             self._try_out()
 
     def tidy(self) -> None:
         """Remove the drafts that nobody writes any more. Raises `StorageUnavailable`."""
-        with border(f"remove abandoned drafts in {self._drafts}"):
+        with translate_errors(f"remove abandoned drafts in {self._drafts}"):
             self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
 
     def draft(self, key: str) -> Draft:
@@ -66,7 +66,7 @@ class BlobTree:
     def size(self, key: str) -> int:
         """Size in bytes. Raises `BlobMissing`."""
         path = self._path(key)
-        with border("look at a blob"):
+        with translate_errors("look at a blob"):
             try:
                 status = path.stat()
             except OSError as error:
@@ -79,7 +79,7 @@ class BlobTree:
 
     def delete(self, key: str) -> None:
         """Remove the file. Its directory stays: another blob may be on its way into it."""
-        with border("delete a blob"):
+        with translate_errors("delete a blob"):
             try:
                 self._path(key).unlink()
             except IsADirectoryError:
@@ -91,7 +91,7 @@ class BlobTree:
     def find(self, prefix: str, older_than: float) -> Generator[BlobInfo, None, None]:
         """Walk below ``prefix``, holding one open directory a level; what vanishes on the way is left out."""
         below = check_prefix(prefix).rpartition("/")[0]
-        with border("list the blobs"):
+        with translate_errors("list the blobs"):
             for path, status in _files(self._root / below):
                 key = path.relative_to(self._root).as_posix()
                 age = max(0.0, time.time() - status.st_mtime)

@@ -83,7 +83,7 @@ class S3Blobs:
         connection = self._connection
         path = connection.prefix + check_key(key)
         try:
-            with connection.border("look at a blob"):
+            with connection.translate_errors("look at a blob"):
                 async with asyncio.timeout(self._deadline):
                     return (await obstore.head_async(connection.reading, path))["size"]
         except BlobMissing:
@@ -94,7 +94,7 @@ class S3Blobs:
         """See `BlobStore.delete`."""
         connection = self._connection
         path = connection.prefix + check_key(key)
-        with connection.border("delete a blob"):
+        with connection.translate_errors("delete a blob"):
             async with asyncio.timeout(self._deadline):
                 await obstore.delete_async(connection.reading, path)
 
@@ -105,7 +105,7 @@ class S3Blobs:
         below = root + check_prefix(prefix).rpartition("/")[0]
         pages = obstore.list(connection.reading, below.rstrip("/") or None, chunk_size=_LISTED_AT_ONCE)
         while True:
-            with connection.border("list the blobs"):
+            with connection.translate_errors("list the blobs"):
                 async with asyncio.timeout(self._deadline):
                     page = await anext(pages, None)
             if page is None:

@@ -21,7 +21,7 @@ from obstore.store import S3Store
 
 from backends.contract import Misconfigured, StorageUnavailable
 from backends.s3.address import S3Address
-from backends.s3.errors import border
+from backends.s3.errors import translate_errors
 from backends.waiting import run_in_executor
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Connection:
         self.bucket = address.bucket
         self.prefix = address.prefix
         self.deadline = deadline
-        with border("set up the S3 client", bucket=address.bucket, set_up=True):
+        with translate_errors("set up the S3 client", bucket=address.bucket, set_up=True):
             core = botocore.session.get_session()
             core.register_component("data_loader", _models(core.get_config_variable("data_path")))
             session = boto3.Session(botocore_session=core)
@@ -68,20 +68,20 @@ class Connection:
         self.client.close()
         self.client_once.close()
 
-    def border(self, doing: str, *, set_up: bool = False) -> AbstractContextManager[None]:
-        """See `backends.s3.errors.border`."""
-        return border(doing, bucket=self.bucket, set_up=set_up)
+    def translate_errors(self, doing: str, *, set_up: bool = False) -> AbstractContextManager[None]:
+        """See `backends.s3.errors.translate_errors`."""
+        return translate_errors(doing, bucket=self.bucket, set_up=set_up)
 
     async def act(self, doing: str, call: Callable[..., T], *arguments: object) -> T:
         """Make a blocking call in a thread; a cancellation is passed on once it has ended."""
         self._check_open()
-        with self.border(doing):
+        with self.translate_errors(doing):
             return await run_in_executor(self._threads, call, *arguments)
 
     async def ask(self, doing: str, call: Callable[..., T], *, set_up: bool = False) -> T:
         """The same for what changes nothing: it has a deadline, and a cancellation leaves it to itself."""
         self._check_open()
-        with self.border(doing, set_up=set_up):
+        with self.translate_errors(doing, set_up=set_up):
             async with asyncio.timeout(self.deadline):
                 return await asyncio.wrap_future(self._threads.submit(call))
 

@@ -58,7 +58,7 @@ class ConditionFailed(BackendError):
 
 
 @contextmanager
-def border(doing: str, *, bucket: str, set_up: bool = False) -> Iterator[None]:
+def translate_errors(doing: str, *, bucket: str, set_up: bool = False) -> Iterator[None]:
     """Translate what one call raises; ``doing`` completes "cannot …".
 
     What is a matter of how things were set up, credentials and the like, is `Misconfigured` while the store is being

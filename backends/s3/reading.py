@@ -61,7 +61,7 @@ class Source:
                 return
 
     async def _look(self) -> int:
-        with self._connection.border("look at a blob"):
+        with self._connection.translate_errors("look at a blob"):
             async with asyncio.timeout(self._connection.deadline):
                 meta = await obstore.head_async(self._connection.reading, self._path)
         self._tag = meta["e_tag"]
@@ -69,7 +69,7 @@ class Source:
 
     async def _open(self) -> GetResult:
         """Ask for what is left; learns the blob's size and ETag where they are not known yet."""
-        with self._connection.border("read a blob"):
+        with self._connection.translate_errors("read a blob"):
             async with asyncio.timeout(self._connection.deadline):
                 result = await self._get()
         if self._end is None:
@@ -90,7 +90,7 @@ class Source:
         assert self._end is not None
         stream = result.stream(min_chunk_size=_AT_LEAST)
         while self._position < self._end:
-            with self._connection.border("read a blob"):
+            with self._connection.translate_errors("read a blob"):
                 async with asyncio.timeout(self._connection.deadline):
                     got = await anext(stream, None)
             if got is None:

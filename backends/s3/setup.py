@@ -70,7 +70,7 @@ def prepare(connection: Connection, abandoned_after: timedelta = ABANDONED_AFTER
 
 def _look_at_bucket(connection: Connection) -> ServerClock:
     try:
-        with connection.border("look at the bucket", set_up=True):
+        with connection.translate_errors("look at the bucket", set_up=True):
             answer = connection.client.head_bucket(Bucket=connection.bucket)
     except BlobMissing as error:
         raise Misconfigured(f"the bucket {connection.bucket} does not exist") from error
@@ -89,11 +89,11 @@ def _try_out(connection: Connection) -> None:
         with _refusal():
             _complete_upload(connection, key, upload)
     finally:
-        with connection.border("abort an upload to the bucket", set_up=True):
+        with connection.translate_errors("abort an upload to the bucket", set_up=True):
             connection.client.abort_multipart_upload(Bucket=connection.bucket, Key=key, UploadId=upload)
-    with connection.border("read from the bucket", set_up=True):
+    with connection.translate_errors("read from the bucket", set_up=True):
         connection.client.get_object(Bucket=connection.bucket, Key=key)["Body"].read()
-    with connection.border("delete from the bucket", set_up=True):
+    with connection.translate_errors("delete from the bucket", set_up=True):
         connection.client.delete_object(Bucket=connection.bucket, Key=f"{key}-none")
 
 
@@ -108,14 +108,14 @@ def _refusal() -> Iterator[None]:
 
 
 def _put_probe(connection: Connection, key: str) -> None:
-    with connection.border("write to the bucket", set_up=True):
+    with connection.translate_errors("write to the bucket", set_up=True):
         connection.client_once.put_object(Bucket=connection.bucket, Key=key, Body=b"milepost", IfNoneMatch="*")
 
 
 def _checks_digests(connection: Connection) -> bool:
     """Put an object with a digest that is not its own. A server that takes it knows no digest that can be relied on."""
     key, wrong = f"{connection.prefix}{PROBE}-damaged", b64encode(hashlib.sha256(b"other bytes").digest()).decode()
-    with connection.border("write to the bucket", set_up=True):
+    with connection.translate_errors("write to the bucket", set_up=True):
         try:
             connection.client_once.put_object(Bucket=connection.bucket, Key=key, Body=b"milepost", ChecksumSHA256=wrong)
         except ClientError as error:
@@ -128,13 +128,13 @@ def _checks_digests(connection: Connection) -> bool:
 
 
 def _begin_upload(connection: Connection, key: str) -> str:
-    with connection.border("begin an upload to the bucket", set_up=True):
+    with connection.translate_errors("begin an upload to the bucket", set_up=True):
         begun = connection.client.create_multipart_upload(Bucket=connection.bucket, Key=key)
     return str(begun["UploadId"])
 
 
 def _complete_upload(connection: Connection, key: str, upload: str) -> None:
-    with connection.border("complete an upload to the bucket", set_up=True):
+    with connection.translate_errors("complete an upload to the bucket", set_up=True):
         sent = connection.client.upload_part(
             Bucket=connection.bucket, Key=key, UploadId=upload, PartNumber=1, Body=b"milepost"
         )
@@ -152,7 +152,7 @@ def _abort_abandoned(connection: Connection, before: datetime) -> None:
 
     Others may hold uploads open for days in the same bucket, and complete them then.
     """
-    with connection.border("clear abandoned uploads away"):
+    with connection.translate_errors("clear abandoned uploads away"):
         for upload in _uploads(connection):
             key = upload["Key"].removeprefix(connection.prefix)
             if _BLOB.match(key) and upload["Initiated"] < before:

@@ -82,7 +82,7 @@ class Draft:
             mode="create",
             use_multipart=False,
         )
-        with self._connection.border("write a blob"):
+        with self._connection.translate_errors("write a blob"):
             await finish(request)
 
     async def _send(self, part: bytearray) -> None:
@@ -155,7 +155,7 @@ class Draft:
             if self._sending:
                 await asyncio.gather(*self._sending, return_exceptions=True)
             if self._upload is not None:
-                with self._connection.border("abort an upload"):
+                with self._connection.translate_errors("abort an upload"):
                     # Not in the connection's own threads, which are no more if it was closed.
                     await asyncio.to_thread(self._abort_upload)
             if self._may_be_visible:
@@ -167,13 +167,13 @@ class Draft:
 
     async def _delete_if_ours(self) -> None:
         if await self._is_ours():
-            with self._connection.border("delete an unfinished blob"):
+            with self._connection.translate_errors("delete an unfinished blob"):
                 await obstore.delete_async(self._connection.writing, self._path)
 
     async def _is_ours(self) -> bool:
         """Whether this attempt wrote what is there."""
         try:
-            with self._connection.border("look at a blob"):
+            with self._connection.translate_errors("look at a blob"):
                 found = await obstore.get_async(self._connection.writing, self._path, options={"head": True})
         except BlobMissing:
             return False

@@ -1,1 +1,1 @@
-"""The way of the bytes: in (`intake`), out (`delivery`), and away (`trash`, `collector`)."""
+"""The way of the bytes: in (`intake`), out (`delivery`), and away (`deletion_queue`, `collector`)."""

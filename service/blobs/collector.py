@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 
 from backends.contract import BlobStore, PointerStore
+from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.keys import place_of, prefix_of
-from service.blobs.trash import Trash
 from service.journal import Journal
 from service.rules.records import DEPLOYMENT_KEY, Deployment
 from service.slices import Slices
@@ -19,19 +19,19 @@ async def collect(
     journal: Journal,
     pointers: PointerStore,
     blobs: BlobStore,
-    trash: Trash,
+    deletions: DeletionQueue,
     slices: Slices,
     *,
     older_than: float,
     may_go_on: Callable[[], bool],
 ) -> int:
-    """One round; returns how many blobs were handed to the trash.
+    """One round; returns how many blobs were handed to the deletion queue.
 
     A blob may go if it is this deployment's, its key carries a term before this leadership, no handle or pending upload
     names it, and the head still carries our term after both were looked at. Nothing begins to name such a blob any
     more, so they are looked at one after the other. Blobs of this leadership are never touched: a request on its way
     may be about to name them. Nor are those of a store in which a record cannot be read: it may name any of them. What
-    lingers in the trash is left to it, also if it came there while the blobs were listed.
+    lingers in the deletion queue is left to it, also if it came there while the blobs were listed.
     """
     if not may_go_on():
         return 0
@@ -52,7 +52,7 @@ async def collect(
         state, place = journal.read().view.state, place_of(key)
         if place is not None and state.has_unreadable(place.store):
             spared.add(place.store)
-        elif not (state.names_blob(key) or trash.holds(key)):
+        elif not (state.names_blob(key) or deletions.holds(key)):
             orphans.append(key)
 
     await slices.each(candidates, judge)
@@ -64,7 +64,7 @@ async def collect(
     for key in orphans:
         if not may_go_on():
             break
-        await trash.try_now(key)
+        await deletions.try_delete(key)
     return len(orphans)
 
 

@@ -19,7 +19,7 @@ from backends.contract import (
     JournalDamaged,
     PointerStore,
 )
-from service.blobs.patience import PatientBlobs
+from service.blobs.timeouts import BlobsWithTimeout
 
 log = logging.getLogger("milepost.founding")
 
@@ -32,7 +32,7 @@ _SHOWN = 40
 class FoundingMark:
     """The mark in ``blobs`` of the deployment on ``pointers``, which are open. ``accepted``: see `JournalDamaged`."""
 
-    def __init__(self, blobs: PatientBlobs, pointers: PointerStore, accepted: Collection[str]) -> None:
+    def __init__(self, blobs: BlobsWithTimeout, pointers: PointerStore, accepted: Collection[str]) -> None:
         self._blobs = blobs
         self._pointers = pointers
         self._accepted = frozenset(accepted)

@@ -8,7 +8,8 @@ from service.http import pages
 from service.http.application import Application
 from service.http.context import Context
 from service.http.description import Description
-from service.http.routes import around, epochs, handles, sessions, states, stores, uploads
+from service.http.routes import epochs, handles, sessions, states, stores, uploads
+from service.http.routes import health as around
 from service.http.routing import Routes
 
 _PARTS = (handles, states, uploads, stores, sessions, epochs, around, pages)

@@ -67,7 +67,7 @@ class Application:
         request = Request(scope, receive, send, self._context, fields)
         try:
             response = await self._answer(request, segments)
-            self._dress(response, request_id, about_store=segments[1:3] == _STORES and len(segments) > 3)
+            self._add_common_headers(response, request_id, about_store=segments[1:3] == _STORES and len(segments) > 3)
             status = response.status_code
             await response(scope, receive, send)
         except asyncio.CancelledError:
@@ -75,7 +75,7 @@ class Application:
             log.warning("%s %s was broken off: the server stops (request %s)", scope["method"], path, request_id)
             if not status:
                 response = problem_response(_broken_off(scope["method"]))
-                self._dress(response, request_id, about_store=False)
+                self._add_common_headers(response, request_id, about_store=False)
                 status = response.status_code
                 await response(scope, receive, send)
         finally:
@@ -89,7 +89,7 @@ class Application:
         others. Which path was meant is not known, so it is about no store.
         """
         response, request_id = problem_response(error), _request_id(fields)
-        self._dress(response, request_id, about_store=False)
+        self._add_common_headers(response, request_id, about_store=False)
         self._context.metrics.refused(response.status_code)
         if self._context.access is not None:
             self._context.access.note("-", "-", response.status_code, 0.0, request_id)
@@ -112,7 +112,7 @@ class Application:
             log.exception("%s %s failed", request.method, request.scope["path"])
             return problem_response(problem(Code.INTERNAL, "see the service's log under this request's id"))
 
-    def _dress(self, response: Response, request_id: str, *, about_store: bool) -> None:
+    def _add_common_headers(self, response: Response, request_id: str, *, about_store: bool) -> None:
         """Add what every answer has; what it reflects stands there already where a reading or a commit made it, and
         the few that may be kept say so.
         """

@@ -10,7 +10,7 @@ from service.http.hosts import Hosts
 from service.http.metrics import Metrics
 from service.http.tokens import Tokens
 from service.leader import Replica
-from service.whereabouts import Whereabouts
+from service.leader_locator import LeaderLocator
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Context:
     """
 
     replica: Replica
-    whereabouts: Whereabouts
+    leader_locator: LeaderLocator
     metrics: Metrics
     tokens: Tokens
     name: str

@@ -39,7 +39,7 @@ class Gate:
             context.hosts.check(host, fields.all("origin"), request.method)
         if context.replica.leads or segments == _ANSWERED_ANYWHERE:
             return None
-        leader = await context.whereabouts.elsewhere()
+        leader = await context.leader_locator.elsewhere()
         if leader is None:
             damage = context.replica.damage
             detail = f": what is stored does not prove itself: {damage}" if damage else ""

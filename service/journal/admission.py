@@ -12,7 +12,7 @@ from backends.contract import BackendError, StorageFull
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.journal.attempts import Attempts
-from service.journal.tickets import Served, Ticket
+from service.journal.pending import PendingRequest, Served
 from service.problems import problem
 from service.rules.requests import INTERNAL, Request, with_id
 
@@ -24,70 +24,71 @@ class Admission:
     """
 
     def __init__(self, clock: Callable[[], float], most_waiting: int) -> None:
-        self.queue: deque[Ticket] = deque()
+        self.queue: deque[PendingRequest] = deque()
         self.trouble: BackendError | None = None
         self._clock = clock
         self._most_waiting = most_waiting
         self._attempts = Attempts()
         self._ids = 0
 
-    def joined(self, request: Request, deadline: float) -> Ticket | None:
-        """The ticket of a retry whose first attempt has not ended yet; None for any other request.
+    def joined(self, request: Request, deadline: float) -> PendingRequest | None:
+        """The pending of a retry whose first attempt has not ended yet; None for any other request.
 
         To be asked before a request is refused for want of anything: a refusal says "not applied", and what is on its
         way may be. Raises an ``idempotency-mismatch`` problem.
         """
         return None if request.key is None else self._attempts.joined(request, deadline)
 
-    def admit(self, request: Request, deadline: float, term: int) -> Ticket:
-        """A ticket for a request that was not `joined`. One without a key gets an id that is unique to ``term`` and its
-        number. Raises a ``too-many-requests`` problem.
+    def admit(self, request: Request, deadline: float, term: int) -> PendingRequest:
+        """Queue a request that was not `joined`. One without a key gets an id, unique to ``term`` and its number.
+
+        Raises a ``too-many-requests`` problem.
         """
         internal = isinstance(request, INTERNAL)
         if not internal and len(self.queue) >= self._most_waiting:
             raise problem(Code.TOO_MANY_REQUESTS, f"{len(self.queue)} requests are waiting already")
         if request.key is not None:
-            ticket = Ticket(request, deadline)
-            self._attempts.begin(ticket)
+            pending = PendingRequest(request, deadline)
+            self._attempts.begin(pending)
         elif internal:
-            ticket = Ticket(request, deadline)
+            pending = PendingRequest(request, deadline)
         else:
             self._ids += 1
-            ticket = Ticket(with_id(request, f"{term}.{self._ids}"), deadline)
-        self.queue.append(ticket)
-        return ticket
+            pending = PendingRequest(with_id(request, f"{term}.{self._ids}"), deadline)
+        self.queue.append(pending)
+        return pending
 
-    async def wait(self, ticket: Ticket) -> Served:
+    async def wait(self, pending: PendingRequest) -> Served:
         """The end of a request, at its deadline at the latest: then it is withdrawn, or its outcome is unknown."""
-        if not ticket.done.done():
-            await self._patiently(ticket)
-        if not ticket.done.done():
-            if not ticket.queued:
-                ticket.abandoned = True
+        if not pending.done.done():
+            await self._patiently(pending)
+        if not pending.done.done():
+            if not pending.queued:
+                pending.abandoned = True
                 raise problem(Code.OUTCOME_UNKNOWN, "the storage has not confirmed the write in time")
-            ticket.fail(self._withdrawn())
-        return ticket.done.result()
+            pending.fail(self._withdrawn())
+        return pending.done.result()
 
-    async def _patiently(self, ticket: Ticket) -> None:
+    async def _patiently(self, pending: PendingRequest) -> None:
         """Until its end or its deadline. (What `asyncio.wait` does, at a third of its price.)"""
         loop = asyncio.get_running_loop()
-        ticket.waiter = loop.create_future()
-        timer = loop.call_later(max(0.0, ticket.deadline - self._clock()), ticket.wake)
+        pending.waiter = loop.create_future()
+        timer = loop.call_later(max(0.0, pending.deadline - self._clock()), pending.wake)
         try:
-            await ticket.waiter
+            await pending.waiter
         finally:
             timer.cancel()
 
-    def again(self, tickets: Sequence[Ticket]) -> None:
-        """Put tickets that were taken back in front, in their order."""
-        for ticket in tickets:
-            ticket.queued = True
-        self.queue.extendleft(reversed(tickets))
+    def again(self, requests: Sequence[PendingRequest]) -> None:
+        """Put requests that were taken back in front, in their order."""
+        for pending in requests:
+            pending.queued = True
+        self.queue.extendleft(reversed(requests))
 
     def drop(self, error: Problem) -> None:
         """End whatever waits."""
-        for ticket in self.queue:
-            ticket.fail(error)
+        for pending in self.queue:
+            pending.fail(error)
         self.queue.clear()
 
     def _withdrawn(self) -> Problem:

@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from backends.contract import Change, Commit, GroupLimits, Head
 from milepost.wire import Code
 from service.journal.bound import Bound
+from service.journal.pending import PendingRequest
 from service.journal.proof import Replaced
-from service.journal.tickets import Ticket
-from service.rules.decisions import Accepted, Decision, Moment, Refused
+from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from service.rules.records import encode
 from service.rules.requests import Request
 from service.rules.state import View
 
-Decide = Callable[[View, Request, Moment], Decision]
+Decide = Callable[[View, Request, DecisionContext], Decision]
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
     """A request that is part of a group, with the answer it will get and the revision of its change."""
 
-    ticket: Ticket
+    pending: PendingRequest
     accepted: Accepted
     revision: int
 
@@ -33,7 +33,7 @@ class Member:
 class Unchanging:
     """A request that changes nothing; it may be answered once group ``depends`` has landed (0: now)."""
 
-    ticket: Ticket
+    pending: PendingRequest
     decision: Decision
     depends: int
 
@@ -62,21 +62,21 @@ class Group:
         """The folded changes: the last value a key got in this group."""
         return [Change(key, value) for key, value in self.values.items()]
 
-    def take(self, ticket: Ticket, accepted: Accepted, encoded: dict[str, bytes | None]) -> None:
+    def take(self, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None]) -> None:
         """Make an accepted request part of the group, one revision further."""
         self.revision += 1
-        self.members.append(Member(ticket, accepted, self.revision))
+        self.members.append(Member(pending, accepted, self.revision))
         self.values.update(encoded)
         self.size += _size(encoded)
 
 
 def build(
-    queue: deque[Ticket],
+    queue: deque[PendingRequest],
     view: View,
     group: Group,
     limits: GroupLimits,
     decide: Decide,
-    moment_at: Callable[[int], Moment],
+    moment_at: Callable[[int], DecisionContext],
     bound: Bound,
 ) -> list[Unchanging]:
     """Decide waiting requests in order until ``group`` is full; its changes are staged on ``view``.
@@ -86,27 +86,27 @@ def build(
     """
     unchanging: list[Unchanging] = []
     while queue and len(group.members) + len(unchanging) < limits.requests:
-        ticket = queue.popleft()
-        if ticket.done.done():
+        pending = queue.popleft()
+        if pending.done.done():
             continue
         view.depends = 0
-        decision = decide(view, ticket.request, moment_at(group.revision + 1))
+        decision = decide(view, pending.request, moment_at(group.revision + 1))
         if not isinstance(decision, Accepted) or not decision.changes:
-            unchanging.append(Unchanging(ticket, decision, view.depends))
+            unchanging.append(Unchanging(pending, decision, view.depends))
             continue
         encoded = {key: None if record is None else encode(key, record) for key, record in decision.changes.items()}
         if too_large := _oversized(encoded, limits):
-            unchanging.append(Unchanging(ticket, too_large, view.depends))
+            unchanging.append(Unchanging(pending, too_large, view.depends))
             continue
         growth = bound.growth(view, encoded)
-        if full := bound.refusal(ticket.request, growth, group.growth):
-            unchanging.append(Unchanging(ticket, full, view.depends))
+        if full := bound.refusal(pending.request, growth, group.growth):
+            unchanging.append(Unchanging(pending, full, view.depends))
             continue
         if group.members and group.size + _size(encoded) > limits.bytes:
-            queue.appendleft(ticket)
+            queue.appendleft(pending)
             break
-        ticket.queued = False
-        group.take(ticket, decision, encoded)
+        pending.queued = False
+        group.take(pending, decision, encoded)
         group.growth += growth
         view.stage(decision.changes, group.number)
         if decision.inventory is not None:

@@ -27,20 +27,20 @@ from backends.contract import (
 from milepost.wire import Code
 from service.journal import settling
 from service.journal.admission import Admission
+from service.journal.batching import AdaptiveBatching
 from service.journal.bound import Bound
 from service.journal.claims import Claims
-from service.journal.gathering import Gathering
 from service.journal.groups import Decide, Group, Unchanging, build
-from service.journal.horizon import Horizon
+from service.journal.pending import PendingRequest, Served
 from service.journal.proof import Proof
 from service.journal.restoring import Restoring
+from service.journal.revision_ages import RevisionAges
 from service.journal.room import Room
-from service.journal.tickets import Served, Ticket
 from service.problems import problem
 from service.rules.decide import decide as rules_decide
-from service.rules.decisions import Accepted, Moment
+from service.rules.decisions import Accepted, DecisionContext
 from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, Corrupt, Record, encode
-from service.rules.requests import FoundDeployment, Request
+from service.rules.requests import CreateDeployment, Request
 from service.rules.state import State, View
 
 log = logging.getLogger("milepost.journal")
@@ -131,13 +131,13 @@ class Journal:
         self._unwritten: set[str] = set()
         self._give_up_at = 0.0
         self._refusals = 0
-        self._horizon = Horizon(ENDED_SESSION_SECONDS)
+        self._ages = RevisionAges(ENDED_SESSION_SECONDS)
         self._admission = Admission(clock, self._settings.most_waiting)
         self._flight: list[Group] = []
         self._waiting: list[Unchanging] = []
         self._landed: list[Group] = []
         self._verdict: settling.Verdict | None = None
-        self._gathering = Gathering(lambda: self._wake.set())
+        self._batching = AdaptiveBatching(lambda: self._wake.set())
         self._wake = asyncio.Event()
         self._progress = asyncio.Event()
         self._groups = 0
@@ -197,9 +197,9 @@ class Journal:
         self._proof = loaded.proof
         self._bound = Bound(self._store.limits.journal_bytes)
         self._bound.taken = loaded.size
-        self._horizon = Horizon(ENDED_SESSION_SECONDS)
-        self._horizon.note(self._clock(), self._head.revision)
-        self.deployment = await self._founded(loaded.state)
+        self._ages = RevisionAges(ENDED_SESSION_SECONDS)
+        self._ages.note(self._clock(), self._head.revision)
+        self.deployment = await self._create_deployment(loaded.state)
         self._view = View(loaded.state)
         self._unwritten = set()
         self._note_damage()
@@ -216,9 +216,9 @@ class Journal:
             head.revision,
         )
 
-    async def _founded(self, state: State) -> str:
+    async def _create_deployment(self, state: State) -> str:
         """The deployment's id, which was given to it now or long ago."""
-        request = FoundDeployment(session="", deployment=secrets.token_hex(6))
+        request = CreateDeployment(session="", deployment=secrets.token_hex(6))
         decision = self._decide(View(state), request, self.moment(self._head.revision + 1))
         assert isinstance(decision, Accepted)
         if decision.changes:
@@ -261,7 +261,7 @@ class Journal:
     async def drain(self) -> None:
         """Admit nothing more and wait until what is on its way has ended."""
         self._closing = True
-        self._gathering.give_up()
+        self._batching.give_up()
         self._wake.set()
         while self._admission.queue or self._flight or self._landed or self._verdict is not None:
             self._progress.clear()
@@ -272,7 +272,7 @@ class Journal:
         Idempotent.
         """
         self._leadership = None
-        self._gathering.give_up()
+        self._batching.give_up()
         self._acknowledge_landed()
         self._drop_verdict()
         error = settling.without_settling(self._flight)
@@ -280,8 +280,8 @@ class Journal:
             if group.task is not None:
                 group.task.cancel()
             for member in group.members:
-                member.ticket.fail(error)
-        self._admission.again([entry.ticket for entry in self._waiting])
+                member.pending.fail(error)
+        self._admission.again([entry.pending for entry in self._waiting])
         self._admission.drop(problem(Code.NO_LEADER, "leadership was lost before the request was submitted"))
         self._flight, self._waiting = [], []
         self._progress.set()
@@ -298,25 +298,25 @@ class Journal:
             raise problem(Code.NO_LEADER, "this replica does not lead, or its lease is in doubt")
         return Reading(View(self._view.state), self._head.revision, self._head.term)
 
-    def moment(self, revision: int) -> Moment:
+    def moment(self, revision: int) -> DecisionContext:
         """What a decision may know of now."""
         return self._moments()(revision)
 
-    def _moments(self) -> Callable[[int], Moment]:
+    def _moments(self) -> Callable[[int], DecisionContext]:
         """The same for many decisions that are made at once: they differ in their revision alone."""
         now, lineage, wall = self._clock(), self._head.lineage, self._wall()
-        keys_horizon = self._horizon.before(now - KEPT_KEYS_SECONDS)
-        sessions_horizon = self._horizon.before(now - ENDED_SESSION_SECONDS)
+        keys_horizon = self._ages.before(now - KEPT_KEYS_SECONDS)
+        sessions_horizon = self._ages.before(now - ENDED_SESSION_SECONDS)
         floor, most, landed = self._settings.epoch_floor, self._settings.most_uploads, self._head.revision
 
-        def moment(revision: int) -> Moment:
-            return Moment(revision, lineage, wall, keys_horizon, sessions_horizon, floor, most, landed)
+        def moment(revision: int) -> DecisionContext:
+            return DecisionContext(revision, lineage, wall, keys_horizon, sessions_horizon, floor, most, landed)
 
         return moment
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def submit(self, request: Request, deadline: float, generation: int | None = None) -> Ticket:
+    def submit(self, request: Request, deadline: float, generation: int | None = None) -> PendingRequest:
         """Admit a request; a retry joins the attempt under its key that is still running.
 
         ``generation``: the leadership under which its blob was put; under another one the request is refused.
@@ -327,22 +327,22 @@ class Journal:
             raise problem(Code.SHUTTING_DOWN, "this replica is shutting down")
         if not self.leading or generation not in (None, self.generation):
             raise problem(Code.NO_LEADER, "this replica does not lead")
-        ticket = self._admission.admit(request, deadline, self.first_term)
-        self._gathering.arrived()
+        pending = self._admission.admit(request, deadline, self.first_term)
+        self._batching.arrived()
         if self._may_launch():
             self._wake.set()
-        return ticket
+        return pending
 
-    def wait(self, ticket: Ticket) -> Awaitable[Served]:
+    def wait(self, pending: PendingRequest) -> Awaitable[Served]:
         """The end of a request, at its deadline at the latest: then it is withdrawn, or its outcome is unknown."""
-        return self._admission.wait(ticket)
+        return self._admission.wait(pending)
 
     # -- group commit ----------------------------------------------------------------------------------------------
 
     def _may_launch(self) -> bool:
         if not self._admission.queue or len(self._flight) >= self._store.limits.in_flight:
             return False
-        return bool(self._flight) or self._gathering.complete()
+        return bool(self._flight) or self._batching.complete()
 
     def _launch(self) -> None:
         last = self._flight[-1] if self._flight else None
@@ -359,7 +359,7 @@ class Journal:
             group.replaced = self._proof.apply(group.values.items())
             group.digest = self._proof.digest
             self._bound.taken += group.growth
-            self._gathering.launched()
+            self._batching.launched()
             self._flight.append(group)
             group.task = asyncio.create_task(self._commit(group))
             group.task.add_done_callback(self._committed)
@@ -389,9 +389,9 @@ class Journal:
         self._head = replace(self._head, revision=group.revision, digest=group.digest)
         self._refusals = 0
         self._unwritten.difference_update(group.values)
-        self._horizon.note(self._clock(), group.revision)
+        self._ages.note(self._clock(), group.revision)
         self._admission.trouble = None
-        self._gathering.landed(len(group.members))
+        self._batching.landed(len(group.members))
         self._note(group)
 
     def _take_in(self, group: Group) -> None:
@@ -409,7 +409,7 @@ class Journal:
         self.groups_committed += 1
         for member in group.members:
             try:
-                self._on_landed(member.ticket.request, member.accepted)
+                self._on_landed(member.pending.request, member.accepted)
             except Exception as fault:
                 log.exception("what follows from a request that landed could not be done: this replica ends")
                 self._fault = fault
@@ -427,14 +427,14 @@ class Journal:
 
     def _acknowledge(self, group: Group) -> None:
         for member in group.members:
-            member.ticket.serve(member.accepted, member.revision, self._head.term)
+            member.pending.serve(member.accepted, member.revision, self._head.term)
 
     def _answer(self, entry: Unchanging) -> None:
         """Answer what changes nothing: a read, so only of committed state and under the lease."""
         if self.lease_holds():
-            entry.ticket.serve(entry.decision, self._head.revision, self._head.term)
+            entry.pending.serve(entry.decision, self._head.revision, self._head.term)
         else:
-            entry.ticket.fail(problem(Code.NO_LEADER, "the lease ran out before the request could be answered"))
+            entry.pending.fail(problem(Code.NO_LEADER, "the lease ran out before the request could be answered"))
 
     # -- settling --------------------------------------------------------------------------------------------------
 
@@ -513,7 +513,7 @@ class Journal:
         assert verdict is not None
         self._head = ours
         self._unwritten = set(restoring.unwritten)
-        self._horizon.note(self._clock(), ours.revision)
+        self._ages.note(self._clock(), ours.revision)
         self._note_damage()
         self._conclude(verdict)
 
@@ -576,7 +576,7 @@ class Journal:
         error = settling.certain_refusal(self._flight[0]) if self._flight else None
         if error is not None:
             for member in (member for group in self._flight for member in group.members):
-                member.ticket.fail(error)
+                member.pending.fail(error)
 
     def _warn_of_the_past(self, head: Head) -> None:
         if head.revision <= self._head.revision:
@@ -606,24 +606,24 @@ class Journal:
         if verdict is None:
             return
         unknown = problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the write was settled")
-        for ticket in (member.ticket for group in verdict.landed for member in group.members):
-            ticket.fail(unknown)
-        for ticket, error in verdict.given_up:
-            ticket.fail(error)
+        for pending in (member.pending for group in verdict.landed for member in group.members):
+            pending.fail(unknown)
+        for pending, error in verdict.given_up:
+            pending.fail(error)
         self._admission.again(verdict.again)
 
     def _conclude(self, verdict: settling.Verdict) -> None:
         """Every doubt is settled now: answer, give up or go on."""
-        again = [*verdict.again, *(entry.ticket for entry in self._waiting)]
+        again = [*verdict.again, *(entry.pending for entry in self._waiting)]
         self._waiting, self._admission.trouble = [], None
-        self._gathering.give_up()
+        self._batching.give_up()
         for group in verdict.landed:
             self._note(group)
             self._acknowledge(group)
-        for ticket, error in verdict.given_up:
-            if ticket.abandoned:
-                self.on_given_up(ticket.request)
-            ticket.fail(error)
+        for pending, error in verdict.given_up:
+            if pending.abandoned:
+                self.on_given_up(pending.request)
+            pending.fail(error)
         self._admission.again(again)
         self._progress.set()
         log.info(

@@ -8,7 +8,7 @@ from typing import Final
 from backends.contract import PointerStore
 from milepost.wire import Code
 from service.journal.groups import Decide
-from service.rules.decisions import Accepted, Decision, Moment, Refused
+from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from service.rules.records import Session
 from service.rules.requests import Add, CreateUpload, OpenSession, Replace, Request
 from service.rules.state import View
@@ -35,7 +35,7 @@ class Room:
     def deciding(self, decide: Decide) -> Decide:
         """The same decisions, but that nothing is accepted that grows while there is no room."""
 
-        def decided(view: View, request: Request, moment: Moment) -> Decision:
+        def decided(view: View, request: Request, moment: DecisionContext) -> Decision:
             decision = decide(view, request, moment)
             if isinstance(decision, Accepted) and decision.changes and (why := self._refuses(view, request)):
                 return Refused(Code.STORAGE_FULL, why)

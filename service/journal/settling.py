@@ -16,9 +16,9 @@ from backends.contract import Head, JournalDamaged, PointerStore, Refusal, Refus
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.journal.groups import Group
+from service.journal.pending import PendingRequest
 from service.journal.proof import Proof
 from service.journal.room import grows
-from service.journal.tickets import Ticket
 from service.problems import problem
 from service.rules.checksums import Digest, hash_of, is_sealed
 from service.rules.records import Corrupt, decode, is_ours
@@ -107,8 +107,8 @@ class Verdict:
     """What became of the groups in doubt: they landed; nobody waits for them, or the store refused them; they go on."""
 
     landed: list[Group]
-    given_up: list[tuple[Ticket, Problem]]
-    again: list[Ticket]
+    given_up: list[tuple[PendingRequest, Problem]]
+    again: list[PendingRequest]
 
 
 def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
@@ -116,24 +116,24 @@ def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
     verdict = Verdict(list(flight[:count]), [], [])
     for position, group in enumerate(flight[count:]):
         error = certain_refusal(group) if position == 0 else None
-        for ticket in (member.ticket for member in group.members):
-            if error is not None and not _spared(ticket, error):
-                verdict.given_up.append((ticket, error))
-            elif ticket.deadline <= now:
+        for pending in (member.pending for member in group.members):
+            if error is not None and not _spared(pending, error):
+                verdict.given_up.append((pending, error))
+            elif pending.deadline <= now:
                 late = problem(Code.STORAGE_UNAVAILABLE, "the storage did not take the write in time")
-                verdict.given_up.append((ticket, late))
+                verdict.given_up.append((pending, late))
             else:
-                verdict.again.append(ticket)
+                verdict.again.append(pending)
     return verdict
 
 
-def _spared(ticket: Ticket, error: Problem) -> bool:
+def _spared(pending: PendingRequest, error: Problem) -> bool:
     """Whether a request that frees room is tried once more: beside others that grow, or before the store made room for
     it, it was refused along with them.
     """
-    if error.code is not Code.STORAGE_FULL or grows(ticket.request) or ticket.spared:
+    if error.code is not Code.STORAGE_FULL or grows(pending.request) or pending.spared:
         return False
-    ticket.spared = True
+    pending.spared = True
     return True
 
 
@@ -181,14 +181,14 @@ def certain_refusal(group: Group) -> Problem | None:
 
 def _left_trace(view: View, group: Group) -> bool:
     for member in reversed(group.members):
-        kept = view.answered(member.ticket.scope)
+        kept = view.answered(member.pending.scope)
         if kept is not None and kept.revision == member.revision:
             return True
     return _is_the_leaders_own(group) and _is_there(view, group)
 
 
 def _is_the_leaders_own(group: Group) -> bool:
-    return all(isinstance(member.ticket.request, INTERNAL) for member in group.members)
+    return all(isinstance(member.pending.request, INTERNAL) for member in group.members)
 
 
 def _is_there(view: View, group: Group) -> bool:

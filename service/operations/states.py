@@ -83,16 +83,16 @@ async def _moved(replica: Replica, request: Request, blob: BlobRef, generation: 
         served = await decided(replica, request, generation, may_submit)
         reply = reply_of(served)
     except Superseded:
-        await replica.trash.try_now(blob.key)
+        await replica.deletions.try_delete(blob.key)
         raise
     except Problem as error:
         if served is not None or error.outcome is Outcome.NOT_APPLIED:
-            failure = await replica.trash.try_now(blob.key, _AWAY_SECONDS if error.code in _AWAY else None)
+            failure = await replica.deletions.try_delete(blob.key, _AWAY_SECONDS if error.code in _AWAY else None)
             if failure is not None:
                 raise noted(error, f"and the bytes could not be discarded yet: {failure}") from error
         raise
     if not _took(served.decision, blob):
-        await replica.trash.try_now(blob.key)
+        await replica.deletions.try_delete(blob.key)
     return reply
 
 

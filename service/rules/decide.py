@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from milepost.wire import Outcome
 from service.rules import deployments, epochs, guards, handles, replays, sessions, stores, uploads
-from service.rules.decisions import Accepted, Answer, Decision, Inventory, Moment, Refused
+from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
 from service.rules.records import Handle, Session, Store, store_key
 from service.rules.requests import (
     Add,
     Campaign,
     Clear,
+    CreateDeployment,
     CreateUpload,
     EndSession,
     ExpireSession,
     ExpireUpload,
     FinishRemoval,
-    FoundDeployment,
     HandleRequest,
     LockAll,
     LockHandle,
@@ -32,14 +32,14 @@ from service.rules.requests import (
 from service.rules.state import View
 
 
-def decide(view: View, request: Request, moment: Moment) -> Decision:
+def decide(view: View, request: Request, moment: DecisionContext) -> Decision:
     """What happens if ``request`` is applied on top of ``view`` at ``moment``.
 
     Order of judgement: the leader's own requests, a replay of a known key, the session, the store's record, the
     epoch, then the operation's own rules; at last, whether a retry whose first answer may be forgotten is safe.
     """
     match request:
-        case FoundDeployment():
+        case CreateDeployment():
             return deployments.found(view, request)
         case ExpireSession():
             return sessions.expire_session(view, request, moment)
@@ -63,7 +63,7 @@ def decide(view: View, request: Request, moment: Moment) -> Decision:
     return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), moment))
 
 
-def _by_the_living(view: View, request: Request, moment: Moment) -> Decision:
+def _by_the_living(view: View, request: Request, moment: DecisionContext) -> Decision:
     if dead := guards.session_lives(view, request.session, moment):
         return dead
     session = view.session(request.session)
@@ -76,7 +76,7 @@ def _by_the_living(view: View, request: Request, moment: Moment) -> Decision:
     return _of_store(view, _store(view, request.store_name), session, request, moment)
 
 
-def _of_store(view: View, store: Store, session: Session, request: StoreRequest, moment: Moment) -> Decision:
+def _of_store(view: View, store: Store, session: Session, request: StoreRequest, moment: DecisionContext) -> Decision:
     if isinstance(request, Add | Replace | Remove | Clear) and (
         fenced := guards.epoch_is_current(store, request.epoch, moment.epoch_floor)
     ):

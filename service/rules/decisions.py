@@ -88,7 +88,7 @@ Decision = Accepted | Refused | Blocked
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class DecisionContext:
     """Everything that a decision may know of time and leadership.
 
     ``revision`` is the one that the request's change will get. ``wall`` is for people to read (RFC 3339, UTC);

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from service.rules.decisions import Accepted, Answer, Decision
 from service.rules.records import DEPLOYMENT_KEY, Corrupt, Deployment
-from service.rules.requests import FoundDeployment
+from service.rules.requests import CreateDeployment
 from service.rules.state import View
 
 
-def found(view: View, request: FoundDeployment) -> Decision:
+def found(view: View, request: CreateDeployment) -> Decision:
     """Give the deployment its id, once and for all. A record that cannot be read stays as it is: an older id is in it,
     or that of a newer release.
     """

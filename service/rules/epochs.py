@@ -7,13 +7,13 @@ from msgspec.structs import replace
 from milepost.wire import Code
 from service.rules import replays
 from service.rules.answers import epoch_body, epoch_holder
-from service.rules.decisions import Accepted, Answer, Decision, Moment, Refused
+from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.records import Session, Store, store_key
 from service.rules.requests import Campaign, Resign
 from service.rules.state import View
 
 
-def campaign(view: View, store: Store, session: Session, request: Campaign, moment: Moment) -> Decision:
+def campaign(view: View, store: Store, session: Session, request: Campaign, moment: DecisionContext) -> Decision:
     """Grant the next epoch if nobody holds the current one; the holder gets the same answer again, but not one from
     before a restore: under that nothing may be written.
     """
@@ -38,7 +38,7 @@ def campaign(view: View, store: Store, session: Session, request: Campaign, mome
     return Accepted(answer, {store_key(store.name): kept})
 
 
-def resign(view: View, store: Store, session: Session, request: Resign, moment: Moment) -> Decision:
+def resign(view: View, store: Store, session: Session, request: Resign, moment: DecisionContext) -> Decision:
     """Give the epoch back; its number stays current until the next is granted."""
     holder = epoch_holder(view, store)
     if holder is None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from milepost.wire import Code
-from service.rules.decisions import Moment, Refused
+from service.rules.decisions import DecisionContext, Refused
 from service.rules.lookup import Lookup
 from service.rules.records import Corrupt, Handle, Session, Store, Upload
 from service.rules.requests import BlobRef, Request, UploadRef
 
 
-def session_lives(view: Lookup, session: str, moment: Moment) -> Refused | None:
+def session_lives(view: Lookup, session: str, moment: DecisionContext) -> Refused | None:
     """A request needs a living session; an ended one is told apart from one never seen, for an hour."""
     record = view.session(session)
     if isinstance(record, Corrupt):
@@ -59,7 +59,7 @@ def version_matches(handle: Handle, version: str) -> Refused | None:
     )
 
 
-def retry_may_run(request: Request, pushed: int, moment: Moment) -> Refused | None:
+def retry_may_run(request: Request, pushed: int, moment: DecisionContext) -> Refused | None:
     """A retry whose answer may have been pushed out must not be applied a second time."""
     if request.attempt > 1 and pushed > moment.keys_horizon:
         return Refused(
@@ -96,7 +96,7 @@ def upload_whole(upload: Upload, announced: BlobRef, found: BlobRef | None) -> R
     return None
 
 
-def upload_has_room(pending: int, moment: Moment) -> Refused | None:
+def upload_has_room(pending: int, moment: DecisionContext) -> Refused | None:
     """Uploads that are never used lie about until their time is up, so they are limited."""
     if pending < moment.most_uploads:
         return None

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from milepost.wire import Code
 from service.rules import guards, locks, replays, uploads
 from service.rules.answers import handle_body
-from service.rules.decisions import Accepted, Answer, Blocked, Changes, Decision, FinishNeeded, Moment, Refused
+from service.rules.decisions import Accepted, Answer, Blocked, Changes, Decision, DecisionContext, FinishNeeded, Refused
 from service.rules.records import Corrupt, Handle, Lock, Session, Store, handle_key
 from service.rules.requests import (
     Add,
@@ -42,7 +42,7 @@ def pushed_of(handle: Handle | Corrupt | None) -> int:
     return handle.pushed if isinstance(handle, Handle) else 0
 
 
-def add(view: View, store: Store, session: Session, request: Add, moment: Moment) -> Decision:
+def add(view: View, store: Store, session: Session, request: Add, moment: DecisionContext) -> Decision:
     """Pointer to bytes that lie in the blob store already; the new handle is locked for the session."""
     old = view.handle(store.name, request.name)
     if isinstance(old, Corrupt):
@@ -74,7 +74,7 @@ def add(view: View, store: Store, session: Session, request: Add, moment: Moment
     return _changed(view, store, handle, request, moment, orphans=orphans, created=True, beside=source.changes)
 
 
-def replace_state(view: View, store: Store, session: Session, request: Replace, moment: Moment) -> Decision:
+def replace_state(view: View, store: Store, session: Session, request: Replace, moment: DecisionContext) -> Decision:
     """Compare-and-set of a handle's state. The session must hold a lock on it."""
     found = _existing(view, store, request)
     if isinstance(found, Refused):
@@ -102,7 +102,7 @@ def replace_state(view: View, store: Store, session: Session, request: Replace, 
     return _changed(view, store, handle, request, moment, discards=(found.blob,), beside=source.changes)
 
 
-def lock(view: View, store: Store, session: Session, request: LockHandle, moment: Moment) -> Decision:
+def lock(view: View, store: Store, session: Session, request: LockHandle, moment: DecisionContext) -> Decision:
     """Lock a handle for a session; a session that holds it already is answered from what is there."""
     found = _existing(view, store, request)
     if isinstance(found, Refused):
@@ -118,7 +118,7 @@ def lock(view: View, store: Store, session: Session, request: LockHandle, moment
     return _changed(view, store, handle, request, moment)
 
 
-def release(view: View, store: Store, session: Session, request: ReleaseHandle, moment: Moment) -> Decision:
+def release(view: View, store: Store, session: Session, request: ReleaseHandle, moment: DecisionContext) -> Decision:
     """Give a lock back; none held is fine."""
     found = present(store, view.handle(store.name, request.name))
     if found is None or session.id not in locks.holders(view, store, found):
@@ -127,7 +127,7 @@ def release(view: View, store: Store, session: Session, request: ReleaseHandle, 
     return _written(store, freed, request, moment, Answer())
 
 
-def remove(view: View, store: Store, session: Session, request: Remove, moment: Moment) -> Decision:
+def remove(view: View, store: Store, session: Session, request: Remove, moment: DecisionContext) -> Decision:
     """Mark a handle for removal, unless another session holds it; then only one's own lock goes."""
     old = view.handle(store.name, request.name)
     if isinstance(old, Corrupt):
@@ -151,7 +151,7 @@ def remove(view: View, store: Store, session: Session, request: Remove, moment: 
     return _written(store, marked, request, moment, Answer({"removed": True}), finish=finish)
 
 
-def finish_removal(view: View, store: Store, request: FinishRemoval, moment: Moment) -> Decision:
+def finish_removal(view: View, store: Store, request: FinishRemoval, moment: DecisionContext) -> Decision:
     """The blob is discarded, so nothing is left but the answers that the record keeps."""
     old = view.handle(store.name, request.name)
     if not isinstance(old, Handle) or not old.removing or old.version != request.version:
@@ -160,7 +160,7 @@ def finish_removal(view: View, store: Store, request: FinishRemoval, moment: Mom
     return Accepted(Answer(), {handle_key(store.name, old.name): gone})
 
 
-def _gone_without_trace(name: str, moment: Moment) -> Handle:
+def _gone_without_trace(name: str, moment: DecisionContext) -> Handle:
     """In place of a record that could not be read, for the answer to its removal."""
     at = moment.revision
     return Handle(name, moment.version, "", 0, "", moment.wall, moment.wall, born=at, changed=at, gone=True)
@@ -186,7 +186,7 @@ def _changed(
     store: Store,
     handle: Handle,
     request: HandleRequest,
-    moment: Moment,
+    moment: DecisionContext,
     *,
     discards: tuple[str, ...] = (),
     orphans: tuple[str, ...] = (),
@@ -202,7 +202,7 @@ def _written(
     store: Store,
     handle: Handle,
     request: HandleRequest,
-    moment: Moment,
+    moment: DecisionContext,
     answer: Answer,
     *,
     finish: FinishNeeded | None = None,

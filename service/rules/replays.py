@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from milepost.wire import Code, Outcome
 from service.rules import guards
-from service.rules.decisions import Accepted, Answer, Decision, Moment, Refused
+from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, Answered, Handle, Session, Store, size_of
 from service.rules.requests import Replace, Request, is_leaders
 from service.rules.state import View
@@ -29,7 +29,7 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
     return Accepted(Answer(answer.get("body", {}), answer.get("version"), answer.get("created", False), replayed=True))
 
 
-def remember(keeper: Keeper, request: Request, moment: Moment, answer: Answer) -> Keeper:
+def remember(keeper: Keeper, request: Request, moment: DecisionContext, answer: Answer) -> Keeper:
     """The record with this answer kept in it; what is too old or too much makes room.
 
     So do the ids of the leader's making whose requests have landed. They prove that, and nothing else: nobody can ask
@@ -48,7 +48,7 @@ def remember(keeper: Keeper, request: Request, moment: Moment, answer: Answer) -
     return replace(keeper, answered=kept, pushed=keeper.pushed if len(kept) == len(answered) else moment.revision)
 
 
-def _settled(entry: Answered, moment: Moment) -> bool:
+def _settled(entry: Answered, moment: DecisionContext) -> bool:
     return entry.revision <= moment.landed and is_leaders(entry.key)
 
 
@@ -65,7 +65,7 @@ def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
     return answered[first:]
 
 
-def entry_for(request: Request, moment: Moment, answer: Answer) -> Answered:
+def entry_for(request: Request, moment: DecisionContext, answer: Answer) -> Answered:
     """What is kept of an answer."""
     kept: dict[str, Any] = {"body": dict(answer.body)}
     if answer.version is not None:
@@ -75,7 +75,7 @@ def entry_for(request: Request, moment: Moment, answer: Answer) -> Answered:
     return Answered(request.session, request.key or "", request.fingerprint(), moment.revision, kept)
 
 
-def doubtful(decision: Decision, request: Request, pushed: int, moment: Moment) -> Decision:
+def doubtful(decision: Decision, request: Request, pushed: int, moment: DecisionContext) -> Decision:
     """What a retry is told whose first answer may have been pushed out: it is not applied a second time, and a
     refusal does not say that the first attempt was not applied.
 

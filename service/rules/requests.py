@@ -203,13 +203,13 @@ class Scrub(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class FoundDeployment(Request):
+class CreateDeployment(Request):
     """The leader's own, before it serves: the deployment has an id, ``deployment`` if it had none before."""
 
     deployment: str = ""
 
 
-INTERNAL = (FoundDeployment, ExpireSession, ExpireUpload, FinishRemoval, Scrub)
+INTERNAL = (CreateDeployment, ExpireSession, ExpireUpload, FinishRemoval, Scrub)
 """Requests that the leader makes of itself: they need no session and are decided anew after a doubt."""
 
 

@@ -7,13 +7,13 @@ from msgspec.structs import replace
 from milepost.wire import Code
 from service.rules import guards, replays
 from service.rules.answers import session_body
-from service.rules.decisions import Accepted, Answer, Decision, Moment
+from service.rules.decisions import Accepted, Answer, Decision, DecisionContext
 from service.rules.records import Corrupt, Session, session_key
 from service.rules.requests import EndSession, ExpireSession, OpenSession
 from service.rules.state import View
 
 
-def open_session(view: View, request: OpenSession, moment: Moment) -> Decision:
+def open_session(view: View, request: OpenSession, moment: DecisionContext) -> Decision:
     """Create a session; the same id while it lives is a renewal, an id may be used again once it is forgotten."""
     dead = guards.session_lives(view, request.session, moment)
     if dead is None:
@@ -25,7 +25,7 @@ def open_session(view: View, request: OpenSession, moment: Moment) -> Decision:
     return Accepted(answer, {session_key(session.id): replays.remember(session, request, moment, answer)})
 
 
-def _renewed(view: View, request: OpenSession, moment: Moment) -> Decision:
+def _renewed(view: View, request: OpenSession, moment: DecisionContext) -> Decision:
     old = view.session(request.session)
     assert isinstance(old, Session)
     if (old.ttl, old.holder) == (request.ttl, request.holder):
@@ -40,14 +40,14 @@ def pushed_of(session: Session | Corrupt | None) -> int:
     return session.pushed if isinstance(session, Session) else 0
 
 
-def end_session(session: Session, request: EndSession, moment: Moment) -> Decision:
+def end_session(session: Session, request: EndSession, moment: DecisionContext) -> Decision:
     """End a session at its own wish: its locks go, its epochs become free to campaign for."""
     ended = replace(session, ended=moment.revision)
     answer = Answer()
     return Accepted(answer, {session_key(session.id): replays.remember(ended, request, moment, answer)})
 
 
-def expire_session(view: View, request: ExpireSession, moment: Moment) -> Decision:
+def expire_session(view: View, request: ExpireSession, moment: DecisionContext) -> Decision:
     """End a session whose deadline has passed, if it is still the same one."""
     session = view.session(request.session)
     if not isinstance(session, Session) or session.ended or session.born != request.born:

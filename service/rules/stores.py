@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from service.rules import locks, replays, uploads
 from service.rules.answers import handle_body
-from service.rules.decisions import Accepted, Answer, Decision, Inventory, Moment
+from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory
 from service.rules.handles import absent, present
 from service.rules.lookup import Lookup
 from service.rules.records import (
@@ -28,7 +28,7 @@ from service.rules.requests import Clear, LockAll, ReleaseAll, Scrub, StoreReque
 from service.rules.state import View
 
 
-def lock_all(view: View, store: Store, session: Session, request: LockAll, moment: Moment) -> Decision:
+def lock_all(view: View, store: Store, session: Session, request: LockAll, moment: DecisionContext) -> Decision:
     """getAllAndLock: every handle there is. One record says so for all of them; what they are is told once it has
     landed. A replay tells what is there then, since the answer is too large to be kept.
     """
@@ -41,7 +41,7 @@ def lock_all(view: View, store: Store, session: Session, request: LockAll, momen
     return Accepted(accepted.answer, accepted.changes, inventory=Inventory(store.name))
 
 
-def release_all(view: View, store: Store, session: Session, request: ReleaseAll, moment: Moment) -> Decision:
+def release_all(view: View, store: Store, session: Session, request: ReleaseAll, moment: DecisionContext) -> Decision:
     """releaseAll: every lock of the session in this store."""
     changed = replace(
         store,
@@ -51,7 +51,7 @@ def release_all(view: View, store: Store, session: Session, request: ReleaseAll,
     return _written(changed, request, moment, Answer())
 
 
-def clear(view: View, store: Store, request: Clear, moment: Moment) -> Decision:
+def clear(view: View, store: Store, request: Clear, moment: DecisionContext) -> Decision:
     """clearEntries: the pointers are gone whoever holds them; the blobs stay for the collector."""
     count = view.count(store)
     if not count:
@@ -61,7 +61,7 @@ def clear(view: View, store: Store, request: Clear, moment: Moment) -> Decision:
     return Accepted(accepted.answer, {**damaged, **accepted.changes})
 
 
-def scrub(view: View, request: Scrub, moment: Moment) -> Decision:
+def scrub(view: View, request: Scrub, moment: DecisionContext) -> Decision:
     """Drop the records that nothing depends on any more; each is judged anew."""
     changes: dict[str, None] = {}
     orphans: list[str] = []
@@ -80,7 +80,7 @@ def scrub(view: View, request: Scrub, moment: Moment) -> Decision:
     return Accepted(Answer(), changes, orphans=tuple(orphans))
 
 
-def droppable(store: Store, handle: Handle, moment: Moment) -> bool:
+def droppable(store: Store, handle: Handle, moment: DecisionContext) -> bool:
     """Whether the record of an absent handle keeps no answer that may still be asked for."""
     ended = handle.changed if handle.gone else store.cleared
     return absent(store, handle) and ended <= moment.keys_horizon
@@ -95,6 +95,6 @@ def told_of(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt |
     return None if handle is None else handle_body(view, store, handle)
 
 
-def _written(store: Store, request: StoreRequest, moment: Moment, answer: Answer) -> Accepted:
+def _written(store: Store, request: StoreRequest, moment: DecisionContext, answer: Answer) -> Accepted:
     kept = replays.remember(store, request, moment, answer)
     return Accepted(answer, {store_key(store.name): kept})

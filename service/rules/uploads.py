@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from milepost.wire import Code
 from service.rules import guards, replays
-from service.rules.decisions import Accepted, Answer, Changes, Decision, Moment, Refused
+from service.rules.decisions import Accepted, Answer, Changes, Decision, DecisionContext, Refused
 from service.rules.records import Corrupt, Session, Store, Upload, upload_key
 from service.rules.requests import Add, CreateUpload, ExpireUpload, Replace
 from service.rules.state import View
@@ -21,7 +21,9 @@ class Source(NamedTuple):
     changes: Changes
 
 
-def create_upload(view: View, store: Store, session: Session, request: CreateUpload, moment: Moment) -> Decision:
+def create_upload(
+    view: View, store: Store, session: Session, request: CreateUpload, moment: DecisionContext
+) -> Decision:
     """Announce bytes. Needs no epoch: the handle that takes them does."""
     if full := guards.upload_has_room(view.pending_uploads(store.name), moment):
         return full
@@ -39,7 +41,7 @@ def create_upload(view: View, store: Store, session: Session, request: CreateUpl
     return Accepted(answer, {upload_key(store.name, upload.id): upload})
 
 
-def source_of(view: View, store: Store, request: Add | Replace, moment: Moment) -> Source | Refused:
+def source_of(view: View, store: Store, request: Add | Replace, moment: DecisionContext) -> Source | Refused:
     """The bytes that a handle is to point to; those of an upload are used up by the same commit."""
     ref = request.upload
     if ref is None:
@@ -56,7 +58,7 @@ def source_of(view: View, store: Store, request: Add | Replace, moment: Moment) 
     return Source(upload.blob, {upload_key(store.name, upload.id): taken})
 
 
-def expire_upload(view: View, request: ExpireUpload, moment: Moment) -> Decision:
+def expire_upload(view: View, request: ExpireUpload, moment: DecisionContext) -> Decision:
     """End an upload whose time is up; what may lie there is nobody's then. The record says still where that is."""
     upload = view.upload(request.store_name, request.upload)
     if not isinstance(upload, Upload) or upload.ended:
@@ -65,6 +67,6 @@ def expire_upload(view: View, request: ExpireUpload, moment: Moment) -> Decision
     return Accepted(Answer(), {upload_key(request.store_name, upload.id): ended}, orphans=(upload.blob,))
 
 
-def droppable(upload: Upload, moment: Moment) -> bool:
+def droppable(upload: Upload, moment: DecisionContext) -> bool:
     """Whether the record has ended, and keeps no answer that may still be asked for."""
     return bool(upload.ended) and upload.born <= moment.keys_horizon

@@ -15,8 +15,8 @@ from backends.contract import BackendError
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.journal import JournalSettings
+from service.leader_locator import LeaderLocator
 from service.probes import probe
-from service.whereabouts import Whereabouts
 from tests.contracts.places import Services
 from tests.corrupt.history import History, Silent
 from tests.corrupt.shape import Damage, Scene, Store, damaged
@@ -167,8 +167,8 @@ async def _leads(rig: Rig, said: list[str]) -> bool:
 
 
 async def _readiness(rig: Rig) -> list[tuple[bool, str]]:
-    whereabouts = Whereabouts(rig.election, rig.advertise, rig.clock)
-    return [(line.ok, line.text) for line in await probe(rig.replica, whereabouts)]
+    leader_locator = LeaderLocator(rig.election, rig.advertise, rig.clock)
+    return [(line.ok, line.text) for line in await probe(rig.replica, leader_locator)]
 
 
 async def _accept(scene: Scene, history: History, said: list[str]) -> None:

@@ -51,13 +51,13 @@ async def keys(running: Rig) -> set[str]:
 
 
 async def collected(running: Rig, older_than: float = 0.0) -> int:
-    """How many blobs one round hands to the trash."""
+    """How many blobs one round hands to the deletion queue."""
     replica = running.replica
     return await collect(
         replica.journal,
         running.pointers,
         running.blobs,
-        replica.trash,
+        replica.deletions,
         replica.slices,
         older_than=older_than,
         may_go_on=replica.journal.lease_holds,

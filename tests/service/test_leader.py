@@ -16,7 +16,7 @@ import pytest
 from backends.contract import BlobInfo, Commit, StorageUnavailable
 from milepost.errors import OutcomeUnknown, Unavailable
 from milepost.wire import Code
-from service.blobs import trash
+from service.blobs import deletion_queue
 from service.journal import JournalSettings
 from tests.service.acting import actor
 from tests.support.faults import RealCommit, before, lose_answer
@@ -71,7 +71,7 @@ async def test_a_replica_that_stops_ends_what_is_on_its_way_and_admits_nothing_m
 async def test_a_refusal_of_a_replica_that_stops_does_not_wait_for_a_slow_discard_of_its_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trash, "TRY_SECONDS", 3600.0)
+    monkeypatch.setattr(deletion_queue, "TRY_SECONDS", 3600.0)
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         gate = asyncio.Event()

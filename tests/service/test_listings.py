@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 COUNT = 1000
 STEP, SLICE = 0.5, 8.0
-QUIET = replace(PROMPT, expire_interval_seconds=3600.0, trash_interval_seconds=3600.0)
+QUIET = replace(PROMPT, expire_interval_seconds=3600.0, deletion_interval_seconds=3600.0)
 
 
 async def page_of_stores(running: Rig) -> list[str]:

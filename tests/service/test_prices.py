@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 FEW, MANY = 60, 3000
 BEGINNING_SECONDS = 0.2
 """What a leadership begins with, such as a look at the founding mark, is done by then, as a rule."""
-QUIET = replace(PROMPT, expire_interval_seconds=3600.0, trash_interval_seconds=3600.0)
+QUIET = replace(PROMPT, expire_interval_seconds=3600.0, deletion_interval_seconds=3600.0)
 """Nothing is done beside what is asked for."""
 STORE, OTHER, CALLER = "store", "other", Caller("few")
 Operation = Callable[[Rig], Awaitable[object]]
@@ -59,7 +59,7 @@ async def filled(running: Rig, count: int) -> None:
     for store, upload in state.pending_uploads():
         running.replica.uploads.begin(store, upload)
     for number in range(count):
-        running.replica.trash.later(f"blob/{number}", 600.0)
+        running.replica.deletions.schedule(f"blob/{number}", 600.0)
 
 
 def handle(name: str, session: Session, *, gone: bool = False) -> Handle:
@@ -82,7 +82,7 @@ async def look_for_what_is_due(running: Rig) -> None:
     replica = running.replica
     assert not replica.leases.begin_expiry()
     assert not replica.uploads.begin_expiry()
-    assert not replica.trash._due.waiting(running.clock())
+    assert not replica.deletions._due.waiting(running.clock())
 
 
 async def collected(running: Rig) -> int:
@@ -91,7 +91,7 @@ async def collected(running: Rig) -> int:
         replica.journal,
         running.pointers,
         running.blobs,
-        replica.trash,
+        replica.deletions,
         replica.slices,
         older_than=0.0,
         may_go_on=replica.journal.lease_holds,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from milepost.errors import OutcomeUnknown, VersionMismatch
 from milepost.wire import Code, Outcome
 from service.problems import refusal
-from service.rules.decisions import Moment, Refused
+from service.rules.decisions import DecisionContext, Refused
 from service.rules.guards import retry_may_run
 from service.rules.requests import Add
 
@@ -17,7 +17,7 @@ def test_a_refusal_keeps_what_is_usual_for_its_code() -> None:
 
 
 def test_a_retry_whose_answer_is_forgotten_is_not_told_to_retry() -> None:
-    moment = Moment(revision=900, lineage="a", wall="", keys_horizon=100)
+    moment = DecisionContext(revision=900, lineage="a", wall="", keys_horizon=100)
     refused = retry_may_run(Add("session", "key", attempt=2, store_name="store", name="name"), 800, moment)
     assert refused is not None
     error = refusal(refused)

@@ -11,7 +11,7 @@ import pytest
 from backends.contract import Refusal, StorageUnavailable
 from milepost.errors import DiscardFailed, Unavailable
 from milepost.wire import Code, Outcome
-from service.blobs import trash
+from service.blobs import deletion_queue
 from tests.contracts.state_handle_store.door import Removal
 from tests.service.acting import actor
 from tests.support.faults import before, refuse, undisturbed
@@ -51,7 +51,7 @@ async def test_an_add_that_waits_too_long_for_a_discard_is_not_applied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own bytes can just as little be discarded now, which does not keep its caller from an answer."""
-    monkeypatch.setattr(trash, "TRY_SECONDS", 0.1)
+    monkeypatch.setattr(deletion_queue, "TRY_SECONDS", 0.1)
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         await a.add("pointer", b"old")

@@ -241,7 +241,7 @@ async def test_what_a_scrub_orphaned_is_discarded_although_its_answer_was_lost(t
 
         await until(scrubbed)
         assert running.replica.journal.terms_burnt == 1
-        assert running.replica.trash.holds(running.blobs.put_keys[0])
+        assert running.replica.deletions.holds(running.blobs.put_keys[0])
 
 
 async def test_a_commit_that_takes_too_long_is_settled_like_any_other_doubt(tmp_path: Path) -> None:

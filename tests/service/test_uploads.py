@@ -424,7 +424,7 @@ async def collected(running: Rig) -> int:
         replica.journal,
         running.pointers,
         running.blobs,
-        replica.trash,
+        replica.deletions,
         replica.slices,
         older_than=0.0,
         may_go_on=replica.journal.lease_holds,

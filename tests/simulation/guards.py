@@ -16,7 +16,7 @@ from milepost.errors import Problem
 from milepost.wire import Outcome
 from service import leader, removals, upkeep
 from service.blobs import collector
-from service.journal import Journal, Served, Ticket, groups, journal, settling
+from service.journal import Journal, PendingRequest, Served, groups, journal, settling
 from service.journal.claims import Claims, MaySubmit
 from service.journal.groups import Group, Unchanging
 from service.journal.restoring import Restoring
@@ -27,7 +27,7 @@ from service.operations import reading, states
 from service.operations.calls import Caller, Reply, decided
 from service.problems import problem
 from service.rules import guards, handles, locks, replays
-from service.rules.decisions import Accepted, Answer, Decision, Moment, Refused
+from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.records import Corrupt, Handle, Session, Store, handle_key
 from service.rules.requests import Add, Clear, FinishRemoval, Remove, Replace, Request
 from service.rules.state import KeyScope, View
@@ -120,9 +120,9 @@ def acknowledge_after_commit(patch: Patch) -> None:
     """A request is answered as soon as it is part of a group."""
     real = Group.take
 
-    def take(self: Group, ticket: Ticket, accepted: Accepted, encoded: dict[str, bytes | None]) -> None:
-        real(self, ticket, accepted, encoded)
-        ticket.serve(accepted, self.revision, self.head.term)
+    def take(self: Group, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None]) -> None:
+        real(self, pending, accepted, encoded)
+        pending.serve(accepted, self.revision, self.head.term)
 
     patch.setattr(Group, "take", take)
 
@@ -148,7 +148,7 @@ def refusals_wait(patch: Patch) -> None:
     real = groups.build
 
     def build(*arguments: Any) -> list[Unchanging]:
-        return [Unchanging(entry.ticket, entry.decision, 0) for entry in real(*arguments)]
+        return [Unchanging(entry.pending, entry.decision, 0) for entry in real(*arguments)]
 
     patch.setattr(journal, "build", build)
 
@@ -198,7 +198,7 @@ def blobs_of_this_leadership(patch: Patch) -> None:
     """A commit may name bytes that were put under an earlier leadership."""
     real = Journal.submit
 
-    def submit(self: Journal, request: Request, deadline: float, generation: int | None = None) -> Ticket:
+    def submit(self: Journal, request: Request, deadline: float, generation: int | None = None) -> PendingRequest:
         del generation
         return real(self, request, deadline)
 
@@ -212,7 +212,7 @@ def epoch_when_built(patch: Patch) -> None:
     """The epoch is checked when a request comes in, and not again when its group is built."""
     real, submit_for_real = guards.epoch_is_current, Journal.submit
 
-    def submit(self: Journal, request: Request, deadline: float, generation: int | None = None) -> Ticket:
+    def submit(self: Journal, request: Request, deadline: float, generation: int | None = None) -> PendingRequest:
         if isinstance(request, Add | Replace | Remove | Clear) and request.attempt == 1:
             store = self._view.state.get(f"stores/{request.store_name}")
             fenced = real(store if isinstance(store, Store) else Store(request.store_name), request.epoch)
@@ -233,7 +233,7 @@ def lock_check(patch: Patch) -> None:
     """A removal looks at one's own lock alone."""
     real, holders = handles.remove, locks.holders
 
-    def remove(view: View, store: Store, session: Session, request: Remove, moment: Moment) -> Decision:
+    def remove(view: View, store: Store, session: Session, request: Remove, moment: DecisionContext) -> Decision:
         with pytest.MonkeyPatch.context() as within:
             within.setattr(
                 locks, "holders", lambda *of: tuple(holder for holder in holders(*of) if holder == session.id)
@@ -247,7 +247,7 @@ def living_session(patch: Patch) -> None:
     """A session that has ended may go on."""
     real = guards.session_lives
 
-    def session_lives(view: View, session: str, moment: Moment) -> Refused | None:
+    def session_lives(view: View, session: str, moment: DecisionContext) -> Refused | None:
         return real(view, session, moment) if view.session(session) is None else None
 
     patch.setattr(guards, "session_lives", session_lives)
@@ -261,7 +261,7 @@ def keys_remembered(patch: Patch) -> None:
 def keys_survive_removal(patch: Patch) -> None:
     """The record of a removed handle goes at once, with the answers that it keeps."""
 
-    def finish_removal(view: View, store: Store, request: FinishRemoval, _: Moment) -> Decision:
+    def finish_removal(view: View, store: Store, request: FinishRemoval, _: DecisionContext) -> Decision:
         old = view.handle(store.name, request.name)
         if isinstance(old, Corrupt) or old is None or not old.removing or old.version != request.version:
             return Accepted(Answer())
@@ -277,7 +277,7 @@ def forgotten_keys_in_doubt(patch: Patch) -> None:
 
 def version_is_revision(patch: Patch) -> None:
     """A version is a small number that comes round again."""
-    patch.setattr(Moment, "version", property(lambda self: str(self.revision % 8)))
+    patch.setattr(DecisionContext, "version", property(lambda self: str(self.revision % 8)))
 
 
 # -- bytes ---------------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def blob_kept_on_unknown(patch: Patch) -> None:
             return await decided(replica, request, generation, may_submit)
         except Problem as error:
             if error.outcome is Outcome.UNKNOWN and isinstance(request, Add | Replace):
-                await replica.trash.try_now(request.blob.key)
+                await replica.deletions.try_delete(request.blob.key)
             raise
 
     patch.setattr(states, "decided", hasty)
@@ -304,7 +304,7 @@ def mark_before_discard(patch: Patch) -> None:
     async def remove(replica: Replica, caller: Caller, store: str, name: str, version: str | None) -> Reply:
         old = replica.journal.read().view.handle(store, name)
         if isinstance(old, Handle) and caller.session in {lock.session for lock in old.locks}:
-            await replica.trash.try_now(old.blob)
+            await replica.deletions.try_delete(old.blob)
         return await real(replica, caller, store, name, version)
 
     patch.setattr(operations, "remove", remove)
@@ -322,7 +322,7 @@ def readers_move_on(patch: Patch) -> None:
     def landed(self: Replica, request: Request, accepted: Accepted) -> None:
         real(self, request, accepted)
         for key in accepted.discards:
-            self.trash.later(key, 0.0)
+            self.deletions.schedule(key, 0.0)
 
     patch.setattr(Replica, "_landed", landed)
     patch.setattr(reading, "_moved_on", lambda *_: False)

@@ -15,7 +15,7 @@ from service.leases import UploadLeases
 from service.operations import uploads as operations
 from service.operations.calls import decided
 from service.rules import state, uploads
-from service.rules.decisions import Accepted, Answer, Moment, Refused
+from service.rules.decisions import Accepted, Answer, DecisionContext, Refused
 from service.rules.records import Store, Upload
 from service.rules.requests import Add, BlobRef, ExpireUpload, Replace, Request
 from service.rules.state import View
@@ -27,7 +27,9 @@ def upload_ends_with_the_commit(patch: Patch) -> None:
     """A handle takes the bytes, and the upload stays as it was."""
     real = uploads.source_of
 
-    def source_of(view: View, store: Store, request: Add | Replace, moment: Moment) -> uploads.Source | Refused:
+    def source_of(
+        view: View, store: Store, request: Add | Replace, moment: DecisionContext
+    ) -> uploads.Source | Refused:
         source = real(view, store, request, moment)
         return source if isinstance(source, Refused) else uploads.Source(source.blob, {})
 
@@ -74,7 +76,7 @@ def upload_outlives_attempts(patch: Patch) -> None:
 
 async def _discarded(replica: Replica, request: Request) -> None:
     if isinstance(request, Add | Replace) and request.upload is not None and request.upload.found is not None:
-        await replica.trash.try_now(request.upload.found.key)
+        await replica.deletions.try_delete(request.upload.found.key)
 
 
 def end_is_committed_first(patch: Patch) -> None:

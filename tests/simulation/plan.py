@@ -131,7 +131,7 @@ def _settings(random: Random, slow: float) -> Settings:
         collect_interval_seconds=random.choice((2.0, 30.0)) * slow,
         expire_interval_seconds=0.25 * min(slow, 10.0),
         tidy_interval_seconds=random.choice((1.0, 30.0)) * min(slow, 10.0),
-        trash_interval_seconds=1.0 * slow,
+        deletion_interval_seconds=1.0 * slow,
         resign_seconds=random.choice((0.5, 10.0)),
         upload_seconds=random.choice((2.0, 20.0, 900.0)) * min(slow, 10.0),
         download_seconds=30.0,

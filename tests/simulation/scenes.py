@@ -36,7 +36,7 @@ def calm(seed: int) -> Plan:
             collect_interval_seconds=0.5,
             expire_interval_seconds=0.1,
             tidy_interval_seconds=1.0,
-            trash_interval_seconds=0.2,
+            deletion_interval_seconds=0.2,
             resign_seconds=0.5,
             journal=JournalSettings(commit_seconds=0.5, take_over_seconds=2.0),
         ),

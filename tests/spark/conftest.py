@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import milepost
-from milepost.spark.store import CertainStore
+from milepost.spark.store import SettlingStore
 from milepost.store import StateHandleStore
 from parts.server import ServerProcess
 from tests.spark import java
@@ -72,9 +72,9 @@ def handles(client: milepost.Client, name: str) -> StateHandleStore:
 
 
 @pytest.fixture
-def certain(handles: StateHandleStore) -> CertainStore:
+def certain(handles: StateHandleStore) -> SettlingStore:
     """The same, with writes that end for certain."""
-    return CertainStore(handles, patience=10.0)
+    return SettlingStore(handles, patience=10.0)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import milepost.core.lease
-import milepost.spark.ledger
+import milepost.spark.layer_index
 import milepost.spark.restore
 import milepost.spark.sink
 import milepost.spark.watch
@@ -111,8 +111,8 @@ def blind() -> None:
 
 def limits(inline_bytes: int, max_layers: int, stuck: float) -> None:
     """Other limits for what travels inside the record, for the number of layers, and for a batch that no stop ends."""
-    milepost.spark.ledger.INLINE_BYTES = inline_bytes
-    milepost.spark.ledger.MAX_LAYERS = max_layers
+    milepost.spark.layer_index.INLINE_BYTES = inline_bytes
+    milepost.spark.layer_index.MAX_LAYERS = max_layers
     milepost.spark.watch.STUCK_SECONDS = stuck
 
 

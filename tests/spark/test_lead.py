@@ -16,7 +16,8 @@ from pyspark.sql.functions import udf
 import milepost
 import milepost.spark.job
 from milepost.errors import InputMissing, NoSafeCheckpoint, Unavailable
-from milepost.spark import BatchContext, Job, ledger, published_batches, read_published
+from milepost.spark import BatchContext, Job, published_batches, read_published
+from milepost.spark import layer_index as layer_index
 from milepost.spark.pointer import JobPointer
 from milepost.spark.record import JOB, Checkpoint, JobRecord, decode
 from milepost.spark.sink import FilesSink
@@ -265,7 +266,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_one_that_is_still_safe(
 ) -> None:
     """The entry to batch 1 is damaged: the job goes on at batch 0, which is published, and publishes it no second
     time."""
-    monkeypatch.setattr(ledger, "INLINE_BYTES", 0)
+    monkeypatch.setattr(layer_index, "INLINE_BYTES", 0)
     write = FilesSink.__call__
 
     def failing(sink: FilesSink, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
@@ -294,7 +295,7 @@ def test_a_batch_that_a_sink_may_hold_already_is_not_begun_anew(
     place: Place, service: ServerProcess, client: milepost.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver died inside batch 1, whose rows a table that counts by batch may have taken."""
-    monkeypatch.setattr(ledger, "INLINE_BYTES", 0)
+    monkeypatch.setattr(layer_index, "INLINE_BYTES", 0)
     with place.lead() as job, pytest.raises(StreamingQueryException):
         finish(job, place.start(job, job.exactlyOnce(Publisher(1)), "aggregation"))
     newest = damage_newest(place, service, client)

@@ -21,14 +21,14 @@ from milepost.errors import (
     Unavailable,
     WrongCheckpoint,
 )
+from milepost.spark import layer_index as ledger_module
 from milepost.spark import layers
-from milepost.spark import ledger as ledger_module
 from milepost.spark import restore as restore_module
 from milepost.spark.record import Checkpoint, JobRecord
 from milepost.spark.recovery import recover
 from milepost.spark.restore import restore
 from milepost.spark.snapshotter import Snapshotter
-from milepost.spark.store import CertainStore, HandleStore
+from milepost.spark.store import HandleStore, SettlingStore
 from milepost.wire import Code
 from parts.server import ServerProcess
 from tests.spark.checkpoints import log, put, tree
@@ -41,7 +41,7 @@ FILES = {"kind": "files"}
 class Run:
     """A query's run in a directory of its own, and its record."""
 
-    def __init__(self, certain: CertainStore, directory: Path) -> None:
+    def __init__(self, certain: SettlingStore, directory: Path) -> None:
         self.directory = directory
         self.snapshotter = Snapshotter(certain, directory)
         self.record = JobRecord(uuid.uuid4().hex, certain.epoch)
@@ -60,7 +60,7 @@ class Run:
 
 
 @pytest.fixture
-def run(certain: CertainStore, tmp_path: Path) -> Run:
+def run(certain: SettlingStore, tmp_path: Path) -> Run:
     return Run(certain, tmp_path / "e1")
 
 
@@ -71,14 +71,14 @@ def damage(service: ServerProcess, job: str, checkpoint: Checkpoint) -> None:
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
 
-def test_a_job_that_never_ran_gets_an_empty_directory(certain: CertainStore, tmp_path: Path) -> None:
+def test_a_job_that_never_ran_gets_an_empty_directory(certain: SettlingStore, tmp_path: Path) -> None:
     restored = restore(certain.plain, JobRecord("job", 1), tmp_path / "work", 1)
     assert restored.directory == tmp_path / "work" / "e1"
     assert tree(restored.directory) == {}
     assert restored.checkpoint is None
 
 
-def test_the_newest_checkpoint_comes_back_byte_for_byte(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+def test_the_newest_checkpoint_comes_back_byte_for_byte(run: Run, certain: SettlingStore, tmp_path: Path) -> None:
     for batch in range(5):
         run.enter(batch)
         run.publish(batch)
@@ -92,13 +92,13 @@ def test_the_newest_checkpoint_comes_back_byte_for_byte(run: Run, certain: Certa
     assert not (tmp_path / "work" / "e2.tmp").exists()
 
 
-def test_what_was_restored_is_not_uploaded_again(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+def test_what_was_restored_is_not_uploaded_again(run: Run, certain: SettlingStore, tmp_path: Path) -> None:
     run.enter(0)
     run.publish(0)
     run.enter(1)
     restored = restore(certain.plain, run.record, tmp_path / "work", 2)
     before = {handle.name for handle in certain.plain.get_all_handles()}
-    again = Snapshotter(certain, restored.directory, restored.ledger).take(1, committed=False)
+    again = Snapshotter(certain, restored.directory, restored.layer_index).take(1, committed=False)
     assert {handle.name for handle in certain.plain.get_all_handles()} == before
     assert again.layers == run.record.checkpoints[0].layers
 
@@ -108,7 +108,7 @@ def naming(directory: Path) -> str:
     return f'v2\n{{"stateSchemaFilePaths":["file:{directory}/state/0/_stateSchema/0_7f"],"more":"{"m" * 9000}"}}'
 
 
-def test_files_that_name_their_directory_name_the_one_they_come_to(certain: CertainStore, tmp_path: Path) -> None:
+def test_files_that_name_their_directory_name_the_one_they_come_to(certain: SettlingStore, tmp_path: Path) -> None:
     """From the second epoch on they come from the first one's layer, and are not uploaded again."""
     job = tmp_path / "work" / "0a1b"
     run = Run(certain, job / "e1")
@@ -118,12 +118,14 @@ def test_files_that_name_their_directory_name_the_one_they_come_to(certain: Cert
     for epoch, workdir in ((2, job), (3, tmp_path / "wörk dir" / "0a1b")):
         restored = restore(certain.plain, run.record, workdir, epoch)
         assert (restored.directory / path).read_text() == naming(workdir / f"e{epoch}")
-        run.snapshotter = Snapshotter(certain, restored.directory, restored.ledger)
+        run.snapshotter = Snapshotter(certain, restored.directory, restored.layer_index)
         before = run.record.checkpoints[0].layers
         assert run.snapshotter.take(0, committed=False).layers == before
 
 
-def test_a_checkpoint_that_is_bound_to_its_directory_is_not_gone_on_from(certain: CertainStore, tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_bound_to_its_directory_is_not_gone_on_from(
+    certain: SettlingStore, tmp_path: Path
+) -> None:
     """As one would be that was stored without a look at it."""
     run = Run(certain, tmp_path / "0a1b" / "e1")
     put(run.directory, "state/0/_metadata/v2/0", naming(run.directory))
@@ -135,7 +137,7 @@ def test_a_checkpoint_that_is_bound_to_its_directory_is_not_gone_on_from(certain
     assert not (tmp_path / "0a1b" / "e2").exists()
 
 
-def test_a_tail_goes_on_behind_its_batch(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+def test_a_tail_goes_on_behind_its_batch(run: Run, certain: SettlingStore, tmp_path: Path) -> None:
     run.enter(0)
     run.publish(0)
     run.record = run.record.ending(run.snapshotter.take(0, committed=True), 2)
@@ -147,7 +149,7 @@ def test_a_tail_goes_on_behind_its_batch(run: Run, certain: CertainStore, tmp_pa
 
 
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
-    run: Run, certain: CertainStore, tmp_path: Path, service: ServerProcess, name: str
+    run: Run, certain: SettlingStore, tmp_path: Path, service: ServerProcess, name: str
 ) -> None:
     """Output files that nobody saw may be written anew, with other rows in each batch."""
     run.enter(0)
@@ -164,7 +166,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
 
 @pytest.mark.parametrize("manifest", [None, {"kind": "of the user's own"}])
 def test_a_batch_that_a_sink_may_know_is_not_divided_anew(
-    run: Run, certain: CertainStore, tmp_path: Path, service: ServerProcess, name: str, manifest: object
+    run: Run, certain: SettlingStore, tmp_path: Path, service: ServerProcess, name: str, manifest: object
 ) -> None:
     """Batch 1 was entered: a table that counts by batch may hold it, as it was cut then."""
     run.enter(0)
@@ -204,7 +206,7 @@ class CutOff:
     "obstacle", [Unavailable(Code.NO_LEADER), ConnectionFailed("reset"), ServerFault(Code.INTERNAL)]
 )
 def test_an_outage_while_unpacking_is_no_damage(
-    run: Run, certain: CertainStore, tmp_path: Path, obstacle: MilepostError
+    run: Run, certain: SettlingStore, tmp_path: Path, obstacle: MilepostError
 ) -> None:
     run.enter(0)
     run.publish(0, FILES)
@@ -214,7 +216,9 @@ def test_an_outage_while_unpacking_is_no_damage(
     assert restore(certain.plain, run.record, tmp_path / "work", 2).checkpoint == newest
 
 
-def test_bytes_that_end_early_because_they_are_gone_are_damage(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+def test_bytes_that_end_early_because_they_are_gone_are_damage(
+    run: Run, certain: SettlingStore, tmp_path: Path
+) -> None:
     run.enter(0)
     run.publish(0, FILES)
     newest = run.enter(1)
@@ -223,7 +227,7 @@ def test_bytes_that_end_early_because_they_are_gone_are_damage(run: Run, certain
     assert [skipped.checkpoint for skipped in restored.skipped] == [newest]
 
 
-def test_a_missing_layer_is_damage_too(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+def test_a_missing_layer_is_damage_too(run: Run, certain: SettlingStore, tmp_path: Path) -> None:
     run.enter(0)
     run.publish(0, FILES)
     newest = run.enter(1)
@@ -233,7 +237,7 @@ def test_a_missing_layer_is_damage_too(run: Run, certain: CertainStore, tmp_path
 
 
 def test_an_intact_checkpoint_that_is_too_old_is_refused(
-    run: Run, certain: CertainStore, tmp_path: Path, service: ServerProcess, name: str
+    run: Run, certain: SettlingStore, tmp_path: Path, service: ServerProcess, name: str
 ) -> None:
     """Batch 1 is published: the entry to batch 0 does not know which input that was."""
     run.enter(0)
@@ -246,19 +250,19 @@ def test_an_intact_checkpoint_that_is_too_old_is_refused(
     assert list((tmp_path / "work").iterdir()) == []
 
 
-def test_a_job_that_published_without_any_checkpoint_is_refused(certain: CertainStore, tmp_path: Path) -> None:
+def test_a_job_that_published_without_any_checkpoint_is_refused(certain: SettlingStore, tmp_path: Path) -> None:
     record = JobRecord("job", 1).publishing(3, None, 1)
     with pytest.raises(NoSafeCheckpoint, match="names none"):
         restore(certain.plain, record, tmp_path / "work", 2)
 
 
-def test_no_directory_is_used_twice(certain: CertainStore, tmp_path: Path) -> None:
+def test_no_directory_is_used_twice(certain: SettlingStore, tmp_path: Path) -> None:
     (tmp_path / "work" / "e2").mkdir(parents=True)
     with pytest.raises(WrongCheckpoint, match="e2"):
         restore(certain.plain, JobRecord("job", 1), tmp_path / "work", 2)
 
 
-def test_what_a_dead_driver_left_half_built_is_built_anew(run: Run, certain: CertainStore, tmp_path: Path) -> None:
+def test_what_a_dead_driver_left_half_built_is_built_anew(run: Run, certain: SettlingStore, tmp_path: Path) -> None:
     put(tmp_path / "work" / "e2.tmp", "state/0/0/9.delta", b"left over")
     run.enter(0)
     restored = restore(certain.plain, run.record, tmp_path / "work", 2)
@@ -281,7 +285,7 @@ class Disk:
 
 @pytest.mark.parametrize("left", ["e1", "e1.tmp", ".e1.layer"])
 def test_a_disk_that_dead_drivers_filled_makes_room_for_the_next(
-    certain: CertainStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+    certain: SettlingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
 ) -> None:
     """What they left is cleared away first, where it is no use to anybody, or where there is no other room."""
     run = Run(certain, tmp_path / "elsewhere")
@@ -300,7 +304,7 @@ def test_a_disk_that_dead_drivers_filled_makes_room_for_the_next(
 
 
 def test_a_disk_without_room_is_told_and_nothing_more_left_on_it(
-    run: Run, certain: CertainStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, certain: SettlingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.enter(0)
     run.publish(0)
@@ -312,7 +316,7 @@ def test_a_disk_without_room_is_told_and_nothing_more_left_on_it(
 
 
 def test_many_batches_with_maintenance_come_back_as_they_were(
-    run: Run, certain: CertainStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, certain: SettlingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Old versions are deleted underway, layers are dropped and merged; all that was there at the end comes back."""
     monkeypatch.setattr(ledger_module, "MAX_LAYERS", 4)

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import StreamingQueryException
 
 from milepost.spark import BatchContext, Job
-from milepost.spark.stopping import Door
+from milepost.spark.stopping import BatchGate
 from tests.spark.jobs import Place, finish, wait_until
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def test_who_only_watches_the_query_is_told_what_publishing_raised(place: Place)
 
 
 def test_nobody_waits_for_a_batch_that_cannot_be_published_any_more() -> None:
-    door = Door()
+    door = BatchGate()
     assert door.enter()
     threading.Timer(0.1, door.hurry).start()
     assert not door.close(DEADLINE_SECONDS)
@@ -154,7 +154,7 @@ def test_nobody_waits_for_a_batch_that_cannot_be_published_any_more() -> None:
 
 
 def test_a_batch_that_goes_on_though_nobody_waits_for_it_is_overdue() -> None:
-    door = Door()
+    door = BatchGate()
     assert door.enter()
     assert door.overdue_for == 0
     assert not door.close(0.0)
@@ -164,7 +164,7 @@ def test_a_batch_that_goes_on_though_nobody_waits_for_it_is_overdue() -> None:
 
 
 def test_a_batch_is_overdue_from_when_somebody_hurries() -> None:
-    door = Door()
+    door = BatchGate()
     assert door.enter()
     door.hurry()
     assert not door.close(DEADLINE_SECONDS)
@@ -172,7 +172,7 @@ def test_a_batch_is_overdue_from_when_somebody_hurries() -> None:
 
 
 def test_an_empty_house_is_closed_at_once() -> None:
-    door = Door()
+    door = BatchGate()
     assert door.enter()
     door.leave()
     assert not door.close(DEADLINE_SECONDS)

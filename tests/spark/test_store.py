@@ -20,7 +20,7 @@ from milepost.errors import (
     VersionMismatch,
 )
 from milepost.spark.pointer import JobPointer
-from milepost.spark.store import CertainStore
+from milepost.spark.store import SettlingStore
 from milepost.store import StateHandleStore
 from milepost.types import Handle
 from milepost.wire import Code
@@ -82,9 +82,9 @@ class Clock:
         self.now += seconds
 
 
-def certain(real: StateHandleStore, *faults: Fault, patience: float = 5.0) -> tuple[CertainStore, Faulty]:
+def certain(real: StateHandleStore, *faults: Fault, patience: float = 5.0) -> tuple[SettlingStore, Faulty]:
     clock, faulty = Clock(), Faulty(real, *faults)
-    return CertainStore(faulty, patience=patience, clock=clock, sleep=clock.sleep), faulty
+    return SettlingStore(faulty, patience=patience, clock=clock, sleep=clock.sleep), faulty
 
 
 @pytest.mark.parametrize(
@@ -246,6 +246,6 @@ def test_a_manifest_is_what_was_stored_also_for_the_driver_that_wrote_it(handles
 
 
 def test_without_an_epoch_nobody_writes(client: milepost.Client, name: str) -> None:
-    store = CertainStore(client.session("nobody").store(name), patience=1.0)
+    store = SettlingStore(client.session("nobody").store(name), patience=1.0)
     with pytest.raises(ValueError, match="epoch"):
         JobPointer.take(store)

@@ -13,7 +13,7 @@ import milepost
 import milepost.spark
 from milepost.errors import Fenced, SessionExpired, SessionLost
 from milepost.spark import BatchContext, published_batches, restore
-from milepost.spark.ledger import Ledger
+from milepost.spark.layer_index import LayerIndex
 from milepost.spark.record import Checkpoint
 from milepost.spark.store import HandleStore
 from milepost.spark.workdir import remove_older
@@ -97,14 +97,14 @@ def test_a_driver_that_loses_the_lead_while_it_restores_stands_by_again(
     place.run(lambda *_: None)
     materialise = restore.materialise
 
-    def meanwhile(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> Ledger:
+    def meanwhile(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> LayerIndex:
         monkeypatch.setattr(restore, "materialise", materialise)
-        ledger = materialise(store, checkpoint, directory)
+        layer_index = materialise(store, checkpoint, directory)
         assert store.epoch is not None
         if how == "succeeded":
             succeed(client, place.name).resign()
             remove_older(directory.parent, store.epoch + 1)
-            return ledger
+            return layer_index
         drivers_session(client, place.name).close()
         raise SessionExpired(Code.SESSION_EXPIRED, "what the next call would be told")
 

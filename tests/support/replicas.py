@@ -20,7 +20,7 @@ from tests.support.waiting import until
 PROMPT = Settings(
     linger_seconds=0.0,
     expire_interval_seconds=0.02,
-    trash_interval_seconds=0.02,
+    deletion_interval_seconds=0.02,
     tidy_interval_seconds=3600.0,
     collect_interval_seconds=3600.0,
 )
@@ -114,12 +114,12 @@ class Rig:
         await until(begun)
 
     async def emptied_trash(self) -> None:
-        """Wait until the trash has been through all that was due when this was called."""
-        trash, mark = self.replica.trash, "mark/000000000000/none"
-        trash.later(mark, 0.0)
+        """Wait until the deletion queue has been through all that was due when this was called."""
+        deletions, mark = self.replica.deletions, "mark/000000000000/none"
+        deletions.schedule(mark, 0.0)
 
         async def passed() -> bool:
-            return not trash.holds(mark)
+            return not deletions.holds(mark)
 
         await until(passed)
         self.blobs.discarded.remove(mark)

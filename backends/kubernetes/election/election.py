@@ -11,10 +11,10 @@ from typing import Final
 from backends.contract import Leadership, StorageUnavailable
 from backends.kubernetes.address import Address
 from backends.kubernetes.client import Client
-from backends.kubernetes.election.candidacy import Candidacy, look
+from backends.kubernetes.election.candidate import LeaseCandidate, look
 from backends.kubernetes.election.label import LeaderLabel
 from backends.kubernetes.election.leadership import LeaseLeadership
-from backends.kubernetes.election.sight import Sight
+from backends.kubernetes.election.observer import LeaseObserver
 
 _FRESH: Final = 0.25
 """Of a retry period: what was seen so long ago still tells who leads."""
@@ -43,7 +43,7 @@ class KubernetesElection:
         self._clock = clock
         self._wall = wall
         self._looking = Client(address, "view of the election", patience=address.request_seconds)
-        self._sight = Sight(address.name, address.lease_duration, clock)
+        self._observer = LeaseObserver(address.name, address.lease_duration, clock)
         self._one_look = asyncio.Lock()
         self._label = LeaderLabel(address, address.pod) if address.pod is not None else None
         self._open = False
@@ -78,10 +78,10 @@ class KubernetesElection:
         """
         if not self._open:
             raise StorageUnavailable("the election is not open")
-        candidacy = Candidacy(self._address, self._advertise, self._sight, self._clock, self._wall)
-        self._standing = leadership = LeaseLeadership(candidacy, self._label, self._clock)
+        candidate = LeaseCandidate(self._address, self._advertise, self._observer, self._clock, self._wall)
+        self._standing = leadership = LeaseLeadership(candidate, self._label, self._clock)
         try:
-            leadership.begin(await candidacy.win())
+            leadership.begin(await candidate.win())
         except BaseException:
             await leadership.resign()
             raise
@@ -93,12 +93,12 @@ class KubernetesElection:
         if standing is not None and standing.remaining(self._clock()) > 0:
             return self._advertise
         async with self._one_look:
-            if self._sight.age() > _FRESH * self._address.retry_period:
+            if self._observer.age() > _FRESH * self._address.retry_period:
                 await self._look()
-        return self._sight.leader()
+        return self._observer.leader()
 
     async def _look(self) -> None:
-        await look(self._looking, self._sight, self._clock, self._address.request_seconds)
+        await look(self._looking, self._observer, self._clock, self._address.request_seconds)
 
     async def _let_go(self) -> None:
         await self._looking.close()

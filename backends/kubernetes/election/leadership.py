@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from backends.contract import BackendError, StorageUnavailable
-from backends.kubernetes.election.candidacy import Candidacy
+from backends.kubernetes.election.candidate import LeaseCandidate
 from backends.kubernetes.election.label import LeaderLabel
 
 log = logging.getLogger("milepost.election")
@@ -24,8 +24,8 @@ class LeaseLeadership:
     lost for good, though nobody may have taken the Lease.
     """
 
-    def __init__(self, candidacy: Candidacy, label: LeaderLabel | None, clock: Callable[[], float]) -> None:
-        self._candidacy = candidacy
+    def __init__(self, candidate: LeaseCandidate, label: LeaderLabel | None, clock: Callable[[], float]) -> None:
+        self._candidate = candidate
         self._label = label
         self._clock = clock
         self._until = 0.0
@@ -36,7 +36,7 @@ class LeaseLeadership:
 
     def begin(self, sent: float) -> None:
         """The Lease was won by a request sent at ``sent``. Raises `StorageUnavailable` where that was too long ago."""
-        self._until = sent + self._candidacy.address.renew_deadline
+        self._until = sent + self._candidate.address.renew_deadline
         if self._lost.is_set() or self.remaining(self._clock()) <= 0:
             raise StorageUnavailable("leadership was over as soon as it was won")
         self._begun = True
@@ -72,12 +72,12 @@ class LeaseLeadership:
         for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(ended, Exception):
                 log.error("a fault of our own ended a part of the leadership", exc_info=ended)
-        await self._candidacy.release()
+        await self._candidate.release()
         if self._begun and self._label is not None:
             await self._label.take_off()
 
     async def _renew(self) -> None:
-        address = self._candidacy.address
+        address = self._candidate.address
         pause = address.retry_period
         while True:
             await asyncio.sleep(pause)
@@ -85,7 +85,7 @@ class LeaseLeadership:
                 self._end("the Lease was not renewed in time")
                 return
             try:
-                sent = await self._candidacy.renew()
+                sent = await self._candidate.renew()
             except BackendError as error:
                 log.warning("cannot renew the Lease: %s", error)
                 pause = min(address.retry_period, _AGAIN_SECONDS)

@@ -13,7 +13,7 @@ from backends.contract import Leadership, StorageUnavailable
 from backends.zookeeper.address import Address
 from backends.zookeeper.client import Client
 from backends.zookeeper.connection import Connection
-from backends.zookeeper.election.candidacy import Candidacy
+from backends.zookeeper.election.candidate import SessionCandidate
 from backends.zookeeper.election.entries import advertised_in, election_of, in_order
 from backends.zookeeper.election.leadership import SessionLeadership
 
@@ -65,11 +65,11 @@ class ZooKeeperElection:
         """See `Election.campaign`. However it ends, no entry is left but that of a leader."""
         if not self._open:
             raise StorageUnavailable("the election is not open")
-        candidacy = Candidacy(self._address, self._advertise, self._patience)
-        self._standing = leadership = SessionLeadership(candidacy)
+        candidate = SessionCandidate(self._address, self._advertise, self._patience)
+        self._standing = leadership = SessionLeadership(candidate)
         try:
-            await candidacy.enter()
-            await candidacy.first()
+            await candidate.enter()
+            await candidate.first()
             await leadership.begin()
         except BaseException:
             await leadership.resign()

@@ -11,8 +11,8 @@ from typing import Any, Final
 from kazoo.exceptions import BadVersionError, SessionExpiredError, ZookeeperError
 
 from backends.contract import BackendError, Misconfigured
-from backends.zookeeper.election.candidacy import Candidacy
-from backends.zookeeper.election.contact import EXCHANGES
+from backends.zookeeper.election.candidate import SessionCandidate
+from backends.zookeeper.election.evidence import EXCHANGES
 from backends.zookeeper.errors import culprit, name_of, refusal
 
 log = logging.getLogger("milepost.election")
@@ -34,8 +34,8 @@ class SessionLeadership:
     What an exchange of unknown outcome means, the clock tells: the lease is not renewed. A certain failure is the end.
     """
 
-    def __init__(self, candidacy: Candidacy, clock: Callable[[], float] = time.monotonic) -> None:
-        self._candidacy = candidacy
+    def __init__(self, candidate: SessionCandidate, clock: Callable[[], float] = time.monotonic) -> None:
+        self._candidate = candidate
         self._clock = clock
         self._until = 0.0
         self._sent = 0.0
@@ -65,18 +65,18 @@ class SessionLeadership:
         renewing, self._renewing = self._renewing, None
         if renewing is not None:
             renewing.cancel()
-        await self._candidacy.withdraw()
+        await self._candidate.withdraw()
 
     async def _renew(self) -> None:
         pause = 0.0
         while not self._lost.is_set():
             try:
                 async with asyncio.timeout(pause):
-                    await self._candidacy.over.wait()
+                    await self._candidate.over.wait()
                 self._end("the session with ZooKeeper was lost")
             except TimeoutError:
                 renewed = await self._try()
-                pause = self._candidacy.connection.session_seconds / EXCHANGES if renewed else _AGAIN_SECONDS
+                pause = self._candidate.connection.session_seconds / EXCHANGES if renewed else _AGAIN_SECONDS
 
     async def _try(self) -> bool:
         """Whether the lease is renewed; if not, it is tried again soon: a lost connection is back in no time."""
@@ -93,22 +93,22 @@ class SessionLeadership:
 
         Raises `Over`, `BackendError`.
         """
-        candidacy = self._candidacy
+        candidate = self._candidate
         try:
-            results = await candidacy.connection.ask("renew the lease", self._check, SessionExpiredError)
+            results = await candidate.connection.ask("renew the lease", self._check, SessionExpiredError)
             failure = culprit(results)
             if failure is not None:
                 await self._failed(failure[1])
                 return False
-            if not await candidacy.holds():
-                raise Over(f"the entry in the election, {candidacy.path}, is gone, and another one in its place")
+            if not await candidate.holds():
+                raise Over(f"the entry in the election, {candidate.path}, is gone, and another one in its place")
         except SessionExpiredError as error:
             raise Over("the session with ZooKeeper has expired") from error
         except Misconfigured as error:
             raise Over(str(error)) from error
-        if not (self._lost.is_set() or candidacy.over.is_set()):
+        if not (self._lost.is_set() or candidate.over.is_set()):
             self._until = max(self._until, self._lasts)
-            candidacy.contact.note(self._sent, self._clock())
+            candidate.evidence.note(self._sent, self._clock())
         return True
 
     async def _failed(self, error: ZookeeperError) -> None:
@@ -116,9 +116,9 @@ class SessionLeadership:
 
         Raises `Over`, `BackendError`.
         """
-        path = self._candidacy.path
+        path = self._candidate.path
         if isinstance(error, BadVersionError):
-            if not await self._candidacy.rewrite():
+            if not await self._candidate.rewrite():
                 raise Over(f"the entry in the election, {path}, is gone, and another one was in its place")
         elif refusal(error) is not None:
             raise Over(f"the entry in the election, {path}, is gone or may not be read: {name_of(error)}")
@@ -127,9 +127,9 @@ class SessionLeadership:
 
     def _check(self, client: Any) -> Any:
         self._sent = self._clock()
-        self._lasts = self._candidacy.contact.until(self._sent, client.session_seconds, client.connected_at)
+        self._lasts = self._candidate.evidence.until(self._sent, client.session_seconds, client.connected_at)
         request = client.transaction()
-        request.check(self._candidacy.path, self._candidacy.version)
+        request.check(self._candidate.path, self._candidate.version)
         return request.commit_async()
 
     def _end(self, why: str) -> None:

@@ -12,7 +12,7 @@ import httpx
 from milepost.core.body import Body, SourceFailed
 from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
 from milepost.drivers.connections import Connections, Progress, answer, is_strange, lost, overdue, request_of
-from milepost.drivers.early import listen
+from milepost.drivers.early_response import listen
 from milepost.errors import Closed
 
 T = TypeVar("T")

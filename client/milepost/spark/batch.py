@@ -20,7 +20,7 @@ from milepost.spark.removals import Removals
 from milepost.spark.running import calling_run
 from milepost.spark.sink import FilesSink
 from milepost.spark.snapshotter import Reading, Snapshotter
-from milepost.spark.stopping import Door, end_as_stopped
+from milepost.spark.stopping import BatchGate, end_as_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,19 +46,19 @@ class ExactlyOnce:
     retain: int
     resumed: Checkpoint | None = None
     """What was restored for the query; None for a job that begins."""
-    door: Door = field(default_factory=Door, init=False)
+    gate: BatchGate = field(default_factory=BatchGate, init=False)
     failure: BaseException | None = field(default=None, init=False)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
             query = self.guard.check(frame, *calling_run(frame.sparkSession))
-            if not self.door.enter():
+            if not self.gate.enter():
                 end_as_stopped(frame.sparkSession, query)
             try:
                 if self._interrupted(frame, batch, query):
                     end_as_stopped(frame.sparkSession, query)
             finally:
-                self.door.leave()
+                self.gate.leave()
         except BaseException as error:
             self.failure = self.failure or error
             raise

@@ -17,6 +17,7 @@ from milepost.session import Session
 from milepost.spark.awaiting import Awaiting
 from milepost.spark.batch import ExactlyOnce, Publish
 from milepost.spark.claim import claim
+from milepost.spark.final_checkpoint import register_tail
 from milepost.spark.guard import QueryGuard
 from milepost.spark.hadoop import HadoopFiles
 from milepost.spark.local import SCHEME, LocalFiles
@@ -27,7 +28,6 @@ from milepost.spark.removals import Removals
 from milepost.spark.running import active_in
 from milepost.spark.sink import FilesSink
 from milepost.spark.snapshotter import Snapshotter
-from milepost.spark.tail import register_tail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -159,7 +159,7 @@ class Job:
         """
         self._stopping = True
         with self._one_stops:  # who comes second returns when the first does
-            published = self._function is not None and self._function.door.close(self._grace)
+            published = self._function is not None and self._function.gate.close(self._grace)
             for query in self._queries():
                 if published:
                     self._let_commit(query)
@@ -168,14 +168,14 @@ class Job:
     @property
     def batch(self) -> tuple[int, float] | None:
         """The batch that is being run and for how many seconds; None between two batches."""
-        seconds = 0.0 if self._function is None else self._function.door.occupied_for
+        seconds = 0.0 if self._function is None else self._function.gate.occupied_for
         record = self._pointer.record
         return (record.entered if record.entries else record.published + 1, seconds) if seconds else None
 
     @property
     def overdue(self) -> float:
         """For how many seconds the batch has gone on after the stop that interrupted it; 0 without one."""
-        return 0.0 if self._function is None else self._function.door.overdue_for
+        return 0.0 if self._function is None else self._function.gate.overdue_for
 
     def give_up(self, error: SparkDriverError) -> None:
         """Publish nothing more: Spark cannot be reckoned with. `awaitTermination` raises ``error`` once `release` is
@@ -183,8 +183,8 @@ class Job:
         self._given_up = error
         if self._function is not None:
             self._function.failure = self._function.failure or error
-            self._function.door.hurry()
-            self._function.door.close(0.0)
+            self._function.gate.hurry()
+            self._function.gate.close(0.0)
 
     def stop_within(self, seconds: float) -> bool:
         """Ask Spark to stop the query, and wait for so long; whether it has ended."""
@@ -201,7 +201,7 @@ class Job:
     def abandon(self) -> None:
         """Stop the query at once: the session is lost, and nothing can be published any more."""
         if self._function is not None:
-            self._function.door.hurry()
+            self._function.gate.hurry()
         self.stop()
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ from milepost.spark.removals import Removals
 from milepost.spark.sigterm import on_sigterm
 from milepost.spark.snapshotter import LAYER_PREFIX, Snapshotter
 from milepost.spark.standby import Standby
-from milepost.spark.store import CertainStore
+from milepost.spark.store import SettlingStore
 from milepost.spark.watch import Watch
 from milepost.spark.workdir import default_workdir, remove_older
 
@@ -106,7 +106,7 @@ def lead(
             handles = standby.lead()
             try:
                 removals = led.enter_context(closing(Removals(handles)))
-                certain = CertainStore(handles, patience=patience, timeout=timeout)
+                certain = SettlingStore(handles, patience=patience, timeout=timeout)
                 pointer = JobPointer.take(certain, must_exist=must_exist)
                 _check_entries(pointer, max_entries)
                 driver.job = _take_over(spark, store, standby.led_by, pointer, removals, parent, retain, grace)
@@ -185,7 +185,7 @@ def _take_over(
         raise
     remove_older(directory, store.epoch)
     removals.sweep(LAYER_PREFIX, pointer.record.layer_names())
-    snapshotter = Snapshotter(store, restored.directory, restored.ledger)
+    snapshotter = Snapshotter(store, restored.directory, restored.layer_index)
     return Job(spark, name, session, pointer, snapshotter, removals, recovery, retain, grace)
 
 

@@ -6,19 +6,19 @@ import uuid
 
 from milepost.errors import JobUnknown, NotExist
 from milepost.spark.record import JOB, JobRecord, decode
-from milepost.spark.store import CertainStore
+from milepost.spark.store import SettlingStore
 
 
 class JobPointer:
     """The job record as this driver last read or wrote it."""
 
-    def __init__(self, store: CertainStore, record: JobRecord, version: str) -> None:
+    def __init__(self, store: SettlingStore, record: JobRecord, version: str) -> None:
         self.store = store
         self.record = record
         self._version = version
 
     @classmethod
-    def take(cls, store: CertainStore, *, must_exist: bool = False) -> JobPointer:
+    def take(cls, store: SettlingStore, *, must_exist: bool = False) -> JobPointer:
         """Read the record, or make the first one. To be called after the epoch was granted, never before.
 
         Raises `RecordUnreadable`, `JobUnknown` where there is none though it ``must_exist``, and what the SDK raises

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from milepost.core.outages import hindrance
 from milepost.errors import Damaged, NoSafeCheckpoint, NotExist, StateTruncated, VersionMismatch, WrongCheckpoint
+from milepost.spark.layer_index import LayerIndex
 from milepost.spark.layers import unpack
-from milepost.spark.ledger import Ledger
 from milepost.spark.manifest import published_by_files
 from milepost.spark.portable import fitted, is_data
 from milepost.spark.record import Checkpoint, JobRecord, Layer
@@ -46,7 +46,7 @@ class Restored:
     """The epoch's directory, the checkpoint in it (None for a job that never had one) and what was passed over."""
 
     directory: Path
-    ledger: Ledger
+    layer_index: LayerIndex
     checkpoint: Checkpoint | None
     skipped: tuple[Skipped, ...] = ()
 
@@ -77,14 +77,14 @@ def _built(store: HandleStore, record: JobRecord, directory: Path, building: Pat
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir(parents=True)
         try:
-            ledger = materialise(store, checkpoint, building)
+            layer_index = materialise(store, checkpoint, building)
         except (Damaged, StateTruncated, NotExist, VersionMismatch) as damage:
             _log.error("%s is damaged: %s", checkpoint, damage)
             skipped.append(Skipped(checkpoint, f"damaged: {damage}"))
             continue
-        fit(building, directory, ledger)
+        fit(building, directory, layer_index)
         building.rename(directory)
-        return Restored(directory, ledger, checkpoint, tuple(skipped))
+        return Restored(directory, layer_index, checkpoint, tuple(skipped))
     if skipped or record.published >= 0:
         reasons = "; ".join(f"{skip.checkpoint}: {skip.reason}" for skip in skipped) or "the record names none"
         raise NoSafeCheckpoint(
@@ -93,7 +93,7 @@ def _built(store: HandleStore, record: JobRecord, directory: Path, building: Pat
             "store and start again, or start over under another name, with another output"
         )
     directory.mkdir(parents=True)
-    return Restored(directory, Ledger(), None)
+    return Restored(directory, LayerIndex(), None)
 
 
 def _unsafe(checkpoint: Checkpoint, record: JobRecord) -> str:
@@ -108,20 +108,20 @@ def _unsafe(checkpoint: Checkpoint, record: JobRecord) -> str:
     return ""
 
 
-def materialise(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> Ledger:
+def materialise(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> LayerIndex:
     """Write the files of ``checkpoint`` into the empty ``directory``; which of them came from where."""
-    ledger = Ledger()
+    layer_index = LayerIndex()
     for layer in checkpoint.layers:
-        ledger.restored(layer, _stats(directory, _unpacked(store, layer, directory)))
+        layer_index.restored(layer, _stats(directory, _unpacked(store, layer, directory)))
     for path, content in checkpoint.inline.items():
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-        ledger.placed.pop(path, None)
-    return ledger
+        layer_index.placed.pop(path, None)
+    return layer_index
 
 
-def fit(building: Path, directory: Path, ledger: Ledger) -> None:
+def fit(building: Path, directory: Path, layer_index: LayerIndex) -> None:
     """Let the files in ``building`` name ``directory``, where they are needed to. Raises as `fitted` does."""
     for path in scan(building):
         if is_data(path):
@@ -131,9 +131,9 @@ def fit(building: Path, directory: Path, ledger: Ledger) -> None:
         if content == stored:
             continue
         (building / path).write_bytes(content)
-        if path in ledger.placed:
-            _, layer = ledger.placed[path]
-            ledger.placed.update({at: (stat, layer) for at, stat in _stats(building, [path]).items()})
+        if path in layer_index.placed:
+            _, layer = layer_index.placed[path]
+            layer_index.placed.update({at: (stat, layer) for at, stat in _stats(building, [path]).items()})
 
 
 def _unpacked(store: HandleStore, layer: Layer, directory: Path) -> list[str]:

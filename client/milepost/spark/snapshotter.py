@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from milepost.spark.layer_index import LayerIndex, Plan
 from milepost.spark.layers import pack
-from milepost.spark.ledger import Ledger, Plan
 from milepost.spark.portable import portable
 from milepost.spark.record import Checkpoint, Layer
 from milepost.spark.snapshot import Selection, scan, select, settled
-from milepost.spark.store import CertainStore
+from milepost.spark.store import SettlingStore
 
 LAYER_PREFIX = "layer-"
 
@@ -29,11 +29,11 @@ class Reading:
 
 @dataclass
 class Snapshotter:
-    """Takes the checkpoints of the query that runs in ``directory``; ``ledger`` knows what is stored already."""
+    """Takes the checkpoints of the query that runs in ``directory``; ``layer_index`` knows what is stored already."""
 
-    store: CertainStore
+    store: SettlingStore
     directory: Path
-    ledger: Ledger = field(default_factory=Ledger)
+    layer_index: LayerIndex = field(default_factory=LayerIndex)
     _made: int = 0
 
     def take(self, batch: int, *, committed: bool) -> Checkpoint:
@@ -55,13 +55,13 @@ class Snapshotter:
             layer = None if reading.archive is None else self._upload(plan, reading.archive)
         finally:
             self._scratch.unlink(missing_ok=True)
-        self.ledger.stored(plan, reading.selection.files, layer)
+        self.layer_index.stored(plan, reading.selection.files, layer)
         layers = plan.keep if layer is None else (*plan.keep, layer)
         return Checkpoint(reading.batch, reading.committed, self.store.epoch, reading.inline, layers)
 
     def _read(self, batch: int, committed: bool) -> Reading:
         selection = select(scan(self.directory), batch, committed=committed)
-        plan = self.ledger.plan(selection.files)
+        plan = self.layer_index.plan(selection.files)
         inline = {
             path: portable(path, (self.directory / path).read_bytes(), self.directory)
             for path in (*selection.log, *plan.inline)

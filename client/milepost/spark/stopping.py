@@ -1,8 +1,8 @@
 """Stopping a query between two batches rather than inside one.
 
 Spark's own ``query.stop()`` interrupts whatever runs: a publishing function in the middle of its writes, or the few
-steps between its return and the moment it counts. So `Job.stop` closes a `Door` first, lets the batch behind it end,
-and only then asks Spark.
+steps between its return and the moment it counts. So `Job.stop` closes a `BatchGate` first, lets the batch behind it
+end, and only then asks Spark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ASKED_SECONDS = 30.0
 _POLL_SECONDS = 0.01
 
 
-class Door:
+class BatchGate:
     """What each batch goes through. Once closed, the batch inside may end and no other begins."""
 
     def __init__(self) -> None:

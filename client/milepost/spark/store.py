@@ -51,7 +51,7 @@ class HandleStore(Protocol):
     def current_epoch(self) -> Epoch: ...
 
 
-class CertainStore:
+class SettlingStore:
     """A job's store under this driver's epoch.
 
     ``patience`` is how long, in seconds, a write outlasts an outage, ``timeout`` what one call may take beside the time

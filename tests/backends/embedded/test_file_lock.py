@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Misconfigured, StorageUnavailable
-from backends.embedded.file_lock import FileLock, border, read_locked
+from backends.embedded.file_lock import FileLock, read_locked, translate_errors
 
 
 def held(lock: FileLock | None) -> FileLock:
@@ -81,5 +81,5 @@ def test_what_is_placed_is_complete_and_locked(tmp_path: Path) -> None:
 )
 def test_errors_of_the_system_are_translated(number: int, kind: type[Exception]) -> None:
     """No permission, read-only, no locks left to give, and an error of the device."""
-    with pytest.raises(kind, match="cannot hold elections: "), border("hold elections"):
+    with pytest.raises(kind, match="cannot hold elections: "), translate_errors("hold elections"):
         raise OSError(number, os.strerror(number))

@@ -20,7 +20,7 @@ from backends.s3.setup import ABANDONED_AFTER, prepare
 from parts.ports import Port
 from parts.seaweedfs import ALL_RIGHTS, NO_RIGHTS, REGION, Keys
 from service.blobs.keys import blob_key
-from tests.backends.blobs.conftest import S3Place
+from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import read, stream
 from tests.support.gateway import Fault, Request, gateway
 from tests.support.s3 import BUCKET, alone

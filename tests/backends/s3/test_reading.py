@@ -9,7 +9,7 @@ import pytest
 
 from backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
 from backends.s3.blobs import S3Blobs
-from tests.backends.blobs.conftest import S3Place
+from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import is_missing, keys, read, stream
 from tests.support.gateway import Fault, Gateway, Request
 from tests.support.s3 import BUCKET

@@ -11,7 +11,7 @@ import pytest
 
 from backends.contract import BlobMissing, SignedRequest, StorageUnavailable, UnsafeKey
 from backends.s3.blobs import S3Blobs
-from tests.backends.blobs.conftest import S3Place
+from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import fresh_stream, is_missing, keys, read, stream
 from tests.support.s3 import alone
 

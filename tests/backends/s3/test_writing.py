@@ -14,7 +14,7 @@ import pytest
 from backends.contract import BlobExists, StorageFull, StorageUnavailable
 from backends.s3.blobs import S3Blobs
 from backends.s3.writing import PART_BYTES, Cutter, part_bytes
-from tests.backends.blobs.conftest import S3Place
+from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import Broken, Stalled, broken_stream, fresh_stream, is_missing, read, stream
 from tests.support.gateway import Fault, Gateway, Request
 from tests.support.s3 import BUCKET

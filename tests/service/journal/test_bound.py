@@ -11,8 +11,8 @@ from backends.contract import GroupLimits, Head
 from milepost.wire import Code
 from service.journal.bound import Bound
 from service.journal.groups import Group, Unchanging, build
-from service.journal.tickets import Ticket
-from service.rules.decisions import Accepted, Answer, Decision, Moment, Refused
+from service.journal.pending import PendingRequest
+from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.records import Session, encode
 from service.rules.requests import Add, Campaign, EndSession, OpenSession, Remove, Request
 from service.rules.state import State, View
@@ -28,7 +28,7 @@ def record(name: str, size: int) -> Session:
     return Session(name, 1.0, 1, holder="x" * size)
 
 
-def decide(view: View, request: Request, moment: Moment) -> Decision:
+def decide(view: View, request: Request, moment: DecisionContext) -> Decision:
     """Writes a record under the session's name that is as large as its key says, or deletes it."""
     del view, moment
     size = int(request.key or "0")
@@ -36,9 +36,9 @@ def decide(view: View, request: Request, moment: Moment) -> Decision:
 
 
 def built(view: View, bound: Bound, *requests: Request) -> tuple[Group, list[Unchanging]]:
-    moment = Moment(1, "abc", "now")
+    moment = DecisionContext(1, "abc", "now")
     group = Group(1, Head("root", 1, 1, "abc"), 1)
-    queue = deque(Ticket(request, 0.0) for request in requests)
+    queue = deque(PendingRequest(request, 0.0) for request in requests)
     return group, build(queue, view, group, LIMITS, decide, lambda revision: replace(moment, revision=revision), bound)
 
 
@@ -67,8 +67,8 @@ async def test_in_one_group_only_the_request_that_makes_it_larger_is_refused() -
     bound.taken = MOST
     smaller = Add(session="b", key="400")
     group, unchanging = built(View(state), bound, Add(session="c", key="1"), Remove(session="a", key="0"), smaller)
-    assert [member.ticket.request.session for member in group.members] == ["a", "b"]
-    assert [entry.ticket.request.session for entry in unchanging] == ["c"]
+    assert [member.pending.request.session for member in group.members] == ["a", "b"]
+    assert [entry.pending.request.session for entry in unchanging] == ["c"]
     assert group.growth < -500
 
 

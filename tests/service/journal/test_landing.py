@@ -46,11 +46,11 @@ async def test_a_fault_in_what_is_told_of_a_group_ends_the_leadership_and_loses_
     await journal.lead(Forever())
     running = asyncio.create_task(journal.run())
     store.disturb(disturbance)
-    tickets = [journal.submit(OpenSession(name, ttl=60.0), now() + 60.0) for name in ("a", "b")]
+    submitted = [journal.submit(OpenSession(name, ttl=60.0), now() + 60.0) for name in ("a", "b")]
     try:
         async with asyncio.timeout(60.0):
-            for ticket in tickets:
-                assert isinstance((await journal.wait(ticket)).decision, Accepted)
+            for pending in submitted:
+                assert isinstance((await journal.wait(pending)).decision, Accepted)
             with pytest.raises(ZeroDivisionError):
                 await running
         assert all(isinstance(journal._view.state.get(f"sessions/{name}"), Session) for name in ("a", "b"))

@@ -10,7 +10,7 @@ from backends.contract import PointerStore
 from milepost.wire import Code
 from service.journal.room import Room
 from service.rules.decide import decide as rules_decide
-from service.rules.decisions import Accepted, Decision, Moment, Refused
+from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from service.rules.requests import Add, Campaign, EndSession, OpenSession, Remove, Request, with_id
 from service.rules.state import State, View
 
@@ -35,7 +35,7 @@ class Desk:
 
     def decide(self, request: Request, *, lands: bool = True) -> Decision:
         self._revision += 1
-        moment = Moment(self._revision, "abc", "now")
+        moment = DecisionContext(self._revision, "abc", "now")
         decision = self._decide(self.view, with_id(request, str(self._revision)), moment)
         if lands and isinstance(decision, Accepted):
             self.view.state.apply(decision.changes.items())

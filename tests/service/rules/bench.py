@@ -7,7 +7,7 @@ from typing import Any
 
 from milepost.wire import Code
 from service.rules.decide import decide
-from service.rules.decisions import Accepted, Blocked, Decision, FinishNeeded, Moment, Refused
+from service.rules.decisions import Accepted, Blocked, Decision, DecisionContext, FinishNeeded, Refused
 from service.rules.records import Corrupt, Handle, Record, Session, Store, handle_key, handle_of, session_key, store_key
 from service.rules.requests import Add, BlobRef, FinishRemoval, OpenSession, Replace, Request
 from service.rules.state import State, View
@@ -21,7 +21,7 @@ class Bench:
 
     def __init__(self, *sessions: str) -> None:
         self.state = State()
-        self.moment = Moment(revision=0, lineage="l", wall="then")
+        self.moment = DecisionContext(revision=0, lineage="l", wall="then")
         for session in sessions:
             self.done(OpenSession(session, ttl=10.0, holder=f"the {session}"))
 

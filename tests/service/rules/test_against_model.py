@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from milepost.wire import Code
 from service.rules.answers import epoch_holder
 from service.rules.decide import decide
-from service.rules.decisions import Accepted, Blocked, Decision, Moment, Refused
+from service.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
 from service.rules.locks import holders
 from service.rules.records import Handle, Session, Store, Upload, encode, session_key
 from service.rules.records import decode as decode_record
@@ -114,9 +114,9 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
     # -- the machinery ---------------------------------------------------------------------------------------------
 
-    def moment(self) -> Moment:
+    def moment(self) -> DecisionContext:
         wall = "2026-01-01T00:00:00.000Z"
-        return Moment(self.revision + 1, "line", wall, keys_horizon=self.horizon, most_uploads=MOST_UPLOADS)
+        return DecisionContext(self.revision + 1, "line", wall, keys_horizon=self.horizon, most_uploads=MOST_UPLOADS)
 
     def do(self, request: Request) -> Decision:
         decision = decide(self.view, request, self.moment())

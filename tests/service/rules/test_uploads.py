@@ -10,7 +10,7 @@ from msgspec import structs
 
 from milepost.wire import Code, Outcome
 from service.rules.decide import decide
-from service.rules.decisions import Accepted, Moment, Refused
+from service.rules.decisions import Accepted, DecisionContext, Refused
 from service.rules.records import Corrupt, Upload, upload_key
 from service.rules.requests import (
     Add,
@@ -61,7 +61,7 @@ def recorded(bench: Bench, upload: str = "u") -> Upload:
     return record
 
 
-def stage(view: View, request: Request, moment: Moment, group: int) -> None:
+def stage(view: View, request: Request, moment: DecisionContext, group: int) -> None:
     """Put what a request changes into flight."""
     decision = decide(view, request, moment)
     assert isinstance(decision, Accepted), decision

@@ -76,7 +76,7 @@ async def test_a_candidate_that_waits_writes_nothing(site: Site) -> None:
     async with opened(site.address(**FOR_EVER), ONE) as one, opened(site.address(**SHORT), OTHER) as other:
         leadership = await won(one)
         waiting = asyncio.create_task(other.campaign())
-        held = leadership._candidacy._held
+        held = leadership._candidate._held
         assert held is not None
         await asyncio.sleep(0.3)
         waiting.cancel()
@@ -147,7 +147,7 @@ async def test_another_hand_makes_no_second_leader(site: Site, way: str) -> None
         waiting = asyncio.create_task(won(other))
 
         async def seen() -> bool:
-            return other._sight._held is not None
+            return other._observer._held is not None
 
         await until(seen)
         if way == "deleted":

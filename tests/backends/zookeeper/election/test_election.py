@@ -15,10 +15,10 @@ from kazoo.client import KazooClient
 
 from backends.contract import Leadership, StorageUnavailable
 from backends.zookeeper.address import Address
-from backends.zookeeper.election.candidacy import Candidacy
-from backends.zookeeper.election.contact import CERTAIN, EXCHANGES
+from backends.zookeeper.election.candidate import SessionCandidate
 from backends.zookeeper.election.election import ZooKeeperElection
 from backends.zookeeper.election.entries import Entry, advertised_in, encode, in_order
+from backends.zookeeper.election.evidence import CERTAIN, EXCHANGES
 from backends.zookeeper.election.leadership import SessionLeadership
 from parts.zookeeper import ensemble, zookeeper
 from tests.support.waiting import until
@@ -78,7 +78,7 @@ async def test_the_lease_is_renewed_and_never_longer_than_is_certain(zookeeper_a
     address = Address(zookeeper_address.hosts, zookeeper_address.root, 2.0)
     async with opened(address, ONE) as one:
         leadership = await won(one)
-        granted = leadership._candidacy.connection.session_seconds
+        granted = leadership._candidate.connection.session_seconds
         assert granted == 2.0
         first = leadership.remaining(0.0)
         assert first <= time.monotonic() + CERTAIN * granted
@@ -99,7 +99,7 @@ async def test_who_waited_in_the_queue_has_a_lease_as_soon_as_it_wins(zookeeper_
         await asyncio.sleep(5.0)  # longer than a session: its making counts for nothing any more
         await first.resign()
         second = await waiting
-        exchange = second._candidacy.contact._exchanges[-1]
+        exchange = second._candidate.evidence._exchanges[-1]
         assert second.remaining(exchange[0]) > 4.0 / 4
         assert second.remaining(exchange[0]) <= CERTAIN * 4.0
 
@@ -115,11 +115,11 @@ async def test_the_lease_counts_for_less_when_nothing_was_asked_for_a_while(zook
     """
     async with opened(zookeeper_address, ONE) as one:
         leadership = await won(one)
-        contact, timeout = leadership._candidacy.contact, leadership._candidacy.connection.session_seconds
+        evidence, timeout = leadership._candidate.evidence, leadership._candidate.connection.session_seconds
         assert timeout == 10.0
 
         async def told() -> bool:
-            return len(contact._exchanges) > EXCHANGES
+            return len(evidence._exchanges) > EXCHANGES
 
         await until(told)
         await asyncio.sleep(0)
@@ -129,9 +129,9 @@ async def test_the_lease_counts_for_less_when_nothing_was_asked_for_a_while(zook
         async def renewed() -> bool:
             return leadership._until > before
 
-        newest = contact._exchanges[-1][0]
+        newest = evidence._exchanges[-1][0]
         await until(renewed)
-        assert contact._exchanges[-2][0] == newest
+        assert evidence._exchanges[-2][0] == newest
         assert newest < stood_still - 4.0
         assert leadership._until <= newest + timeout
 
@@ -162,7 +162,7 @@ async def test_a_session_that_ends_is_leadership_lost_and_the_next_one_leads(
     async with opened(zookeeper_address, ONE) as one, opened(zookeeper_address, OTHER) as other:
         leadership = await won(one)
         waiting = asyncio.create_task(won(other))
-        await expire(leadership._candidacy.connection)
+        await expire(leadership._candidate.connection)
         await until_lost(leadership)
         assert (await waiting).remaining(time.monotonic()) > 0
         assert len(entries(visitor, zookeeper_address)) == 1
@@ -172,7 +172,7 @@ async def test_a_session_that_ends_is_leadership_lost_and_the_next_one_leads(
 async def test_an_entry_that_is_gone_is_leadership_lost(zookeeper_address: Address, visitor: KazooClient) -> None:
     async with opened(zookeeper_address, ONE) as one:
         leadership = await won(one)
-        visitor.delete(leadership._candidacy.path)
+        visitor.delete(leadership._candidate.path)
         await until_lost(leadership)
         assert await one.leader() is None
 
@@ -198,15 +198,15 @@ async def test_an_entry_that_is_gone_before_it_was_looked_for_ends_a_candidacy_t
     zookeeper_address: Address, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was made, so that it is not there is no reason to make another one."""
-    look = Candidacy._queue
+    look = SessionCandidate._queue
 
-    async def delete_and_look(candidacy: Candidacy) -> list[Entry]:
+    async def delete_and_look(candidacy: SessionCandidate) -> list[Entry]:
         for entry in entries(visitor, zookeeper_address):
             visitor.delete(f"{zookeeper_address.root}/election/{entry.name}")
         return await look(candidacy)
 
     async with opened(zookeeper_address, ONE) as one:
-        monkeypatch.setattr(Candidacy, "_queue", delete_and_look)
+        monkeypatch.setattr(SessionCandidate, "_queue", delete_and_look)
         with pytest.raises(StorageUnavailable, match="gone"):
             async with asyncio.timeout(DEADLINE):
                 await one.campaign()
@@ -255,7 +255,7 @@ async def test_an_entry_that_somebody_altered_names_nobody_and_is_written_anew(
     address = Address(zookeeper_address.hosts, zookeeper_address.root, 4.0)
     async with opened(address, ONE) as one:
         leadership = await won(one)
-        path = leadership._candidacy.path
+        path = leadership._candidate.path
 
         async def named() -> bool:
             return await one.leader() == ONE
@@ -289,9 +289,9 @@ async def test_an_entry_whose_making_was_not_confirmed_is_found_again(
     zookeeper_address: Address, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection breaks as the entry is made: the session comes back, and finds it there or makes it again."""
-    create, broken = Candidacy._create, 0
+    create, broken = SessionCandidate._create, 0
 
-    def create_and_break(candidacy: Candidacy, client: Any) -> Any:
+    def create_and_break(candidacy: SessionCandidate, client: Any) -> Any:
         nonlocal broken
         promise = create(candidacy, client)
         if broken < 5:
@@ -299,7 +299,7 @@ async def test_an_entry_whose_making_was_not_confirmed_is_found_again(
             client._connection._socket.shutdown(socket.SHUT_RDWR)
         return promise
 
-    monkeypatch.setattr(Candidacy, "_create", create_and_break)
+    monkeypatch.setattr(SessionCandidate, "_create", create_and_break)
     async with opened(zookeeper_address, ONE) as one:
         leadership = await won(one)
         assert 1 <= broken <= 5
@@ -344,7 +344,7 @@ async def test_a_server_that_is_cut_off_answers_reads_but_renews_no_lease(tmp_pa
         follower = next(member for member in servers.members if member.mode() == "follower")
         async with opened(Address(follower.address, session_seconds=4.0), ONE) as one:
             leadership = await won(one)
-            path = leadership._candidacy.path
+            path = leadership._candidate.path
             for member in servers.members:
                 if member is not follower:
                     member.pause()

@@ -56,7 +56,7 @@ async def test_a_leader_whose_entry_can_be_proven_no_more_leaves_and_another_one
 ) -> None:
     async with opened(zookeeper_address, ONE) as one, opened(zookeeper_address, OTHER) as other:
         leadership = await won(one)
-        act(visitor, leadership._candidacy.path)
+        act(visitor, leadership._candidate.path)
         await until_lost(leadership)
         await leadership.resign()
         await won(other)
@@ -85,7 +85,7 @@ async def test_answers_that_tell_nothing_renew_no_lease_and_end_it_once_it_has_r
     address = Address(zookeeper_address.hosts, zookeeper_address.root, 2.0)
     async with opened(address, ONE) as one:
         leadership = await won(one)
-        connection = leadership._candidacy.connection
+        connection = leadership._candidate.connection
         ask, last = connection.ask, 0.0
 
         async def says_nothing(doing: str, *arguments: Any) -> Any:
@@ -105,7 +105,7 @@ async def test_an_answer_that_is_lost_costs_nothing_before_the_lease_runs_out(
 ) -> None:
     async with opened(zookeeper_address, ONE) as one:
         leadership: SessionLeadership = await won(one)
-        connection = leadership._candidacy.connection
+        connection = leadership._candidate.connection
         ask, lost = connection.ask, 0
 
         async def loses_three(doing: str, *arguments: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from backends.contract import Change, Commit, Done, GroupLimits, Head
 from service.journal import Journal
-from service.journal.gathering import MOST_SECONDS, Gathering
+from service.journal.batching import MOST_SECONDS, AdaptiveBatching
 from service.rules.requests import OpenSession
 from tests.simulation.loop import VirtualLoop
 
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class Bench:
-    """A gathering, and how often it said that a wait was over by time."""
+    """A batching, and how often it said that a wait was over by time."""
 
     def __init__(self) -> None:
         self.ended = 0
-        self.gathering = Gathering(self._count)
+        self.batching = AdaptiveBatching(self._count)
 
     def _count(self) -> None:
         self.ended += 1
@@ -32,12 +32,12 @@ class Bench:
         await self.committed(answered, commit)
         await asyncio.sleep(after)
         for _ in range(answered):
-            self.gathering.arrived()
+            self.batching.arrived()
 
     async def committed(self, answered: int, commit: float = COMMIT) -> None:
-        self.gathering.launched()
+        self.batching.launched()
         await asyncio.sleep(commit)
-        self.gathering.landed(answered)
+        self.batching.landed(answered)
 
 
 def run(scene: Callable[[Bench], Awaitable[None]]) -> Bench:
@@ -60,9 +60,9 @@ def in_virtual_time(scene: Coroutine[Any, Any, T]) -> T:
 
 def test_nothing_is_waited_for_at_first() -> None:
     async def scene(bench: Bench) -> None:
-        assert bench.gathering.complete()
+        assert bench.batching.complete()
         await bench.committed(8)
-        assert bench.gathering.complete()
+        assert bench.batching.complete()
 
     run(scene)
 
@@ -70,13 +70,13 @@ def test_nothing_is_waited_for_at_first() -> None:
 def test_those_who_came_back_sooner_than_a_commit_takes_are_waited_for() -> None:
     async def scene(bench: Bench) -> None:
         await bench.round(8, after=COMMIT / 2)
-        assert bench.gathering.complete()
+        assert bench.batching.complete()
         await bench.committed(8)
         for _ in range(7):
-            bench.gathering.arrived()
-            assert not bench.gathering.complete()
-        bench.gathering.arrived()
-        assert bench.gathering.complete()
+            bench.batching.arrived()
+            assert not bench.batching.complete()
+        bench.batching.arrived()
+        assert bench.batching.complete()
 
     assert run(scene).ended == 0
 
@@ -85,7 +85,7 @@ def test_those_who_came_back_later_are_not() -> None:
     async def scene(bench: Bench) -> None:
         await bench.round(8, after=COMMIT * 1.5)
         await bench.committed(8)
-        assert bench.gathering.complete()
+        assert bench.batching.complete()
 
     run(scene)
 
@@ -94,7 +94,7 @@ def test_a_single_caller_is_never_held_up() -> None:
     async def scene(bench: Bench) -> None:
         for _ in range(3):
             await bench.round(1, after=COMMIT / 10)
-            assert bench.gathering.complete()
+            assert bench.batching.complete()
 
     assert run(scene).ended == 0
 
@@ -103,14 +103,14 @@ def test_whoever_stays_away_is_waited_for_once_and_as_long_as_a_commit_takes() -
     async def scene(bench: Bench) -> None:
         await bench.round(8, after=COMMIT / 2)
         await bench.committed(8)
-        bench.gathering.arrived()
-        assert not bench.gathering.complete()
+        bench.batching.arrived()
+        assert not bench.batching.complete()
         await asyncio.sleep(COMMIT * 0.9)
-        assert (bench.ended, bench.gathering.complete()) == (0, False)
+        assert (bench.ended, bench.batching.complete()) == (0, False)
         await asyncio.sleep(COMMIT * 0.2)
-        assert (bench.ended, bench.gathering.complete()) == (1, True)
+        assert (bench.ended, bench.batching.complete()) == (1, True)
         await bench.committed(1)
-        assert bench.gathering.complete()
+        assert bench.batching.complete()
 
     assert run(scene).ended == 1
 
@@ -119,9 +119,9 @@ def test_nobody_is_waited_for_much_longer_than_anybody_would_notice() -> None:
     async def scene(bench: Bench) -> None:
         await bench.round(8, after=1.0, commit=5.0)
         await bench.committed(8, commit=5.0)
-        assert not bench.gathering.complete()
+        assert not bench.batching.complete()
         await asyncio.sleep(MOST_SECONDS * 1.1)
-        assert bench.gathering.complete()
+        assert bench.batching.complete()
 
     assert run(scene).ended == 1
 
@@ -130,9 +130,9 @@ def test_a_wait_that_was_given_up_does_not_end_again() -> None:
     async def scene(bench: Bench) -> None:
         await bench.round(8, after=COMMIT / 2)
         await bench.committed(8)
-        assert not bench.gathering.complete()
-        bench.gathering.give_up()
-        assert bench.gathering.complete()
+        assert not bench.batching.complete()
+        bench.batching.give_up()
+        assert bench.batching.complete()
         await asyncio.sleep(1.0)
 
     assert run(scene).ended == 0

@@ -11,8 +11,8 @@ import pytest
 
 from backends.contract import StorageUnavailable
 from backends.local.blobs import LocalBlobs
-from service.blobs.patience import PatientBlobs
-from service.patience import within
+from service.blobs.timeouts import BlobsWithTimeout
+from service.timeouts import within
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ async def by_deadline(go: asyncio.Event) -> None:
 
 
 async def by_put(go: asyncio.Event) -> None:
-    await PatientBlobs(FailingBlobs(go), 60.0).put("key", nothing())
+    await BlobsWithTimeout(FailingBlobs(go), 60.0).put("key", nothing())
 
 
 @pytest.mark.parametrize("wait", [by_deadline, by_put])

@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 from backends.contract import Leadership, StorageUnavailable
-from service.whereabouts import Whereabouts
+from service.leader_locator import LeaderLocator
 from tests.support.faults import ShiftedClock
 
 pytestmark = pytest.mark.anyio
@@ -41,9 +41,9 @@ class SlowElection:
         return OTHER
 
 
-async def asked_by(whereabouts: Whereabouts, count: int) -> list[asyncio.Task[str | None]]:
+async def asked_by(leader_locator: LeaderLocator, count: int) -> list[asyncio.Task[str | None]]:
     """So many who wait for the answer."""
-    tasks = [asyncio.create_task(whereabouts.elsewhere()) for _ in range(count)]
+    tasks = [asyncio.create_task(leader_locator.elsewhere()) for _ in range(count)]
     await asyncio.sleep(0.01)
     return tasks
 
@@ -52,8 +52,8 @@ async def asked_by(whereabouts: Whereabouts, count: int) -> list[asyncio.Task[st
 async def test_all_who_ask_meanwhile_share_one_answer(away: bool) -> None:
     election, clock = SlowElection(), ShiftedClock()
     election.away = away
-    whereabouts = Whereabouts(election, ME, clock)
-    waiting = await asked_by(whereabouts, 5)
+    leader_locator = LeaderLocator(election, ME, clock)
+    waiting = await asked_by(leader_locator, 5)
     election.answers.set()
     assert await asyncio.gather(*waiting) == [None if away else OTHER] * 5
     assert election.asked == 1
@@ -61,7 +61,7 @@ async def test_all_who_ask_meanwhile_share_one_answer(away: bool) -> None:
 
 async def test_one_who_gives_up_takes_the_answer_from_nobody() -> None:
     election = SlowElection()
-    waiting = await asked_by(Whereabouts(election, ME, ShiftedClock()), 2)
+    waiting = await asked_by(LeaderLocator(election, ME, ShiftedClock()), 2)
     waiting[0].cancel()
     await asyncio.sleep(0.01)
     election.answers.set()
@@ -72,9 +72,9 @@ async def test_one_who_gives_up_takes_the_answer_from_nobody() -> None:
 async def test_an_answer_is_good_for_a_moment() -> None:
     election, clock = SlowElection(), ShiftedClock()
     election.answers.set()
-    whereabouts = Whereabouts(election, ME, clock)
-    assert [await whereabouts.leader(), await whereabouts.leader()] == [OTHER, OTHER]
+    leader_locator = LeaderLocator(election, ME, clock)
+    assert [await leader_locator.leader(), await leader_locator.leader()] == [OTHER, OTHER]
     assert election.asked == 1
     clock.advance(1.0)
-    assert await whereabouts.leader() == OTHER
+    assert await leader_locator.leader() == OTHER
     assert election.asked == 2

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import TypeVar
 
 from backends.contract import BlobInfo, BlobStore, SignedRequest, StorageFull, StorageUnavailable
-from service.patience import seen, within
+from service.timeouts import seen, within
 
 T = TypeVar("T")
 
 
-class PatientBlobs:
+class BlobsWithTimeout:
     """Another `BlobStore`, of which each step must end within ``seconds``, or the call raises `StorageUnavailable`.
 
     A step of a put is what the store does with one chunk; the time that the sender takes is not counted. Discarding

@@ -14,7 +14,7 @@ import pytest
 
 from backends.contract import StorageUnavailable
 from backends.local.blobs import LocalBlobs
-from service.blobs.patience import PatientBlobs
+from service.blobs.timeouts import BlobsWithTimeout
 from tests.simulation.loop import VirtualLoop
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +72,7 @@ async def opened(directory: Path, passes: int) -> StuckBlobs:
 async def test_a_look_that_is_stuck_ends_at_its_deadline(tmp_path: Path) -> None:
     stuck = await opened(tmp_path, passes=0)
     with pytest.raises(StorageUnavailable):
-        await PatientBlobs(stuck, SHORT).size(KEY)
+        await BlobsWithTimeout(stuck, SHORT).size(KEY)
     stuck.free.set()
     await stuck.close()
 
@@ -80,7 +80,7 @@ async def test_a_look_that_is_stuck_ends_at_its_deadline(tmp_path: Path) -> None
 async def test_a_put_that_is_stuck_ends_at_its_deadline(tmp_path: Path) -> None:
     stuck = await opened(tmp_path, passes=1)
     with pytest.raises(StorageUnavailable):
-        await PatientBlobs(stuck, SHORT).put(KEY, chunks(b"one", b"two"))
+        await BlobsWithTimeout(stuck, SHORT).put(KEY, chunks(b"one", b"two"))
     stuck.free.set()
     await stuck.close()
 
@@ -88,7 +88,7 @@ async def test_a_put_that_is_stuck_ends_at_its_deadline(tmp_path: Path) -> None:
 async def test_a_read_that_is_stuck_ends_at_its_deadline(tmp_path: Path) -> None:
     stuck = await opened(tmp_path, passes=2)
     await stuck.put(KEY, chunks(b"x" * 3_000_000))
-    reading = PatientBlobs(stuck, SHORT).get(KEY)
+    reading = BlobsWithTimeout(stuck, SHORT).get(KEY)
     assert await anext(reading)
     with pytest.raises(StorageUnavailable):
         await anext(reading)
@@ -99,7 +99,7 @@ async def test_a_read_that_is_stuck_ends_at_its_deadline(tmp_path: Path) -> None
 async def test_a_sender_may_take_its_time(tmp_path: Path) -> None:
     """Only what the store takes is counted."""
     blobs = await opened(tmp_path, passes=100)
-    patient = PatientBlobs(blobs, SHORT * 4)
+    patient = BlobsWithTimeout(blobs, SHORT * 4)
     await patient.put(KEY, chunks(*[b"x"] * 5, pause=SHORT * 2))
     assert await patient.size(KEY) == 5
     assert b"".join([chunk async for chunk in patient.get(KEY)]) == b"xxxxx"
@@ -113,7 +113,7 @@ async def test_what_a_body_raises_passes_through_and_leaves_nothing(tmp_path: Pa
 
     blobs = await opened(tmp_path, passes=100)
     with pytest.raises(ZeroDivisionError):
-        await PatientBlobs(blobs, 60.0).put(KEY, broken())
+        await BlobsWithTimeout(blobs, 60.0).put(KEY, broken())
     assert [info async for info in blobs.list("", 0.0)] == []
     await blobs.close()
 
@@ -135,6 +135,6 @@ def test_a_deadline_comes_however_the_clock_rounds(tmp_path: Path) -> None:
         asyncio.get_running_loop().call_later(7200.0, str)  # the simulator's time goes on as long as something is due
         await asyncio.sleep(26.252)
         with pytest.raises(StorageUnavailable):
-            await PatientBlobs(SilentBlobs(tmp_path), 30.0).put(KEY, chunks(b"one"))
+            await BlobsWithTimeout(SilentBlobs(tmp_path), 30.0).put(KEY, chunks(b"one"))
 
     VirtualLoop().run(late())  # type: ignore[abstract]  # as in the simulator, what is never called is left out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 
-class Horizon:
+class RevisionAges:
     """Remembers, once a ``step``, which revision was current when, and the latest always: nothing may follow it.
 
     A new leader knows nothing about the time before it, so nothing counts as old until it has led that long itself:

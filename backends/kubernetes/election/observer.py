@@ -14,7 +14,7 @@ _MOST_SECONDS: Final = 3600.0
 """The longest lease that an address takes; a Lease that says more says so by another hand."""
 
 
-class Sight:
+class LeaseObserver:
     """The Lease as it was last seen. All times are monotonic seconds of this machine.
 
     A holder is over when its Lease has not changed for as long as it says, counted from when we first saw it so: what

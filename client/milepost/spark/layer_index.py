@@ -30,7 +30,7 @@ class Plan:
 
 
 @dataclass
-class Ledger:
+class LayerIndex:
     """Where each file of the directory is stored. A layer's name of "" stands for: inline in the record."""
 
     layers: dict[str, Layer] = field(default_factory=dict)

@@ -23,7 +23,7 @@ EXCHANGES: Final = 8
 _KEPT: Final = 64
 
 
-class Contact:
+class SessionEvidence:
     """The exchanges of one session; all times are monotonic seconds."""
 
     def __init__(self) -> None:

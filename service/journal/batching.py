@@ -16,7 +16,7 @@ from typing import Final
 MOST_SECONDS: Final = 0.05
 
 
-class Gathering:
+class AdaptiveBatching:
     """Watches how long commits take, and how soon as many requests come in as were answered.
 
     Times are the loop's. ``ended`` is called when the wait for a group to gather is over by time.

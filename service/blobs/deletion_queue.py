@@ -12,12 +12,11 @@ from service.due import Due
 log = logging.getLogger("milepost.blobs")
 
 RETRY_SECONDS = 5.0
-_AT_ONCE = 64
 TRY_SECONDS = 5.0
 _AT_ONCE = 64
 
 
-class Trash:
+class DeletionQueue:
     """Discards that are due now or later. Lost with the process: the collector finds what was lost."""
 
     def __init__(self, blobs: BlobStore, clock: Callable[[], float]) -> None:
@@ -31,7 +30,7 @@ class Trash:
         """Whether the blob lingers here."""
         return key in self._due
 
-    def later(self, key: str, seconds: float) -> None:
+    def schedule(self, key: str, seconds: float) -> None:
         """Discard ``key`` after it has lingered for so many seconds."""
         if key:
             self._due.set(key, self._clock() + seconds)
@@ -40,7 +39,7 @@ class Trash:
         """Somebody may put ``key`` by himself for so many seconds yet: a discard before that is repeated after it."""
         self._put_until.set(key, self._clock() + seconds)
 
-    async def now(self, key: str, deadline: float | None = None) -> None:
+    async def delete(self, key: str, deadline: float | None = None) -> None:
         """Discard ``key``; two callers share one discard, which goes on when the ``deadline`` (monotonic) ends a wait.
 
         Raises what `BlobStore.delete` raises, and `StorageUnavailable` at the deadline.
@@ -65,15 +64,15 @@ class Trash:
         if not discard.cancelled():
             discard.exception()  # whoever waits sees it; nobody waiting is no error
 
-    async def try_now(self, key: str, seconds: float | None = None) -> BackendError | None:
+    async def try_delete(self, key: str, seconds: float | None = None) -> BackendError | None:
         """Discard ``key`` if that works within ``seconds`` (default: `TRY_SECONDS`), else later; then the error that
         stood in the way is returned.
         """
         try:
-            await self.now(key, self._clock() + (TRY_SECONDS if seconds is None else seconds))
+            await self.delete(key, self._clock() + (TRY_SECONDS if seconds is None else seconds))
         except BackendError as error:
             log.warning("cannot discard blob %s yet: %s", key, error)
-            self.later(key, RETRY_SECONDS)
+            self.schedule(key, RETRY_SECONDS)
             return error
         return None
 
@@ -86,7 +85,7 @@ class Trash:
                 for key in keys:
                     self._due.set(key, now)  # it lingers until it is discarded
                 for key in keys:
-                    await self.try_now(key)
+                    await self.try_delete(key)
                 await asyncio.sleep(0)
             while self._put_until.waiting(now):
                 self._put_until.take(now, _AT_ONCE)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from backends.contract import BackendError, Election
 
-log = logging.getLogger("milepost.whereabouts")
+log = logging.getLogger("milepost.leader_locator")
 
 
-class Whereabouts:
+class LeaderLocator:
     """The advertised URL of the leader, asked of the election at most every ``fresh`` seconds.
 
     Who asks meanwhile waits for the same answer: a replica that is cut off from its election would otherwise let each

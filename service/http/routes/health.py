@@ -36,7 +36,7 @@ async def livez(_: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """200 or 503; with `verbose` a line per part, without those that `exclude` names."""
     context = request.context
-    lines = await probe(context.replica, context.whereabouts, request.query_params.getlist("exclude"))
+    lines = await probe(context.replica, context.leader_locator, request.query_params.getlist("exclude"))
     ready = all(line.ok for line in lines)
     text = "".join(f"[{'+' if line.ok else '-'}] {line.part}: {line.text}\n" for line in lines)
     body = text if "verbose" in request.query_params else ("ok\n" if ready else "not ready\n")
@@ -86,7 +86,7 @@ async def status(request: Request) -> Response:
         {
             "replica": context.name,
             "role": "leader" if context.replica.leads else "follower",
-            "leader": await context.whereabouts.leader(),
+            "leader": await context.leader_locator.leader(),
             "term": context.replica.journal.term,
             "lease_remaining": _lease(context),
             "version": context.version,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from milepost.spark.ledger import INLINE_BYTES, MAX_LAYERS, SPARSE, Ledger, Plan
+from milepost.spark.layer_index import INLINE_BYTES, MAX_LAYERS, SPARSE, LayerIndex, Plan
 from milepost.spark.record import Layer
 from milepost.spark.snapshot import Stat
 
@@ -15,17 +15,17 @@ class Storing:
     """Carries plans out, in memory."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.layer_index = LayerIndex()
         self.layers: dict[str, dict[str, Stat]] = {}
 
     def take(self, files: dict[str, Stat]) -> Plan:
-        plan = self.ledger.plan(files)
+        plan = self.layer_index.plan(files)
         layer = None
         if plan.pack:
             name = f"layer-{len(self.layers)}"
             self.layers[name] = dict(plan.pack)
             layer = Layer(name, "v", sum(stat.size for stat in plan.pack.values()), len(plan.pack))
-        self.ledger.stored(plan, files, layer)
+        self.layer_index.stored(plan, files, layer)
         return plan
 
     def restored(self, plan: Plan, files: dict[str, Stat]) -> dict[str, Stat]:
@@ -88,11 +88,11 @@ def test_layers_do_not_become_too_many() -> None:
 
 
 def test_what_was_restored_is_not_stored_again() -> None:
-    ledger = Ledger()
+    layer_index = LayerIndex()
     files = {"a": Stat(LARGE, 5), "b": Stat(LARGE, 5)}
-    ledger.restored(Layer("old", "v", 2 * LARGE, 2), files)
-    assert ledger.plan(files).pack == {}
-    assert [layer.name for layer in ledger.plan(files).keep] == ["old"]
+    layer_index.restored(Layer("old", "v", 2 * LARGE, 2), files)
+    assert layer_index.plan(files).pack == {}
+    assert [layer.name for layer in layer_index.plan(files).keep] == ["old"]
 
 
 def test_any_history_can_be_put_together_again() -> None:

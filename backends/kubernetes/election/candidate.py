@@ -14,7 +14,7 @@ from backends.contract import BackendError, Misconfigured, StorageUnavailable
 from backends.kubernetes.address import Address
 from backends.kubernetes.client import Client
 from backends.kubernetes.election.lease import Claim, Lease, claimed, released, unclaimed
-from backends.kubernetes.election.sight import Sight
+from backends.kubernetes.election.observer import LeaseObserver
 from backends.kubernetes.errors import Answer, Fate, NotSent, backend_error
 from backends.waiting import finish
 
@@ -31,7 +31,7 @@ def lease_path(namespace: str, name: str = "") -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases" + (f"/{name}" if name else "")
 
 
-async def look(client: Client, sight: Sight, clock: Callable[[], float], timeout: float) -> Lease | None:
+async def look(client: Client, observer: LeaseObserver, clock: Callable[[], float], timeout: float) -> Lease | None:
     """Read the Lease, or that there is none. Raises `StorageUnavailable`, `Misconfigured`."""
     asked = clock()
     path = lease_path(client.namespace, client.address.name)
@@ -39,11 +39,11 @@ async def look(client: Client, sight: Sight, clock: Callable[[], float], timeout
     if not answer.done and answer.status != 404:
         raise backend_error(answer, "read the Lease")
     lease = Lease.read(answer.body) if answer.done else None
-    sight.note(lease, asked)
+    observer.note(lease, asked)
     return lease
 
 
-class Candidacy:
+class LeaseCandidate:
     """Its identity is its own, and so are its connections, so that no renewal waits behind bulk.
 
     Requests go one after the other, and whoever is cancelled waits for the end of the one that is on its way: only then
@@ -54,14 +54,14 @@ class Candidacy:
         self,
         address: Address,
         advertise: str,
-        sight: Sight,
+        observer: LeaseObserver,
         clock: Callable[[], float],
         wall: Callable[[], datetime],
     ) -> None:
         self.address = address
         self.over = asyncio.Event()
         self._client = Client(address, "election")
-        self._sight = sight
+        self._observer = observer
         self._clock = clock
         self._wall = wall
         self._advertise = advertise
@@ -87,7 +87,7 @@ class Candidacy:
                     " has lost its labels: delete it, or give this deployment another name"
                 )
             ours = lease is not None and lease.holder == self._identity
-            wait = 0.0 if ours else self._sight.wait(lease)
+            wait = 0.0 if ours else self._observer.wait(lease)
             if wait <= 0:
                 sent = self._clock()
                 if await self._write(lease):
@@ -154,7 +154,7 @@ class Candidacy:
     async def _look(self, *, last: bool = False) -> Lease | None:
         async with self._turn:
             self._check(last)
-            return await finish(look(self._client, self._sight, self._clock, self._timeout))
+            return await finish(look(self._client, self._observer, self._clock, self._timeout))
 
     async def _write(self, lease: Lease | None) -> bool:
         """Make the Lease ours, or renew it; False if it is not as we saw it any more."""
@@ -189,7 +189,7 @@ class Candidacy:
             self._in_doubt = None
         if answer.done:
             self._held = Lease.read(answer.body)
-            self._sight.note(self._held, asked)
+            self._observer.note(self._held, asked)
         return answer
 
     async def _pause(self, seconds: float) -> None:

@@ -20,7 +20,7 @@ class Served:
 
 
 @dataclass(eq=False, slots=True)
-class Ticket:
+class PendingRequest:
     """A request, its deadline (monotonic seconds) and its end.
 
     ``done`` ends with what truly became of the request, also when nobody waits any more: a `Served`, or a problem whose

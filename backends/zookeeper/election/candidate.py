@@ -17,8 +17,8 @@ from backends.zookeeper.address import Address
 from backends.zookeeper.bridge import Bridge
 from backends.zookeeper.client import Client
 from backends.zookeeper.connection import Connection
-from backends.zookeeper.election.contact import EXCHANGES, Contact
 from backends.zookeeper.election.entries import Entry, election_of, encode, in_order
+from backends.zookeeper.election.evidence import EXCHANGES, SessionEvidence
 
 log = logging.getLogger("milepost.election")
 
@@ -26,12 +26,12 @@ _ATTEMPTS: Final = 20
 """To enter the queue, each of which ends with a lost connection and no entry."""
 
 
-class Candidacy:
+class SessionCandidate:
     """A session of its own, so that its end takes the entry out of the queue at once, whatever was on its way."""
 
     def __init__(self, address: Address, advertise: str, patience: float | None = None) -> None:
         self.connection = Connection(address, "election", patience)
-        self.contact = Contact()
+        self.evidence = SessionEvidence()
         self._place = election_of(address.root)
         self._advertise = advertise
         self._name = uuid.uuid4().hex
@@ -132,7 +132,7 @@ class Candidacy:
         """A read at the server that we are connected to; the others have no work by it."""
         sent = time.monotonic()
         stat, _ = await self._look(path, watch=self._notice)
-        self.contact.note(sent, time.monotonic())
+        self.evidence.note(sent, time.monotonic())
         if stat is not None and not stat.ephemeralOwner:
             await self._delete(path, int(stat.version))
         return stat is not None

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from milepost.spark.final_checkpoint import register_tail
 from milepost.spark.pointer import JobPointer
 from milepost.spark.record import Checkpoint, JobRecord
 from milepost.spark.snapshotter import Snapshotter
-from milepost.spark.store import CertainStore
-from milepost.spark.tail import register_tail
+from milepost.spark.store import SettlingStore
 from tests.spark.checkpoints import log, put
 
 
 class Run:
     """A query of two partitions that has published batches 0 and 1; of batch 1 Spark's commit is not there yet."""
 
-    def __init__(self, certain: CertainStore, directory: Path) -> None:
+    def __init__(self, certain: SettlingStore, directory: Path) -> None:
         self.directory = directory
         self.pointer = JobPointer.take(certain)
         self.snapshotter = Snapshotter(certain, directory)
@@ -39,13 +39,13 @@ class Run:
 
 
 @pytest.fixture
-def run(certain: CertainStore, tmp_path: Path) -> Run:
+def run(certain: SettlingStore, tmp_path: Path) -> Run:
     return Run(certain, tmp_path / "e1")
 
 
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "milepost.spark.tail")
+    caplog.set_level(logging.INFO, "milepost.spark.final_checkpoint")
     return caplog
 
 
@@ -89,7 +89,7 @@ def test_a_tail_is_registered_once(run: Run, told: pytest.LogCaptureFixture) -> 
 
 
 def test_a_run_that_published_nothing_has_no_tail(
-    certain: CertainStore, tmp_path: Path, told: pytest.LogCaptureFixture
+    certain: SettlingStore, tmp_path: Path, told: pytest.LogCaptureFixture
 ) -> None:
     pointer = JobPointer.take(certain)
     assert not register_tail(pointer, Snapshotter(certain, tmp_path), 2)
