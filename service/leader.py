@@ -8,7 +8,7 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from backends.contract import (
@@ -27,12 +27,11 @@ from service.blobs.founding import FoundingMark
 from service.blobs.timeouts import BlobsWithTimeout
 from service.campaigns import Campaigns
 from service.changes import Changes
+from service.effects import Effects
 from service.journal import Journal, LeadershipLost, NotTakenOver
 from service.leases import Leases, UploadLeases
 from service.removals import Removals
-from service.rules.decisions import Accepted
-from service.rules.records import DEPLOYMENT_KEY, Deployment, Handle, Record, Session, Stored, Upload, store_of
-from service.rules.requests import Add, EndSession, ExpireSession, Replace, Request
+from service.rules.records import DEPLOYMENT_KEY, Deployment
 from service.rules.state import State
 from service.settings import Settings
 from service.slices import Slices
@@ -67,16 +66,21 @@ class Replica:
         self.changes = Changes()
         self.campaigns = Campaigns()
         self.slices = Slices(clock)
-        self.journal = Journal(
-            "root", pointers, clock=clock, wall=wall, landed=self._landed, settings=settings.journal, jitter=jitter
-        )
-        self.journal.on_given_up = self._given_up
-        self.journal.on_found = self._found
-        self.mark = FoundingMark(self.blobs, pointers, settings.journal.accepted_losses)
-        self.journal.founding = self.mark
         self.leases = Leases(clock)
         self.uploads = UploadLeases(clock)
         self.deletions = DeletionQueue(self.blobs, clock)
+        self.mark = FoundingMark(self.blobs, pointers, settings.journal.accepted_losses)
+        effects = Effects(self.deletions, self.leases, self.uploads, self.changes, self.campaigns, settings)
+        self.journal = Journal(
+            "root",
+            pointers,
+            clock=clock,
+            wall=wall,
+            observer=effects,
+            founding=self.mark,
+            settings=settings.journal,
+            jitter=jitter,
+        )
         self.removals = Removals(self.journal, self.deletions)
         self.leadership: Leadership | None = None
         self.damage: str | None = None
@@ -272,51 +276,6 @@ class Replica:
                 )
             except (Problem, BackendError) as error:
                 log.warning("collecting was put off: %s", error)
-
-    def _landed(self, request: Request, accepted: Accepted) -> None:
-        """Committed: what was replaced may go after a while, what is asked of sessions is noted."""
-        for key in accepted.discards:
-            self.deletions.schedule(key, self.settings.linger_seconds)
-        for key in accepted.orphans:
-            self._orphaned(key)
-        self.changes.announce(accepted.changes)
-        self.campaigns.landed(accepted.changes.values())
-        if isinstance(request, EndSession | ExpireSession):
-            self.leases.forget(request.session)
-            return
-        if isinstance(request, Add | Replace) and request.upload is not None:
-            self._taken(request.store_name, request.upload.id, accepted.changes.values())
-        for key, record in accepted.changes.items():
-            if isinstance(record, Session):
-                self.leases.renew(record)
-            elif isinstance(record, Upload):
-                self.uploads.note(store_of(key) or "", record)
-
-    def _found(self, key: str, record: Record) -> None:
-        """A record that had been damaged is there again: what runs out by itself begins to, as after a take-over."""
-        if isinstance(record, Session):
-            self.leases.begin(record)
-        elif isinstance(record, Upload) and not record.ended:
-            self.uploads.begin(store_of(key) or "", record)
-
-    def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
-        """The URL of an upload that was taken is good for its time still, and a put that begins then may end later."""
-        seconds = self.uploads.expires_in(store, upload) + self.settings.collect_after_seconds
-        for record in changed:
-            if isinstance(record, Handle):
-                self.deletions.may_be_put(record.blob, seconds)
-
-    def _orphaned(self, key: str) -> None:
-        """Discard what nothing names any more, but not before a put that began long ago must have ended."""
-        self.deletions.schedule(key, self.settings.collect_after_seconds)
-
-    def _given_up(self, request: Request) -> None:
-        """Nobody waits any more, and it is certain now that the request can never land: its bytes may go.
-
-        Those of an upload may not: another try may use them.
-        """
-        if isinstance(request, Add | Replace) and request.upload is None:
-            self.deletions.schedule(request.blob.key, 0.0)
 
 
 def _spare_what_was_loaded() -> None:

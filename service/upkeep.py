@@ -133,8 +133,8 @@ async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -
 
 async def scrub_all(journal: Journal, clock: Callable[[], float]) -> None:
     """Drop all that may be dropped now. Raises problems."""
-    await _scrub_aged(journal, clock, lambda state, moment, after: state.gone(moment.keys_horizon, after))
-    await _scrub_aged(journal, clock, lambda state, moment, after: state.ended(moment.sessions_horizon, after))
+    await _scrub_aged(journal, clock, lambda state, context, after: state.gone(context.keys_horizon, after))
+    await _scrub_aged(journal, clock, lambda state, context, after: state.ended(context.sessions_horizon, after))
     await _scrub_cleared(journal, clock)
 
 
@@ -160,13 +160,13 @@ async def _scrub_cleared(journal: Journal, clock: Callable[[], float]) -> None:
 
 
 def _cleared(journal: Journal, store: str) -> list[str]:
-    state, moment = _now(journal)
-    return list(islice(state.cleared(store, moment.keys_horizon), _BATCH))
+    state, context = _now(journal)
+    return list(islice(state.cleared(store, context.keys_horizon), _BATCH))
 
 
 def _now(journal: Journal) -> tuple[State, DecisionContext]:
     reading = journal.read()
-    return reading.view.state, journal.moment(reading.revision)
+    return reading.view.state, journal.context(reading.revision)
 
 
 async def _drop(journal: Journal, clock: Callable[[], float], keys: Sequence[str]) -> None:

@@ -76,7 +76,7 @@ def build(
     group: Group,
     limits: GroupLimits,
     decide: Decide,
-    moment_at: Callable[[int], DecisionContext],
+    context_at: Callable[[int], DecisionContext],
     bound: Bound,
 ) -> list[Unchanging]:
     """Decide waiting requests in order until ``group`` is full; its changes are staged on ``view``.
@@ -90,7 +90,7 @@ def build(
         if pending.done.done():
             continue
         view.depends = 0
-        decision = decide(view, pending.request, moment_at(group.revision + 1))
+        decision = decide(view, pending.request, context_at(group.revision + 1))
         if not isinstance(decision, Accepted) or not decision.changes:
             unchanging.append(Unchanging(pending, decision, view.depends))
             continue

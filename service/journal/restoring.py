@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import chain
 
 from backends.contract import Change, Done, GroupLimits, Head, PointerStore, Refusal, Refused, StorageUnavailable
+from service.journal.loading import Loaded
+from service.journal.observer import JournalObserver
 from service.journal.proof import UNTOLD, Proof, Replaced
-from service.journal.settling import Loaded
 from service.rules.records import Corrupt, Record, encode
 from service.rules.state import State
 
@@ -32,8 +33,8 @@ class Restoring:
     record of a kind that this release does not know.
 
     ``moved`` is called with the head after each commit, and with the same head after a refusal that is an answer: it
-    tells that there is progress, and raises if there shall be no more. ``found`` is called with the key and the record
-    of what was put back, or put there, which is in ``state`` by then.
+    tells that there is progress, and raises if there shall be no more. ``observer`` is told what was put back, or put
+    there, which is in ``state`` by then.
     """
 
     def __init__(
@@ -43,14 +44,14 @@ class Restoring:
         proof: Proof,
         commit_seconds: float,
         moved: Callable[[Head], None],
-        found: Callable[[str, Record], None] = lambda *_: None,
+        observer: JournalObserver,
     ) -> None:
         self._store = store
         self._state = state
         self._proof = proof
         self._commit_seconds = commit_seconds
         self._moved = moved
-        self._found = found
+        self._observer = observer
         self._before: Replaced = {}
         self.unwritten: list[str] = []
 
@@ -120,7 +121,7 @@ class Restoring:
     def _take_in(self, key: str, there: Record | None) -> None:
         self._state.apply([(key, there)])
         if there is not None:
-            self._found(key, there)
+            self._observer.found(key, there)
 
     def _change(self, key: str) -> Change:
         record = self._state.get(key)

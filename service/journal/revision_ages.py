@@ -29,7 +29,7 @@ class RevisionAges:
         if stale > 0:
             del self._times[:stale], self._revisions[:stale]
 
-    def before(self, moment: float) -> int:
-        """A revision that was committed at or before ``moment``; 0 where that is not known."""
-        index = bisect_right(self._times, moment) - 1
+    def before(self, context: float) -> int:
+        """A revision that was committed at or before ``context``; 0 where that is not known."""
+        index = bisect_right(self._times, context) - 1
         return self._revisions[index] if index >= 0 else 0

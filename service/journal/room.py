@@ -35,8 +35,8 @@ class Room:
     def deciding(self, decide: Decide) -> Decide:
         """The same decisions, but that nothing is accepted that grows while there is no room."""
 
-        def decided(view: View, request: Request, moment: DecisionContext) -> Decision:
-            decision = decide(view, request, moment)
+        def decided(view: View, request: Request, context: DecisionContext) -> Decision:
+            decision = decide(view, request, context)
             if isinstance(decision, Accepted) and decision.changes and (why := self._refuses(view, request)):
                 return Refused(Code.STORAGE_FULL, why)
             return decision

@@ -1,4 +1,4 @@
-"""Settling: what became of groups whose outcome is in doubt, and what stands in the store beside them.
+"""Settling: what became of groups whose outcome is in doubt.
 
 The term is burnt first, so that nothing of the old one can land any more. Only then is the journal loaded. How many of
 the groups in doubt landed is told by the digest of the head that was taken over; where a foreign hand changed that, by
@@ -7,99 +7,19 @@ the ids that the requests left in the records they changed.
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from backends.contract import Head, JournalDamaged, PointerStore, Refusal, Refused
+from backends.contract import Head, Refusal, Refused
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.journal.groups import Group
 from service.journal.pending import PendingRequest
-from service.journal.proof import Proof
 from service.journal.room import grows
 from service.problems import problem
-from service.rules.checksums import Digest, hash_of, is_sealed
-from service.rules.records import Corrupt, decode, is_ours
+from service.rules.records import decode
 from service.rules.requests import INTERNAL
 from service.rules.state import State, View
-
-log = logging.getLogger("milepost.journal")
-
-_LOAD_CHUNK = 500
-
-
-@dataclass(slots=True)
-class Loaded:
-    """A journal as it was found under a head: its records, and how many bytes they take.
-
-    ``proof``: the hashes of those that prove themselves, though this release may not know what is in them. ``damaged``:
-    records of ours that do not, each with what it says its hash is. What is in neither is a stranger's.
-    """
-
-    state: State
-    proof: Proof
-    size: int = 0
-    damaged: dict[str, int] = field(default_factory=dict)
-
-
-async def load(store: PointerStore, head: Head, gets_on: Callable[[], None] = lambda: None) -> Loaded:
-    """The journal as it stands under ``head``. ``gets_on`` is called after every so many records, and may raise."""
-    loaded = Loaded(State(), Proof())
-    count = 0
-    async for key, value in store.load(head):
-        if value is not None:
-            record = decode(key, value)
-            loaded.state.apply([(key, record)])
-            if not isinstance(record, Corrupt) or is_sealed(key, value):
-                loaded.proof.apply([(key, value)])
-            elif is_ours(key):
-                loaded.damaged[key] = hash_of(key, value)
-            loaded.size += len(key) + len(value)
-        count += 1
-        if count % _LOAD_CHUNK == 0:
-            gets_on()
-            await asyncio.sleep(0)
-    return loaded
-
-
-def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
-    """Compare what was found with the digest of ``head``, and count damaged records with the hashes that they had.
-
-    Records that are damaged explain a digest that differs, if none is missing. ``accepted`` are the losses that the
-    owner accepts.
-
-    Raises `JournalDamaged`.
-    """
-    proof, damaged = loaded.proof, loaded.damaged
-    proof.count(damaged.items())
-    found = proof.digest
-    if found == head.digest:
-        return
-    what = (
-        f"the records of journal {head.journal!r} are not those of its last commit: their digest is {found}, and not"
-        f" {head.digest}"
-    )
-    told = Digest.read(head.digest)
-    if told is not None and told.records == len(proof.hashes):
-        if damaged:
-            log.error("%s: that is taken for the work of the records that are damaged (%d)", what, len(damaged))
-            proof.leave_open(damaged, told.total, told.lost)
-            return
-        if told.lost:
-            log.error("%s: %d of the records that were damaged are gone, and what they were with them", what, told.lost)
-            return
-    error = JournalDamaged(
-        f"{what}: at least one is missing, an older copy, or was put there by somebody else. Put back what is stored as"
-        " it was, from a backup if need be",
-        f"{head.journal} {head.digest} {found}",
-    )
-    if error.loss not in accepted:
-        raise error
-    log.error("%s: accepted as the loss %s; see --epochs-above for epochs that were granted since", what, error.loss)
-    if damaged:  # whatever they were may be put back all the same
-        proof.leave_open(damaged, proof.total, lost=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class Location:
 async def read_state(
     replica: Replica, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]
 ) -> Delivery:
-    """The bytes of a handle. Without ``version``, a state replaced in this very moment is read in its newer form.
+    """The bytes of a handle. Without ``version``, a state replaced in this very context is read in its newer form.
 
     ``span_of`` picks the bytes, and raises a problem for a range that lies outside.
     """

@@ -82,8 +82,8 @@ async def end_session(replica: Replica, caller: Caller) -> Reply:
 
 
 def _living(replica: Replica, view: Lookup, session_id: str) -> Session:
-    moment = replica.journal.moment(replica.journal.head.revision)
-    if refused := session_lives(view, session_id, moment):
+    context = replica.journal.context(replica.journal.head.revision)
+    if refused := session_lives(view, session_id, context):
         raise refusal(refused)
     session = view.session(session_id)
     assert isinstance(session, Session)

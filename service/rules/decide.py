@@ -32,8 +32,8 @@ from service.rules.requests import (
 from service.rules.state import View
 
 
-def decide(view: View, request: Request, moment: DecisionContext) -> Decision:
-    """What happens if ``request`` is applied on top of ``view`` at ``moment``.
+def decide(view: View, request: Request, context: DecisionContext) -> Decision:
+    """What happens if ``request`` is applied on top of ``view`` at ``context``.
 
     Order of judgement: the leader's own requests, a replay of a known key, the session, the store's record, the
     epoch, then the operation's own rules; at last, whether a retry whose first answer may be forgotten is safe.
@@ -42,68 +42,68 @@ def decide(view: View, request: Request, moment: DecisionContext) -> Decision:
         case CreateDeployment():
             return deployments.found(view, request)
         case ExpireSession():
-            return sessions.expire_session(view, request, moment)
+            return sessions.expire_session(view, request, context)
         case ExpireUpload():
-            return uploads.expire_upload(view, request, moment)
+            return uploads.expire_upload(view, request, context)
         case Scrub():
-            return stores.scrub(view, request, moment)
+            return stores.scrub(view, request, context)
         case FinishRemoval():
-            return handles.finish_removal(view, _store(view, request.store_name), request, moment)
+            return handles.finish_removal(view, _store(view, request.store_name), request, context)
         case _:
             pass
     if (known := replays.first_answer(view, request)) is not None:
         return _resumed(view, request, known)
     if isinstance(request, OpenSession):
         pushed = sessions.pushed_of(view.session(request.session))
-        return replays.doubtful(sessions.open_session(view, request, moment), request, pushed, moment)
+        return replays.doubtful(sessions.open_session(view, request, context), request, pushed, context)
     if not isinstance(request, StoreRequest):
-        return _by_the_living(view, request, moment)
+        return _by_the_living(view, request, context)
     store = _store(view, request.store_name)
-    decision = _by_the_living(view, request, moment)
-    return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), moment))
+    decision = _by_the_living(view, request, context)
+    return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), context))
 
 
-def _by_the_living(view: View, request: Request, moment: DecisionContext) -> Decision:
-    if dead := guards.session_lives(view, request.session, moment):
+def _by_the_living(view: View, request: Request, context: DecisionContext) -> Decision:
+    if dead := guards.session_lives(view, request.session, context):
         return dead
     session = view.session(request.session)
     assert isinstance(session, Session)
     if isinstance(request, EndSession):
-        return sessions.end_session(session, request, moment)
+        return sessions.end_session(session, request, context)
     assert isinstance(request, StoreRequest)
     if damaged := guards.store_readable(view, request.store_name):
         return damaged
-    return _of_store(view, _store(view, request.store_name), session, request, moment)
+    return _of_store(view, _store(view, request.store_name), session, request, context)
 
 
-def _of_store(view: View, store: Store, session: Session, request: StoreRequest, moment: DecisionContext) -> Decision:
+def _of_store(view: View, store: Store, session: Session, request: StoreRequest, context: DecisionContext) -> Decision:
     if isinstance(request, Add | Replace | Remove | Clear) and (
-        fenced := guards.epoch_is_current(store, request.epoch, moment.epoch_floor)
+        fenced := guards.epoch_is_current(store, request.epoch, context.epoch_floor)
     ):
         return fenced
     match request:
         case Add():
-            return handles.add(view, store, session, request, moment)
+            return handles.add(view, store, session, request, context)
         case Replace():
-            return handles.replace_state(view, store, session, request, moment)
+            return handles.replace_state(view, store, session, request, context)
         case Remove():
-            return handles.remove(view, store, session, request, moment)
+            return handles.remove(view, store, session, request, context)
         case LockHandle():
-            return handles.lock(view, store, session, request, moment)
+            return handles.lock(view, store, session, request, context)
         case ReleaseHandle():
-            return handles.release(view, store, session, request, moment)
+            return handles.release(view, store, session, request, context)
         case LockAll():
-            return stores.lock_all(view, store, session, request, moment)
+            return stores.lock_all(view, store, session, request, context)
         case ReleaseAll():
-            return stores.release_all(view, store, session, request, moment)
+            return stores.release_all(view, store, session, request, context)
         case Clear():
-            return stores.clear(view, store, request, moment)
+            return stores.clear(view, store, request, context)
         case CreateUpload():
-            return uploads.create_upload(view, store, session, request, moment)
+            return uploads.create_upload(view, store, session, request, context)
         case Campaign():
-            return epochs.campaign(view, store, session, request, moment)
+            return epochs.campaign(view, store, session, request, context)
         case Resign():
-            return epochs.resign(view, store, session, request, moment)
+            return epochs.resign(view, store, session, request, context)
     raise TypeError(f"no rule for {type(request).__name__}")
 
 

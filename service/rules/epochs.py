@@ -13,12 +13,12 @@ from service.rules.requests import Campaign, Resign
 from service.rules.state import View
 
 
-def campaign(view: View, store: Store, session: Session, request: Campaign, moment: DecisionContext) -> Decision:
+def campaign(view: View, store: Store, session: Session, request: Campaign, context: DecisionContext) -> Decision:
     """Grant the next epoch if nobody holds the current one; the holder gets the same answer again, but not one from
     before a restore: under that nothing may be written.
     """
     holder = epoch_holder(view, store)
-    if holder is not None and not (holder.id == session.id and store.epoch <= moment.epoch_floor):
+    if holder is not None and not (holder.id == session.id and store.epoch <= context.epoch_floor):
         if holder.id == session.id:
             return Accepted(Answer(epoch_body(view, store)))
         return Refused(
@@ -28,17 +28,17 @@ def campaign(view: View, store: Store, session: Session, request: Campaign, mome
         )
     granted = replace(
         store,
-        epoch=max(store.epoch, moment.epoch_floor) + 1,
+        epoch=max(store.epoch, context.epoch_floor) + 1,
         epoch_session=session.id,
         epoch_born=session.born,
-        epoch_since=moment.wall,
+        epoch_since=context.wall,
     )
     answer = Answer(epoch_body(view, granted), created=True)
-    kept = replays.remember(granted, request, moment, answer)
+    kept = replays.remember(granted, request, context, answer)
     return Accepted(answer, {store_key(store.name): kept})
 
 
-def resign(view: View, store: Store, session: Session, request: Resign, moment: DecisionContext) -> Decision:
+def resign(view: View, store: Store, session: Session, request: Resign, context: DecisionContext) -> Decision:
     """Give the epoch back; its number stays current until the next is granted."""
     holder = epoch_holder(view, store)
     if holder is None:
@@ -51,4 +51,4 @@ def resign(view: View, store: Store, session: Session, request: Resign, moment: 
         )
     answer = Answer()
     resigned = replace(store, epoch_session=None, epoch_born=0, epoch_since=None)
-    return Accepted(answer, {store_key(store.name): replays.remember(resigned, request, moment, answer)})
+    return Accepted(answer, {store_key(store.name): replays.remember(resigned, request, context, answer)})

@@ -9,12 +9,12 @@ from service.rules.records import Corrupt, Handle, Session, Store, Upload
 from service.rules.requests import BlobRef, Request, UploadRef
 
 
-def session_lives(view: Lookup, session: str, moment: DecisionContext) -> Refused | None:
+def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refused | None:
     """A request needs a living session; an ended one is told apart from one never seen, for an hour."""
     record = view.session(session)
     if isinstance(record, Corrupt):
         return Refused(Code.CORRUPT, f"the record of session {session!r} is damaged: {record.reason}")
-    if record is None or 0 < record.ended <= moment.sessions_horizon:
+    if record is None or 0 < record.ended <= context.sessions_horizon:
         return Refused(Code.SESSION_UNKNOWN, f"there is no session {session!r}")
     if record.ended:
         return Refused(Code.SESSION_EXPIRED, f"session {session!r} has ended")
@@ -59,9 +59,9 @@ def version_matches(handle: Handle, version: str) -> Refused | None:
     )
 
 
-def retry_may_run(request: Request, pushed: int, moment: DecisionContext) -> Refused | None:
+def retry_may_run(request: Request, pushed: int, context: DecisionContext) -> Refused | None:
     """A retry whose answer may have been pushed out must not be applied a second time."""
-    if request.attempt > 1 and pushed > moment.keys_horizon:
+    if request.attempt > 1 and pushed > context.keys_horizon:
         return Refused(
             Code.OUTCOME_UNKNOWN,
             "an earlier attempt may have been applied; its answer is no longer kept",
@@ -96,9 +96,9 @@ def upload_whole(upload: Upload, announced: BlobRef, found: BlobRef | None) -> R
     return None
 
 
-def upload_has_room(pending: int, moment: DecisionContext) -> Refused | None:
+def upload_has_room(pending: int, context: DecisionContext) -> Refused | None:
     """Uploads that are never used lie about until their time is up, so they are limited."""
-    if pending < moment.most_uploads:
+    if pending < context.most_uploads:
         return None
     return Refused(Code.TOO_MANY_REQUESTS, f"{pending} uploads are pending in this store already")
 

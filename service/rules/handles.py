@@ -42,7 +42,7 @@ def pushed_of(handle: Handle | Corrupt | None) -> int:
     return handle.pushed if isinstance(handle, Handle) else 0
 
 
-def add(view: View, store: Store, session: Session, request: Add, moment: DecisionContext) -> Decision:
+def add(view: View, store: Store, session: Session, request: Add, context: DecisionContext) -> Decision:
     """Pointer to bytes that lie in the blob store already; the new handle is locked for the session."""
     old = view.handle(store.name, request.name)
     if isinstance(old, Corrupt):
@@ -51,30 +51,30 @@ def add(view: View, store: Store, session: Session, request: Add, moment: Decisi
         if old.removing:
             return Blocked(finish_of(store, old))
         return Refused(Code.ALREADY_EXISTS, f"{request.name!r} exists already", {"current": old.version})
-    source = uploads.source_of(view, store, request, moment)
+    source = uploads.source_of(view, store, request, context)
     if isinstance(source, Refused):
         return source
     handle = Handle(
         name=request.name,
-        version=moment.version,
+        version=context.version,
         blob=source.blob,
         size=request.blob.size,
         sha256=request.blob.sha256,
-        created=moment.wall,
-        updated=moment.wall,
-        born=moment.revision,
-        changed=moment.revision,
+        created=context.wall,
+        updated=context.wall,
+        born=context.revision,
+        changed=context.revision,
         labels=dict(request.labels),
-        locks=(Lock(session.id, session.born, moment.revision),),
+        locks=(Lock(session.id, session.born, context.revision),),
         epoch=request.epoch,
         answered=old.answered if old else (),
         pushed=pushed_of(old),
     )
     orphans = (old.blob,) if old is not None and not old.gone else ()
-    return _changed(view, store, handle, request, moment, orphans=orphans, created=True, beside=source.changes)
+    return _changed(view, store, handle, request, context, orphans=orphans, created=True, beside=source.changes)
 
 
-def replace_state(view: View, store: Store, session: Session, request: Replace, moment: DecisionContext) -> Decision:
+def replace_state(view: View, store: Store, session: Session, request: Replace, context: DecisionContext) -> Decision:
     """Compare-and-set of a handle's state. The session must hold a lock on it."""
     found = _existing(view, store, request)
     if isinstance(found, Refused):
@@ -83,26 +83,26 @@ def replace_state(view: View, store: Store, session: Session, request: Replace, 
         return mismatch
     if session.id not in locks.holders(view, store, found):
         return Refused(Code.NOT_LOCKED, f"session {session.id!r} holds no lock on {request.name!r}")
-    source = uploads.source_of(view, store, request, moment)
+    source = uploads.source_of(view, store, request, context)
     if isinstance(source, Refused):
         return source
     handle = replace(
         found,
-        version=moment.version,
+        version=context.version,
         blob=source.blob,
         size=request.blob.size,
         sha256=request.blob.sha256,
-        updated=moment.wall,
-        changed=moment.revision,
+        updated=context.wall,
+        changed=context.revision,
         labels=found.labels if request.labels is None else dict(request.labels),
         epoch=request.epoch,
         locks=locks.living(view, found.locks),
         freed=locks.living(view, found.freed),
     )
-    return _changed(view, store, handle, request, moment, discards=(found.blob,), beside=source.changes)
+    return _changed(view, store, handle, request, context, discards=(found.blob,), beside=source.changes)
 
 
-def lock(view: View, store: Store, session: Session, request: LockHandle, moment: DecisionContext) -> Decision:
+def lock(view: View, store: Store, session: Session, request: LockHandle, context: DecisionContext) -> Decision:
     """Lock a handle for a session; a session that holds it already is answered from what is there."""
     found = _existing(view, store, request)
     if isinstance(found, Refused):
@@ -111,27 +111,27 @@ def lock(view: View, store: Store, session: Session, request: LockHandle, moment
         return Accepted(Answer(handle_body(view, store, found), found.version))
     handle = replace(
         found,
-        locks=locks.taken(view, found, session, moment.revision),
+        locks=locks.taken(view, found, session, context.revision),
         freed=locks.living(view, found.freed),
-        changed=moment.revision,
+        changed=context.revision,
     )
-    return _changed(view, store, handle, request, moment)
+    return _changed(view, store, handle, request, context)
 
 
-def release(view: View, store: Store, session: Session, request: ReleaseHandle, moment: DecisionContext) -> Decision:
+def release(view: View, store: Store, session: Session, request: ReleaseHandle, context: DecisionContext) -> Decision:
     """Give a lock back; none held is fine."""
     found = present(store, view.handle(store.name, request.name))
     if found is None or session.id not in locks.holders(view, store, found):
         return Accepted(Answer())
-    freed = replace(locks.given_back(view, store, found, session, moment.revision), changed=moment.revision)
-    return _written(store, freed, request, moment, Answer())
+    freed = replace(locks.given_back(view, store, found, session, context.revision), changed=context.revision)
+    return _written(store, freed, request, context, Answer())
 
 
-def remove(view: View, store: Store, session: Session, request: Remove, moment: DecisionContext) -> Decision:
+def remove(view: View, store: Store, session: Session, request: Remove, context: DecisionContext) -> Decision:
     """Mark a handle for removal, unless another session holds it; then only one's own lock goes."""
     old = view.handle(store.name, request.name)
     if isinstance(old, Corrupt):
-        return _written(store, _gone_without_trace(request.name, moment), request, moment, Answer({"removed": True}))
+        return _written(store, _gone_without_trace(request.name, context), request, context, Answer({"removed": True}))
     if old is None or absent(store, old):
         return Accepted(Answer({"removed": True}))
     finish = finish_of(store, old)
@@ -145,25 +145,25 @@ def remove(view: View, store: Store, session: Session, request: Remove, moment: 
         answer = Answer({"removed": False, "locks": others})
         if session.id not in held:
             return Accepted(answer)
-        freed = replace(locks.given_back(view, store, old, session, moment.revision), changed=moment.revision)
-        return _written(store, freed, request, moment, answer)
-    marked = replace(old, removing=True, locks=(), freed=(), changed=moment.revision)
-    return _written(store, marked, request, moment, Answer({"removed": True}), finish=finish)
+        freed = replace(locks.given_back(view, store, old, session, context.revision), changed=context.revision)
+        return _written(store, freed, request, context, answer)
+    marked = replace(old, removing=True, locks=(), freed=(), changed=context.revision)
+    return _written(store, marked, request, context, Answer({"removed": True}), finish=finish)
 
 
-def finish_removal(view: View, store: Store, request: FinishRemoval, moment: DecisionContext) -> Decision:
+def finish_removal(view: View, store: Store, request: FinishRemoval, context: DecisionContext) -> Decision:
     """The blob is discarded, so nothing is left but the answers that the record keeps."""
     old = view.handle(store.name, request.name)
     if not isinstance(old, Handle) or not old.removing or old.version != request.version:
         return Accepted(Answer())
-    gone = replace(old, removing=False, gone=True, blob="", labels={}, changed=moment.revision)
+    gone = replace(old, removing=False, gone=True, blob="", labels={}, changed=context.revision)
     return Accepted(Answer(), {handle_key(store.name, old.name): gone})
 
 
-def _gone_without_trace(name: str, moment: DecisionContext) -> Handle:
+def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
     """In place of a record that could not be read, for the answer to its removal."""
-    at = moment.revision
-    return Handle(name, moment.version, "", 0, "", moment.wall, moment.wall, born=at, changed=at, gone=True)
+    at = context.revision
+    return Handle(name, context.version, "", 0, "", context.wall, context.wall, born=at, changed=at, gone=True)
 
 
 def finish_of(store: Store, handle: Handle) -> FinishNeeded:
@@ -186,7 +186,7 @@ def _changed(
     store: Store,
     handle: Handle,
     request: HandleRequest,
-    moment: DecisionContext,
+    context: DecisionContext,
     *,
     discards: tuple[str, ...] = (),
     orphans: tuple[str, ...] = (),
@@ -194,7 +194,7 @@ def _changed(
     beside: Changes = MappingProxyType({}),
 ) -> Accepted:
     answer = Answer(handle_body(view, store, handle), handle.version, created=created)
-    accepted = _written(store, handle, request, moment, answer)
+    accepted = _written(store, handle, request, context, answer)
     return Accepted(answer, {**accepted.changes, **beside}, discards, orphans)
 
 
@@ -202,10 +202,10 @@ def _written(
     store: Store,
     handle: Handle,
     request: HandleRequest,
-    moment: DecisionContext,
+    context: DecisionContext,
     answer: Answer,
     *,
     finish: FinishNeeded | None = None,
 ) -> Accepted:
-    kept = replays.remember(handle, request, moment, answer)
+    kept = replays.remember(handle, request, context, answer)
     return Accepted(answer, {handle_key(store.name, handle.name): kept}, finish=finish)

@@ -29,7 +29,7 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
     return Accepted(Answer(answer.get("body", {}), answer.get("version"), answer.get("created", False), replayed=True))
 
 
-def remember(keeper: Keeper, request: Request, moment: DecisionContext, answer: Answer) -> Keeper:
+def remember(keeper: Keeper, request: Request, context: DecisionContext, answer: Answer) -> Keeper:
     """The record with this answer kept in it; what is too old or too much makes room.
 
     So do the ids of the leader's making whose requests have landed. They prove that, and nothing else: nobody can ask
@@ -38,18 +38,18 @@ def remember(keeper: Keeper, request: Request, moment: DecisionContext, answer: 
     if request.key is None:
         return keeper
     young: list[Answered] = [
-        entry for entry in keeper.answered if entry.revision > moment.keys_horizon and not _settled(entry, moment)
+        entry for entry in keeper.answered if entry.revision > context.keys_horizon and not _settled(entry, context)
     ]
-    entry = entry_for(request, moment, answer)
+    entry = entry_for(request, context, answer)
     if is_leaders(entry.key):
         entry = replace(entry, answer={"version": answer.version} if answer.version else {})
     answered = (*young, entry)
     kept = _newest(answered)
-    return replace(keeper, answered=kept, pushed=keeper.pushed if len(kept) == len(answered) else moment.revision)
+    return replace(keeper, answered=kept, pushed=keeper.pushed if len(kept) == len(answered) else context.revision)
 
 
-def _settled(entry: Answered, moment: DecisionContext) -> bool:
-    return entry.revision <= moment.landed and is_leaders(entry.key)
+def _settled(entry: Answered, context: DecisionContext) -> bool:
+    return entry.revision <= context.landed and is_leaders(entry.key)
 
 
 def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
@@ -65,23 +65,23 @@ def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
     return answered[first:]
 
 
-def entry_for(request: Request, moment: DecisionContext, answer: Answer) -> Answered:
+def entry_for(request: Request, context: DecisionContext, answer: Answer) -> Answered:
     """What is kept of an answer."""
     kept: dict[str, Any] = {"body": dict(answer.body)}
     if answer.version is not None:
         kept["version"] = answer.version
     if answer.created:
         kept["created"] = True
-    return Answered(request.session, request.key or "", request.fingerprint(), moment.revision, kept)
+    return Answered(request.session, request.key or "", request.fingerprint(), context.revision, kept)
 
 
-def doubtful(decision: Decision, request: Request, pushed: int, moment: DecisionContext) -> Decision:
+def doubtful(decision: Decision, request: Request, pushed: int, context: DecisionContext) -> Decision:
     """What a retry is told whose first answer may have been pushed out: it is not applied a second time, and a
     refusal does not say that the first attempt was not applied.
 
     A replacement may run: had the first attempt been applied, the version that it names would be gone.
     """
-    doubt = guards.retry_may_run(request, pushed, moment)
+    doubt = guards.retry_may_run(request, pushed, context)
     if doubt is None:
         return decision
     if isinstance(decision, Refused):

@@ -28,40 +28,40 @@ from service.rules.requests import Clear, LockAll, ReleaseAll, Scrub, StoreReque
 from service.rules.state import View
 
 
-def lock_all(view: View, store: Store, session: Session, request: LockAll, moment: DecisionContext) -> Decision:
+def lock_all(view: View, store: Store, session: Session, request: LockAll, context: DecisionContext) -> Decision:
     """getAllAndLock: every handle there is. One record says so for all of them; what they are is told once it has
     landed. A replay tells what is there then, since the answer is too large to be kept.
     """
     changed = replace(
         store,
-        locked=locks.with_all_locked(view, store, session, moment.revision),
+        locked=locks.with_all_locked(view, store, session, context.revision),
         released=locks.living(view, store.released),
     )
-    accepted = _written(changed, request, moment, Answer())
+    accepted = _written(changed, request, context, Answer())
     return Accepted(accepted.answer, accepted.changes, inventory=Inventory(store.name))
 
 
-def release_all(view: View, store: Store, session: Session, request: ReleaseAll, moment: DecisionContext) -> Decision:
+def release_all(view: View, store: Store, session: Session, request: ReleaseAll, context: DecisionContext) -> Decision:
     """releaseAll: every lock of the session in this store."""
     changed = replace(
         store,
         locked=tuple(lock for lock in locks.living(view, store.locked) if lock.session != session.id),
-        released=locks.with_all_released(view, store, session, moment.revision),
+        released=locks.with_all_released(view, store, session, context.revision),
     )
-    return _written(changed, request, moment, Answer())
+    return _written(changed, request, context, Answer())
 
 
-def clear(view: View, store: Store, request: Clear, moment: DecisionContext) -> Decision:
+def clear(view: View, store: Store, request: Clear, context: DecisionContext) -> Decision:
     """clearEntries: the pointers are gone whoever holds them; the blobs stay for the collector."""
     count = view.count(store)
     if not count:
         return Accepted(Answer({"cleared": 0}))
     damaged = {handle_key(store.name, name): None for name in view.damaged(store.name)}
-    accepted = _written(replace(store, cleared=moment.revision), request, moment, Answer({"cleared": count}))
+    accepted = _written(replace(store, cleared=context.revision), request, context, Answer({"cleared": count}))
     return Accepted(accepted.answer, {**damaged, **accepted.changes})
 
 
-def scrub(view: View, request: Scrub, moment: DecisionContext) -> Decision:
+def scrub(view: View, request: Scrub, context: DecisionContext) -> Decision:
     """Drop the records that nothing depends on any more; each is judged anew."""
     changes: dict[str, None] = {}
     orphans: list[str] = []
@@ -69,21 +69,21 @@ def scrub(view: View, request: Scrub, moment: DecisionContext) -> Decision:
         record = view.get(key)
         if isinstance(record, Handle):
             store = view.store(store_of(key) or "")
-            if isinstance(store, Store) and droppable(store, record, moment):
+            if isinstance(store, Store) and droppable(store, record, context):
                 changes[key] = None
                 if not record.gone:
                     orphans.append(record.blob)
-        elif isinstance(record, Session) and 0 < record.ended <= moment.sessions_horizon:
+        elif isinstance(record, Session) and 0 < record.ended <= context.sessions_horizon:
             changes[session_key(record.id)] = None
-        elif isinstance(record, Upload) and uploads.droppable(record, moment):
+        elif isinstance(record, Upload) and uploads.droppable(record, context):
             changes[key] = None
     return Accepted(Answer(), changes, orphans=tuple(orphans))
 
 
-def droppable(store: Store, handle: Handle, moment: DecisionContext) -> bool:
+def droppable(store: Store, handle: Handle, context: DecisionContext) -> bool:
     """Whether the record of an absent handle keeps no answer that may still be asked for."""
     ended = handle.changed if handle.gone else store.cleared
-    return absent(store, handle) and ended <= moment.keys_horizon
+    return absent(store, handle) and ended <= context.keys_horizon
 
 
 def told_of(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt | None:
@@ -95,6 +95,6 @@ def told_of(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt |
     return None if handle is None else handle_body(view, store, handle)
 
 
-def _written(store: Store, request: StoreRequest, moment: DecisionContext, answer: Answer) -> Accepted:
-    kept = replays.remember(store, request, moment, answer)
+def _written(store: Store, request: StoreRequest, context: DecisionContext, answer: Answer) -> Accepted:
+    kept = replays.remember(store, request, context, answer)
     return Accepted(answer, {store_key(store.name): kept})

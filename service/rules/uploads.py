@@ -22,10 +22,10 @@ class Source(NamedTuple):
 
 
 def create_upload(
-    view: View, store: Store, session: Session, request: CreateUpload, moment: DecisionContext
+    view: View, store: Store, session: Session, request: CreateUpload, context: DecisionContext
 ) -> Decision:
     """Announce bytes. Needs no epoch: the handle that takes them does."""
-    if full := guards.upload_has_room(view.pending_uploads(store.name), moment):
+    if full := guards.upload_has_room(view.pending_uploads(store.name), context):
         return full
     answer = Answer({"upload": request.upload}, created=True)
     upload = Upload(
@@ -35,13 +35,13 @@ def create_upload(
         sha256=request.blob.sha256,
         session=session.id,
         ttl=request.ttl,
-        born=moment.revision,
-        answered=() if request.key is None else (replays.entry_for(request, moment, answer),),
+        born=context.revision,
+        answered=() if request.key is None else (replays.entry_for(request, context, answer),),
     )
     return Accepted(answer, {upload_key(store.name, upload.id): upload})
 
 
-def source_of(view: View, store: Store, request: Add | Replace, moment: DecisionContext) -> Source | Refused:
+def source_of(view: View, store: Store, request: Add | Replace, context: DecisionContext) -> Source | Refused:
     """The bytes that a handle is to point to; those of an upload are used up by the same commit."""
     ref = request.upload
     if ref is None:
@@ -54,19 +54,19 @@ def source_of(view: View, store: Store, request: Add | Replace, moment: Decision
     assert upload is not None
     if wrong := guards.upload_whole(upload, request.blob, ref.found):
         return wrong
-    taken = replace(upload, ended=moment.revision, blob="")
+    taken = replace(upload, ended=context.revision, blob="")
     return Source(upload.blob, {upload_key(store.name, upload.id): taken})
 
 
-def expire_upload(view: View, request: ExpireUpload, moment: DecisionContext) -> Decision:
+def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -> Decision:
     """End an upload whose time is up; what may lie there is nobody's then. The record says still where that is."""
     upload = view.upload(request.store_name, request.upload)
     if not isinstance(upload, Upload) or upload.ended:
         return Accepted(Answer())
-    ended = replace(upload, ended=moment.revision)
+    ended = replace(upload, ended=context.revision)
     return Accepted(Answer(), {upload_key(request.store_name, upload.id): ended}, orphans=(upload.blob,))
 
 
-def droppable(upload: Upload, moment: DecisionContext) -> bool:
+def droppable(upload: Upload, context: DecisionContext) -> bool:
     """Whether the record has ended, and keeps no answer that may still be asked for."""
-    return bool(upload.ended) and upload.born <= moment.keys_horizon
+    return bool(upload.ended) and upload.born <= context.keys_horizon

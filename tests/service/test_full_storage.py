@@ -1,6 +1,6 @@
 """A full store: writes are refused, reads go on, and so do writes when there is room, without a restart.
 
-The fault is put in, so that it comes at a chosen moment. A disk that is really full is a test of the wire.
+The fault is put in, so that it comes at a chosen context. A disk that is really full is a test of the wire.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ async def test_a_fault_of_our_own_is_told_and_ends_leadership(tmp_path: Path, ca
 async def test_a_collector_that_is_stuck_does_not_keep_the_election(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopping: bool
 ) -> None:
-    """A listing in a thread lets no cancellation through until it has ended. The fake does so at a chosen moment."""
+    """A listing in a thread lets no cancellation through until it has ended. The fake does so at a chosen context."""
     place, stuck, free = embedded(tmp_path), asyncio.Event(), asyncio.Event()
 
     async def listing(prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:

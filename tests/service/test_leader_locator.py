@@ -1,6 +1,6 @@
 """Who leads, asked of an election that takes its time.
 
-The election is a stand-in: a real one cannot be made to answer at a chosen moment.
+The election is a stand-in: a real one cannot be made to answer at a chosen context.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ async def test_the_first_blob_is_enough(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 async def test_a_part_that_lets_nobody_go_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a listing in a thread does; the fake is stuck at a chosen moment."""
+    """As a listing in a thread does; the fake is stuck at a chosen context."""
     free = asyncio.Event()
 
     async def listing(prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:

@@ -17,8 +17,8 @@ def test_a_refusal_keeps_what_is_usual_for_its_code() -> None:
 
 
 def test_a_retry_whose_answer_is_forgotten_is_not_told_to_retry() -> None:
-    moment = DecisionContext(revision=900, lineage="a", wall="", keys_horizon=100)
-    refused = retry_may_run(Add("session", "key", attempt=2, store_name="store", name="name"), 800, moment)
+    context = DecisionContext(revision=900, lineage="a", wall="", keys_horizon=100)
+    refused = retry_may_run(Add("session", "key", attempt=2, store_name="store", name="name"), 800, context)
     assert refused is not None
     error = refusal(refused)
     assert isinstance(error, OutcomeUnknown)

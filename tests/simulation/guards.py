@@ -16,10 +16,14 @@ from milepost.errors import Problem
 from milepost.wire import Outcome
 from service import leader, removals, upkeep
 from service.blobs import collector
-from service.journal import Journal, PendingRequest, Served, groups, journal, settling
+from service.effects import Effects
+from service.journal import Journal, PendingRequest, Served, groups, journal, loading, pipeline, settling
 from service.journal.claims import Claims, MaySubmit
 from service.journal.groups import Group, Unchanging
+from service.journal.lease import LeaderLease
+from service.journal.pipeline import Pipeline
 from service.journal.restoring import Restoring
+from service.journal.settlement import Settlement
 from service.leader import Replica
 from service.leases import Leases
 from service.operations import handles as operations
@@ -92,24 +96,25 @@ def load_after_take_over(patch: Patch) -> None:
 
 
 def _believe_what_is_loaded(patch: Patch) -> None:
-    real_load, real_judged = settling.load, Journal._judged
-    last: dict[PointerStore, settling.Loaded] = {}
+    real_load, real_judge = loading.load, Pipeline.judge
+    last: dict[PointerStore, loading.Loaded] = {}
 
-    async def load(store: PointerStore, head: Head, gets_on: Callable[[], None]) -> settling.Loaded:
+    async def load(store: PointerStore, head: Head, gets_on: Callable[[], None]) -> loading.Loaded:
         last[store] = await real_load(store, head, gets_on)
         return last[store]
 
-    def judged(self: Journal, count: int) -> settling.Verdict:
-        verdict = real_judged(self, count)
-        self._view, self._proof = View(last[self._store].state), last[self._store].proof
+    def judge(self: Pipeline, count: int, now: float) -> settling.Verdict:
+        verdict = real_judge(self, count, now)
+        loaded = last[self._store]
+        self._memory.view, self._memory.proof = View(loaded.state), loaded.proof
         return verdict
 
-    async def restore(_self: Restoring, head: Head, _: settling.Loaded) -> Head:
+    async def restore(_self: Restoring, head: Head, _: loading.Loaded) -> Head:
         return head
 
-    patch.setattr(settling, "load", load)
-    patch.setattr(settling, "verify", lambda *_: None)
-    patch.setattr(Journal, "_judged", judged)
+    patch.setattr(loading, "load", load)
+    patch.setattr(loading, "verify", lambda *_: None)
+    patch.setattr(Pipeline, "judge", judge)
     patch.setattr(Restoring, "restore", restore)
 
 
@@ -129,7 +134,7 @@ def acknowledge_after_commit(patch: Patch) -> None:
 
 def reads_under_lease(patch: Patch) -> None:
     """A leader answers as long as nobody has told it that it lost."""
-    patch.setattr(Journal, "lease_holds", lambda self: self._leadership is not None)
+    patch.setattr(LeaderLease, "holds", lambda self: self.leadership is not None)
 
 
 def reads_of_committed_state(patch: Patch) -> None:
@@ -138,7 +143,7 @@ def reads_of_committed_state(patch: Patch) -> None:
 
     def read(self: Journal) -> journal.Reading:
         reading = real(self)
-        return journal.Reading(self._view, reading.revision, reading.term)
+        return journal.Reading(self._memory.view, reading.revision, reading.term)
 
     patch.setattr(Journal, "read", read)
 
@@ -150,15 +155,15 @@ def refusals_wait(patch: Patch) -> None:
     def build(*arguments: Any) -> list[Unchanging]:
         return [Unchanging(entry.pending, entry.decision, 0) for entry in real(*arguments)]
 
-    patch.setattr(journal, "build", build)
+    patch.setattr(pipeline, "build", build)
 
 
 def fence_before_judgement(patch: Patch) -> None:
     """A group in doubt is judged by what is there, without burning the term first."""
-    real_settle, real_take_over = Journal._settle, SimPointers.take_over
+    real_settle, real_take_over = Settlement._settle, SimPointers.take_over
     looking: set[PointerStore] = set()
 
-    async def settle(self: Journal) -> None:
+    async def settle(self: Settlement) -> None:
         looking.add(self._store)
         try:
             await real_settle(self)
@@ -170,13 +175,13 @@ def fence_before_judgement(patch: Patch) -> None:
             return await self._ask(lambda: self._store.head(name))
         return await real_take_over(self, name, ours)
 
-    patch.setattr(Journal, "_settle", settle)
+    patch.setattr(Settlement, "_settle", settle)
     patch.setattr(SimPointers, "take_over", take_over)
 
 
 def lease_after_take_over(patch: Patch) -> None:
     """The lease is looked at before a take-over, and not after it again."""
-    patch.setattr(Journal, "_still_leads", lambda _self, _leadership: None)
+    patch.setattr(LeaderLease, "require", lambda _self, _leadership: None)
 
 
 def judgement_of_groups(patch: Patch) -> None:
@@ -214,7 +219,7 @@ def epoch_when_built(patch: Patch) -> None:
 
     def submit(self: Journal, request: Request, deadline: float, generation: int | None = None) -> PendingRequest:
         if isinstance(request, Add | Replace | Remove | Clear) and request.attempt == 1:
-            store = self._view.state.get(f"stores/{request.store_name}")
+            store = self._memory.view.state.get(f"stores/{request.store_name}")
             fenced = real(store if isinstance(store, Store) else Store(request.store_name), request.epoch)
             if fenced is not None:
                 raise problem(fenced.code, fenced.detail, extras=fenced.extras)
@@ -233,12 +238,12 @@ def lock_check(patch: Patch) -> None:
     """A removal looks at one's own lock alone."""
     real, holders = handles.remove, locks.holders
 
-    def remove(view: View, store: Store, session: Session, request: Remove, moment: DecisionContext) -> Decision:
+    def remove(view: View, store: Store, session: Session, request: Remove, context: DecisionContext) -> Decision:
         with pytest.MonkeyPatch.context() as within:
             within.setattr(
                 locks, "holders", lambda *of: tuple(holder for holder in holders(*of) if holder == session.id)
             )
-            return real(view, store, session, request, moment)
+            return real(view, store, session, request, context)
 
     patch.setattr(handles, "remove", remove)
 
@@ -247,8 +252,8 @@ def living_session(patch: Patch) -> None:
     """A session that has ended may go on."""
     real = guards.session_lives
 
-    def session_lives(view: View, session: str, moment: DecisionContext) -> Refused | None:
-        return real(view, session, moment) if view.session(session) is None else None
+    def session_lives(view: View, session: str, context: DecisionContext) -> Refused | None:
+        return real(view, session, context) if view.session(session) is None else None
 
     patch.setattr(guards, "session_lives", session_lives)
 
@@ -317,14 +322,14 @@ def collector_spares_its_own(patch: Patch) -> None:
 
 def readers_move_on(patch: Patch) -> None:
     """A reader whose bytes were replaced under it fails, and replaced bytes do not linger."""
-    real = Replica._landed
+    real = Effects.landed
 
-    def landed(self: Replica, request: Request, accepted: Accepted) -> None:
+    def landed(self: Effects, request: Request, accepted: Accepted) -> None:
         real(self, request, accepted)
         for key in accepted.discards:
-            self.deletions.schedule(key, 0.0)
+            self._deletions.schedule(key, 0.0)
 
-    patch.setattr(Replica, "_landed", landed)
+    patch.setattr(Effects, "landed", landed)
     patch.setattr(reading, "_moved_on", lambda *_: False)
 
 

@@ -28,9 +28,9 @@ def upload_ends_with_the_commit(patch: Patch) -> None:
     real = uploads.source_of
 
     def source_of(
-        view: View, store: Store, request: Add | Replace, moment: DecisionContext
+        view: View, store: Store, request: Add | Replace, context: DecisionContext
     ) -> uploads.Source | Refused:
-        source = real(view, store, request, moment)
+        source = real(view, store, request, context)
         return source if isinstance(source, Refused) else uploads.Source(source.blob, {})
 
     patch.setattr(uploads, "source_of", source_of)
@@ -88,7 +88,7 @@ def end_is_committed_first(patch: Patch) -> None:
     ) -> bool:
         upload = journal.read().view.upload(store, upload_id)
         if isinstance(upload, Upload):
-            journal._on_landed(
+            journal._pipeline._observer.landed(
                 ExpireUpload("", store_name=store, upload=upload_id), Accepted(Answer(), orphans=(upload.blob,))
             )
         return await real(journal, leases, store, upload_id, clock)

@@ -1,4 +1,4 @@
-"""Bytes on their way out, when they go away at a bad moment."""
+"""Bytes on their way out, when they go away at a bad context."""
 
 from __future__ import annotations
 

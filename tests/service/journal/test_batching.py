@@ -193,7 +193,7 @@ def test_writers_that_ask_again_at_once_share_their_groups() -> None:
 
     async def scene() -> list[int]:
         pointers, loop = SlowPointers(), asyncio.get_running_loop()
-        journal = Journal("j", pointers, clock=loop.time, wall=lambda: "now", landed=lambda *_: None)
+        journal = Journal("j", pointers, clock=loop.time, wall=lambda: "now")
         await journal.lead(Held())
         running = asyncio.create_task(journal.run())
         pointers.sizes.clear()

@@ -28,18 +28,18 @@ def record(name: str, size: int) -> Session:
     return Session(name, 1.0, 1, holder="x" * size)
 
 
-def decide(view: View, request: Request, moment: DecisionContext) -> Decision:
+def decide(view: View, request: Request, context: DecisionContext) -> Decision:
     """Writes a record under the session's name that is as large as its key says, or deletes it."""
-    del view, moment
+    del view, context
     size = int(request.key or "0")
     return Accepted(Answer(), {f"sessions/{request.session}": record(request.session, size) if size else None})
 
 
 def built(view: View, bound: Bound, *requests: Request) -> tuple[Group, list[Unchanging]]:
-    moment = DecisionContext(1, "abc", "now")
+    context = DecisionContext(1, "abc", "now")
     group = Group(1, Head("root", 1, 1, "abc"), 1)
     queue = deque(PendingRequest(request, 0.0) for request in requests)
-    return group, build(queue, view, group, LIMITS, decide, lambda revision: replace(moment, revision=revision), bound)
+    return group, build(queue, view, group, LIMITS, decide, lambda revision: replace(context, revision=revision), bound)
 
 
 @pytest.mark.parametrize("kind", list(REFUSED_FROM))

@@ -9,6 +9,7 @@ import pytest
 
 from backends.embedded.pointers import EmbeddedPointers
 from service.journal import Journal
+from service.journal.observer import NoObserver
 from service.rules.decisions import Accepted
 from service.rules.records import Session
 from service.rules.requests import OpenSession, Request
@@ -35,14 +36,15 @@ class Forever:
 async def test_a_fault_in_what_is_told_of_a_group_ends_the_leadership_and_loses_no_answer(
     tmp_path: Path, disturbance: Disturbance
 ) -> None:
-    def landed(request: Request, accepted: Accepted) -> None:
-        del request, accepted
-        raise ZeroDivisionError("by the test")
+    class Failing(NoObserver):
+        def landed(self, request: Request, accepted: Accepted) -> None:
+            del request, accepted
+            raise ZeroDivisionError("by the test")
 
     store = FaultyPointers(EmbeddedPointers(tmp_path))
     await store.open()
     now = asyncio.get_running_loop().time
-    journal = Journal("root", store, clock=now, wall=lambda: "now", landed=landed)
+    journal = Journal("root", store, clock=now, wall=lambda: "now", observer=Failing())
     await journal.lead(Forever())
     running = asyncio.create_task(journal.run())
     store.disturb(disturbance)
@@ -53,7 +55,7 @@ async def test_a_fault_in_what_is_told_of_a_group_ends_the_leadership_and_loses_
                 assert isinstance((await journal.wait(pending)).decision, Accepted)
             with pytest.raises(ZeroDivisionError):
                 await running
-        assert all(isinstance(journal._view.state.get(f"sessions/{name}"), Session) for name in ("a", "b"))
+        assert all(isinstance(journal._memory.view.state.get(f"sessions/{name}"), Session) for name in ("a", "b"))
     finally:
         running.cancel()
         await store.close()

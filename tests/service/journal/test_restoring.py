@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from backends.embedded.pointers import EmbeddedPointers
+from service.journal.loading import Loaded
+from service.journal.observer import NoObserver
 from service.journal.proof import Proof
 from service.journal.restoring import Restoring
-from service.journal.settling import Loaded
 from service.rules.state import State
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +46,7 @@ async def longest_stretch(done: asyncio.Event) -> int:
 async def test_others_have_their_turn_while_it_is_found_out_what_differs(tmp_path: Path) -> None:
     there = Loaded(State(), Proof())
     there.proof.count((Counted(f"sessions/{number * 7919 % RECORDS}"), 1) for number in range(RECORDS))
-    restoring = Restoring(EmbeddedPointers(tmp_path), State(), Proof(), 10.0, lambda _: None)
+    restoring = Restoring(EmbeddedPointers(tmp_path), State(), Proof(), 10.0, lambda _: None, NoObserver())
     done = asyncio.Event()
     looking = asyncio.create_task(longest_stretch(done))
     await asyncio.sleep(0)

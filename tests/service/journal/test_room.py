@@ -35,8 +35,8 @@ class Desk:
 
     def decide(self, request: Request, *, lands: bool = True) -> Decision:
         self._revision += 1
-        moment = DecisionContext(self._revision, "abc", "now")
-        decision = self._decide(self.view, with_id(request, str(self._revision)), moment)
+        context = DecisionContext(self._revision, "abc", "now")
+        decision = self._decide(self.view, with_id(request, str(self._revision)), context)
         if lands and isinstance(decision, Accepted):
             self.view.state.apply(decision.changes.items())
         return decision

@@ -21,7 +21,7 @@ class Bench:
 
     def __init__(self, *sessions: str) -> None:
         self.state = State()
-        self.moment = DecisionContext(revision=0, lineage="l", wall="then")
+        self.context = DecisionContext(revision=0, lineage="l", wall="then")
         for session in sessions:
             self.done(OpenSession(session, ttl=10.0, holder=f"the {session}"))
 
@@ -32,8 +32,8 @@ class Bench:
 
     def decide(self, request: Request) -> Decision:
         """What is decided; what changes lands."""
-        self.moment = replace(self.moment, revision=self.moment.revision + 1, wall=f"at {self.moment.revision + 1}")
-        decision = decide(self.view, request, self.moment)
+        self.context = replace(self.context, revision=self.context.revision + 1, wall=f"at {self.context.revision + 1}")
+        decision = decide(self.view, request, self.context)
         if isinstance(decision, Accepted):
             self.state.apply(decision.changes.items())
             decision = with_inventory(self.view, decision)
@@ -71,15 +71,15 @@ class Bench:
 
     def land(self) -> None:
         """All that was decided so far is known to be committed."""
-        self.moment = replace(self.moment, landed=self.moment.revision)
+        self.context = replace(self.context, landed=self.context.revision)
 
     def forget_keys(self) -> None:
         """Ten minutes pass."""
-        self.moment = replace(self.moment, keys_horizon=self.moment.revision)
+        self.context = replace(self.context, keys_horizon=self.context.revision)
 
     def forget_sessions(self) -> None:
         """An hour passes."""
-        self.moment = replace(self.moment, keys_horizon=self.moment.revision, sessions_horizon=self.moment.revision)
+        self.context = replace(self.context, keys_horizon=self.context.revision, sessions_horizon=self.context.revision)
 
     def put(self, key: str, record: Record | None) -> None:
         """Store a record as it is."""

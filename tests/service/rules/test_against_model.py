@@ -114,12 +114,12 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
     # -- the machinery ---------------------------------------------------------------------------------------------
 
-    def moment(self) -> DecisionContext:
+    def context(self) -> DecisionContext:
         wall = "2026-01-01T00:00:00.000Z"
         return DecisionContext(self.revision + 1, "line", wall, keys_horizon=self.horizon, most_uploads=MOST_UPLOADS)
 
     def do(self, request: Request) -> Decision:
-        decision = decide(self.view, request, self.moment())
+        decision = decide(self.view, request, self.context())
         if isinstance(decision, Accepted) and decision.changes:
             self.revision += 1
             self.view.stage(decision.changes, self.group)
@@ -303,9 +303,9 @@ class RulesAgainstModel(RuleBasedStateMachine):
     def an_hour_passes(self) -> None:
         """Ended sessions are forgotten, and their ids may be used again."""
         self.ten_minutes_pass()
-        moment = replace(self.moment(), sessions_horizon=self.landed)
+        context = replace(self.context(), sessions_horizon=self.landed)
         keys = tuple(session_key(session) for session in self.model.alive)
-        decision = decide(self.view, Scrub(session="", store_name=STORE, keys=keys), moment)
+        decision = decide(self.view, Scrub(session="", store_name=STORE, keys=keys), context)
         assert isinstance(decision, Accepted)
         self.revision += 1
         self.view.stage(decision.changes, self.group)
@@ -507,7 +507,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         """Whatever happened since, the first answer comes again and nothing changes."""
         key = data.draw(st.sampled_from(sorted(self.model.answers)))
         request, body = self.model.answers[key]
-        decision = decide(self.view, replace(request, attempt=2), self.moment())
+        decision = decide(self.view, replace(request, attempt=2), self.context())
         assert isinstance(decision, Accepted), decision
         assert decision.answer.replayed
         assert not decision.changes
@@ -520,7 +520,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         request, _ = self.model.answers[key]
         if request.store is not None:
             other = Remove(request.session, key, 1, STORE, "another", None, None)
-            self.refused(decide(self.view, other, self.moment()), Code.IDEMPOTENCY_MISMATCH)
+            self.refused(decide(self.view, other, self.context()), Code.IDEMPOTENCY_MISMATCH)
 
     # -- what must hold all along ----------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ def test_the_first_epoch_is_1_and_its_holder_gets_it_again(bench: Bench) -> None
         "epoch": 1,
         "session": "a",
         "holder": "the a",
-        "since": bench.moment.wall,
+        "since": bench.context.wall,
     }
     again = bench.accepted(campaign("a"))
     assert (again.answer.body, again.changes) == (granted.answer.body, {})
@@ -111,7 +111,7 @@ def test_locking_and_releasing_need_no_epoch(bench: Bench) -> None:
 def test_after_a_restore_nothing_is_written_under_an_epoch_that_the_backup_knows(bench: Bench) -> None:
     """Its driver may have been deposed after the backup was made."""
     bench.done(campaign("a"))
-    bench.moment = replace(bench.moment, epoch_floor=10)
+    bench.context = replace(bench.context, epoch_floor=10)
     for epoch in (1, None, 10):
         assert bench.code(add("a", "new", epoch=epoch)) is Code.FENCED
         assert bench.code(Clear("a", store_name=STORE, epoch=epoch)) is Code.FENCED
@@ -128,7 +128,7 @@ def test_epochs_outlive_clear_and_rise_above_the_floor(bench: Bench) -> None:
     bench.done(Resign("a", store_name=STORE))
     assert bench.done(campaign("b"))["epoch"] == 2
     bench.done(Resign("b", store_name=STORE))
-    bench.moment = replace(bench.moment, epoch_floor=40)
+    bench.context = replace(bench.context, epoch_floor=40)
     assert bench.done(campaign("a"))["epoch"] == 41
 
 

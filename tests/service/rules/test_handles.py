@@ -21,7 +21,7 @@ def bench() -> Bench:
 
 def test_an_added_handle_is_told_whole_and_locked_for_its_session(bench: Bench) -> None:
     accepted = bench.accepted(add("a", "h", "bytes", labels={"batch": "7"}))
-    at = bench.moment
+    at = bench.context
     assert accepted.answer.created
     assert accepted.answer.version == at.version == "l.3"
     assert accepted.answer.body == {
@@ -59,9 +59,9 @@ def test_a_replacement_is_a_compare_and_set_and_lets_the_old_bytes_go(bench: Ben
     accepted = bench.accepted(replacement("a", "h", first["version"], "new"))
     assert accepted.discards == (blob("old").key,)
     told = accepted.answer.body
-    assert told["version"] == bench.moment.version
+    assert told["version"] == bench.context.version
     assert (told["sha256"], told["labels"]) == (blob("new").sha256, {"batch": "7"})
-    assert (told["created"], told["updated"]) == (first["created"], bench.moment.wall)
+    assert (told["created"], told["updated"]) == (first["created"], bench.context.wall)
     relabelled = bench.done(replacement("a", "h", told["version"], "newer", labels={}))
     assert relabelled["labels"] == {}
 

@@ -120,7 +120,7 @@ def test_keys_survive_removal_and_a_new_handle_of_the_name(bench: Bench) -> None
     assert bench.accepted(replace(removal, attempt=3)).finish is None
     bench.done(add("a", HANDLE, "new", epoch=1))
     assert bench.done(replace(removal, attempt=4)) == {"removed": True}
-    assert bench.handle(HANDLE).version.endswith(str(bench.moment.revision - 1))
+    assert bench.handle(HANDLE).version.endswith(str(bench.context.revision - 1))
 
 
 def test_keys_survive_clear(bench: Bench) -> None:

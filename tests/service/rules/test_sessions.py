@@ -90,7 +90,7 @@ def test_an_expiry_ends_the_very_session_that_it_means() -> None:
     born = bench.session("s").born
     assert bench.accepted(ExpireSession("s", born=born + 1)).changes == {}
     assert bench.accepted(ExpireSession("s", born=born)).changes
-    assert bench.session("s").ended == bench.moment.revision
+    assert bench.session("s").ended == bench.context.revision
     assert bench.accepted(ExpireSession("s", born=born)).changes == {}
     assert bench.accepted(ExpireSession("nobody", born=born)).changes == {}
 

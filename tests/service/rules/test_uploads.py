@@ -61,9 +61,9 @@ def recorded(bench: Bench, upload: str = "u") -> Upload:
     return record
 
 
-def stage(view: View, request: Request, moment: DecisionContext, group: int) -> None:
+def stage(view: View, request: Request, context: DecisionContext, group: int) -> None:
     """Put what a request changes into flight."""
-    decision = decide(view, request, moment)
+    decision = decide(view, request, context)
     assert isinstance(decision, Accepted), decision
     view.stage(decision.changes, group)
 
@@ -76,7 +76,7 @@ def test_an_upload_is_announced_under_a_durable_record(bench: Bench) -> None:
     assert (accepted.answer.body, accepted.answer.created) == ({"upload": "u"}, True)
     record = recorded(bench)
     assert (record.blob, record.size, record.sha256) == ("blob-u", CONTENT.size, CONTENT.sha256)
-    assert (record.session, record.ttl, record.born, record.ended) == ("a", 900.0, bench.moment.revision, 0)
+    assert (record.session, record.ttl, record.born, record.ended) == ("a", 900.0, bench.context.revision, 0)
     assert [upload for _, upload in bench.state.pending_uploads()] == [record]
 
 
@@ -87,7 +87,7 @@ def test_a_handle_takes_the_bytes_and_ends_the_upload_in_one_commit(bench: Bench
     assert (accepted.discards, accepted.orphans) == ((), ())
     handle = bench.handle("h")
     assert (handle.blob, handle.size, handle.sha256) == ("blob-u", CONTENT.size, CONTENT.sha256)
-    assert (recorded(bench).ended, recorded(bench).blob) == (bench.moment.revision, "")
+    assert (recorded(bench).ended, recorded(bench).blob) == (bench.context.revision, "")
     assert not list(bench.state.pending_uploads())
 
 
@@ -109,9 +109,9 @@ def test_one_upload_becomes_one_handle_at_most(bench: Bench) -> None:
 def test_of_two_in_flight_the_second_waits_for_the_first(bench: Bench) -> None:
     bench.done(create())
     view = bench.view
-    stage(view, add_from(ref()), bench.moment, 7)
+    stage(view, add_from(ref()), bench.context, 7)
     view.depends = 0
-    second = decide(view, add_from(ref(), name="other"), bench.moment)
+    second = decide(view, add_from(ref(), name="other"), bench.context)
     assert isinstance(second, Refused)
     assert (second.code, view.depends) == (Code.UPLOAD_UNKNOWN, 7)
 
@@ -179,7 +179,7 @@ def test_when_its_time_is_up_the_record_ends_before_the_bytes_go(bench: Bench) -
     bench.done(create())
     accepted = bench.accepted(EXPIRE)
     assert (accepted.orphans, accepted.discards) == (("blob-u",), ())
-    assert (recorded(bench).ended, recorded(bench).blob) == (bench.moment.revision, "blob-u")
+    assert (recorded(bench).ended, recorded(bench).blob) == (bench.context.revision, "blob-u")
     assert bench.code(add_from(ref())) is Code.UPLOAD_UNKNOWN
     again = bench.accepted(EXPIRE)
     assert (dict(again.changes), again.orphans) == ({}, ())
@@ -200,7 +200,7 @@ def test_clearing_a_store_leaves_its_uploads_alone(bench: Bench) -> None:
 
 
 def test_a_store_has_room_for_so_many_pending_uploads(bench: Bench) -> None:
-    bench.moment = replace(bench.moment, most_uploads=2)
+    bench.context = replace(bench.context, most_uploads=2)
     bench.done(create("u"))
     bench.done(create("v"))
     assert bench.code(create("w")) is Code.TOO_MANY_REQUESTS
@@ -211,14 +211,14 @@ def test_a_store_has_room_for_so_many_pending_uploads(bench: Bench) -> None:
 
 def test_uploads_in_flight_count_and_a_refusal_waits_for_them(bench: Bench) -> None:
     bench.done(create("u"))
-    view, moment = bench.view, replace(bench.moment, most_uploads=2)
-    stage(view, create("v"), moment, 3)
+    view, context = bench.view, replace(bench.context, most_uploads=2)
+    stage(view, create("v"), context, 3)
     view.depends = 0
-    refused = decide(view, create("w"), moment)
+    refused = decide(view, create("w"), context)
     assert isinstance(refused, Refused)
     assert (refused.code, view.depends) == (Code.TOO_MANY_REQUESTS, 3)
-    stage(view, add_from(ref("u")), moment, 4)
-    stage(view, create("w"), moment, 5)
+    stage(view, add_from(ref("u")), context, 4)
+    stage(view, create("w"), context, 5)
 
 
 def test_a_retry_gets_the_first_answer_for_ten_minutes_whatever_became_of_the_upload(bench: Bench) -> None:
@@ -245,7 +245,7 @@ def test_a_retry_is_one_request_whether_its_bytes_come_by_body_or_by_reference(b
 def test_a_retry_whose_answer_may_be_forgotten_is_not_told_that_it_was_not_applied(bench: Bench) -> None:
     bench.done(create("u"))
     bench.done(add_from(ref(), key="k"))
-    pushed = structs.replace(bench.handle("h"), answered=(), pushed=bench.moment.revision, gone=True)
+    pushed = structs.replace(bench.handle("h"), answered=(), pushed=bench.context.revision, gone=True)
     bench.put(f"stores/{STORE}/handles/h", pushed)
     refused = bench.refused(add_from(ref(), key="k", attempt=2))
     assert (refused.code, refused.outcome) == (Code.UPLOAD_UNKNOWN, Outcome.UNKNOWN)
