@@ -49,9 +49,7 @@ class Bound:
         """By how many bytes these make the journal larger; 0 where that does not matter."""
         if self.most is None:
             return 0
-        depends = view.depends
         before = sum(_size(key, view) for key in encoded)
-        view.depends = depends
         return sum(len(key) + len(value) for key, value in encoded.items() if value is not None) - before
 
     def refusal(self, request: Request, growth: int, waiting: int) -> Refused | None:

@@ -89,18 +89,17 @@ def build(
         pending = queue.popleft()
         if pending.done.done():
             continue
-        view.depends = 0
         decision = decide(view, pending.request, context_at(group.revision + 1))
         if not isinstance(decision, Accepted) or not decision.changes:
-            unchanging.append(Unchanging(pending, decision, view.depends))
+            unchanging.append(Unchanging(pending, decision, decision.depends))
             continue
         encoded = {key: None if record is None else encode(key, record) for key, record in decision.changes.items()}
         if too_large := _oversized(encoded, limits):
-            unchanging.append(Unchanging(pending, too_large, view.depends))
+            unchanging.append(Unchanging(pending, too_large, decision.depends))
             continue
         growth = bound.growth(view, encoded)
         if full := bound.refusal(pending.request, growth, group.growth):
-            unchanging.append(Unchanging(pending, full, view.depends))
+            unchanging.append(Unchanging(pending, full, decision.depends))
             continue
         if group.members and group.size + _size(encoded) > limits.bytes:
             queue.appendleft(pending)

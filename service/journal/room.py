@@ -37,9 +37,12 @@ class Room:
 
         def decided(view: View, request: Request, context: DecisionContext) -> Decision:
             decision = decide(view, request, context)
-            if isinstance(decision, Accepted) and decision.changes and (why := self._refuses(view, request)):
-                return Refused(Code.STORAGE_FULL, why)
-            return decision
+            if not isinstance(decision, Accepted) or not decision.changes:
+                return decision
+            seen = view.fresh()
+            if (why := self._refuses(seen, request)) is None:
+                return decision
+            return Refused(Code.STORAGE_FULL, why, depends=max(decision.depends, seen.depends))
 
         return decided
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from milepost.wire import Outcome
 from service.rules import deployments, epochs, guards, handles, replays, sessions, stores, uploads
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
@@ -33,9 +35,16 @@ from service.rules.state import View
 
 
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:
-    """What happens if ``request`` is applied on top of ``view`` at ``context``.
+    """Return what happens if ``request`` is applied on top of ``view`` in ``context``. Nothing is changed by it."""
+    seen = view.fresh()
+    decision = _decided(seen, request, context)
+    return replace(decision, depends=seen.depends) if seen.depends else decision
 
-    Order of judgement: the leader's own requests, a replay of a known key, the session, the store's record, the
+
+def _decided(view: View, request: Request, context: DecisionContext) -> Decision:
+    """Judge a request.
+
+    The order of judgement is: the leader's own requests, a replay of a known key, the session, the store's record, the
     epoch, then the operation's own rules; at last, whether a retry whose first answer may be forgotten is safe.
     """
     match request:

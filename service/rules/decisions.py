@@ -45,7 +45,7 @@ class Accepted:
     ``discards``: blobs that were replaced by the changes, to be discarded after they have lingered for readers on the
     way. ``orphans``: blobs that lost their pointer long ago, or were never given one, and are the collector's.
     ``finish``: a removal has begun (now or earlier) and is to be finished before the caller is answered.
-    ``inventory``: the answer consists of that.
+    ``inventory``: the answer consists of that. ``depends``: see `Decision`.
     """
 
     answer: Answer
@@ -54,6 +54,7 @@ class Accepted:
     orphans: tuple[str, ...] = ()
     finish: FinishNeeded | None = None
     inventory: Inventory | None = None
+    depends: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +69,28 @@ class FinishNeeded:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The request is refused; nothing changes. None stands for what is usual for the code."""
+    """The request is refused; nothing changes. None is what is usual for the code. ``depends``: see `Decision`."""
 
     code: Code
     detail: str
     extras: Mapping[str, Any] = field(default_factory=dict)
     outcome: Outcome | None = None
     retryable: bool | None = None
+    depends: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """The request can be decided only after another removal was finished."""
+    """The request can be decided only after another removal was finished. ``depends``: see `Decision`."""
 
     finish: FinishNeeded
+    depends: int = 0
 
 
 Decision = Accepted | Refused | Blocked
+"""What comes of a request. ``depends`` is the number of the latest group under way that was looked at, 0 for none: an
+answer without changes waits until that group has landed, since it is told of committed state only.
+"""
 
 
 @dataclass(frozen=True, slots=True)

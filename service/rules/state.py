@@ -321,14 +321,19 @@ class _Layer:
 class View(Lookup):
     """Committed state under the changes of the groups in flight, one layer a group.
 
-    ``depends`` is the number of the latest group in flight that was looked at: an answer without changes must wait
-    for it, because refusals and reads come from committed state only.
+    ``depends`` is the number of the latest group in flight that was looked at through this object.
     """
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.depends = 0
         self._layers: list[_Layer] = []
+
+    def fresh(self) -> View:
+        """Return a view of the same, also of what comes later, through which nothing was looked at yet."""
+        view = View(self.state)
+        view._layers = self._layers
+        return view
 
     def stage(self, changes: Mapping[str, Record | None], group: int) -> None:
         """Put the changes of a request that joined ``group`` on top."""
