@@ -111,7 +111,7 @@ test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over, 60 roun
 
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points
-	@MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -s tests/crash $(ARGS)
+	@MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -s tests/system/crash $(ARGS)
 
 .PHONY: corrupt
 corrupt: $(ready) ## Damage each kind of stored thing in each way, and see that nothing passes in silence
@@ -121,7 +121,7 @@ corrupt: $(ready) ## Damage each kind of stored thing in each way, and see that 
 test-cluster: $(ready) build ## The chart, its upgrades and dying leaders on a real Kubernetes node (root and Go needed)
 	@tools/node-packages || [ $$? = 3 ]
 	@tools/kubernetes/build $(kubernetes_for_a_node) >/dev/null || [ $$? = 3 ]
-	@$(with_java) $(pytest) -m node -rP tests/node $(ARGS)
+	@$(with_java) $(pytest) -m node -rP tests/system/node $(ARGS)
 
 .PHONY: bench-spark
 bench-spark: $(ready) ## What a micro-batch costs more than in plain Spark, in pairs, without state and with 300,000 keys

@@ -15,8 +15,8 @@ _OF_KUBERNETES = ("kubernetes", "hdfs", "tests/deploy/")
 _LONG = (
     "tests/spark/test_interruptions.py",
     "tests/simulation/",
-    "tests/cluster/",
-    "tests/crash/",
+    "tests/system/failover/",
+    "tests/system/crash/",
     "tests/contracts/state_handle_store/test_re",
     "tests/spark/",
 )

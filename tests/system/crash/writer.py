@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import httpx
 
 from milepost.wire import API, Header, digest_header, quote_version, unquote_version
-from tests.crash.wire import Act, Wire, is_unknown
+from tests.system.crash.wire import Act, Wire, is_unknown
 
 SIZES = (0, 1, 100, 4_096, 70_000, 300_000)
 OWN_NAMES = 5

@@ -20,7 +20,7 @@ from parts.node.remains import mounts
 from parts.node.runtime import PAUSE
 from parts.process import ProcessFailed
 from parts.server import ROOT
-from tests.node.conftest import require_node
+from tests.system.node.conftest import require_node
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 
@@ -42,7 +42,7 @@ _OWNER = """
 import sys, time
 from pathlib import Path
 from parts.node.node import Node
-from tests.node.test_node import run_pod
+from tests.system.node.test_node import run_pod
 with Node(Path(sys.argv[1])).start() as node:
     run_pod(node)
     print(flush=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from milepost.wire import API
 from parts.server import ServerProcess
-from tests.crash.aftermath import inspect
-from tests.crash.writer import SHARED_STORE, Grown, Writer
+from tests.system.crash.aftermath import inspect
+from tests.system.crash.writer import SHARED_STORE, Grown, Writer
 
 POINTS = int(os.environ.get("MILEPOST_KILL_POINTS", "12"))
 WRITERS = 8

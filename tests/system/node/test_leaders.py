@@ -11,7 +11,7 @@ from parts.node.node import Node
 from parts.node.pods import Pod
 from parts.node.release import Release
 from parts.node.writing import WritingPod
-from tests.node.test_release import assert_all_answered
+from tests.system.node.test_release import assert_all_answered
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
