@@ -11,7 +11,7 @@ pytest := $(python) -m pytest -p tests.support.strict_skips
 # Most tests wait more than they work, so three at a time keep two cores busy; a file stays with one of them.
 side_by_side := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # What carries types: each of these that has Python files in it.
-typed := $(foreach path,service backends client/milepost parts tests demo benchmarks deploy/chart/files,\
+typed := $(foreach path,service backends client/milepost testbed tests demo benchmarks deploy/chart/files,\
 	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))
 # Where `make build` leaves what it builds.
 dist := dist
@@ -55,11 +55,11 @@ serve: $(ready) ## Run one server, embedded, on 127.0.0.1:7070 (more: make serve
 
 .PHONY: up
 up: $(ready) ## Start three replicas, three ZooKeepers and S3 on this machine, and leave them running
-	@$(with_java) $(python) -m parts up $(ARGS)
+	@$(with_java) $(python) -m testbed up $(ARGS)
 
 .PHONY: down
 down: $(ready) ## End what make up started
-	@$(python) -m parts down $(ARGS)
+	@$(python) -m testbed down $(ARGS)
 
 ## Check it
 
@@ -179,7 +179,7 @@ image: build ## Build the container image milepost:VERSION (another program: mak
 
 .PHONY: clean
 clean: ## Remove what builds and runs left behind
-	@[ -z "$$(ls -A /run/milepost-nodes 2>/dev/null)" ] || ! [ -x $(python) ] || $(python) -m parts.node.registry demo-output
+	@[ -z "$$(ls -A /run/milepost-nodes 2>/dev/null)" ] || ! [ -x $(python) ] || $(python) -m testbed.node.registry demo-output
 	@rm -rf dist demo-output milepost-data milepost-up .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	@find . -name __pycache__ -type d -not -path './.venv/*' -not -path './.cache/*' -prune -exec rm -rf {} +
 

@@ -28,10 +28,10 @@ from typing import TypeVar
 
 from milepost import Client
 from milepost.session import Session
-from parts.deployment import SESSION_SECONDS, Deployment
-from parts.kubernetes_deployment import LEASE_SECONDS, KubernetesDeployment
-from parts.replicas import Replicas
-from parts.writers import Writers
+from testbed.kubernetes_deployment import LEASE_SECONDS, KubernetesDeployment
+from testbed.replicas import Replicas
+from testbed.replicated import SESSION_SECONDS, ReplicatedTestbed
+from testbed.writers import Writers
 
 STORE = "benchmark"
 _WITHIN_SECONDS = 60.0
@@ -75,7 +75,7 @@ def paused(deployment: Replicas) -> Iterator[None]:
 
 
 @contextmanager
-def zookeeper_killed(deployment: Deployment) -> Iterator[None]:
+def zookeeper_killed(deployment: ReplicatedTestbed) -> Iterator[None]:
     """SIGKILL to the leader of the ZooKeepers."""
     leader = deployment.zookeepers.leader()
     leader.kill()
@@ -103,7 +103,7 @@ D = TypeVar("D", bound=Replicas)
 Fault = Callable[[D], AbstractContextManager[None]]
 
 OF_REPLICAS: dict[str, Fault[Replicas]] = {"nothing": nothing, "killed": killed, "stopped": stopped, "paused": paused}
-ON_ZOOKEEPER: dict[str, Fault[Deployment]] = {**OF_REPLICAS, "zookeeper-killed": zookeeper_killed}
+ON_ZOOKEEPER: dict[str, Fault[ReplicatedTestbed]] = {**OF_REPLICAS, "zookeeper-killed": zookeeper_killed}
 ON_KUBERNETES: dict[str, Fault[KubernetesDeployment]] = {
     **OF_REPLICAS,
     "api-killed": api_killed,
@@ -187,7 +187,7 @@ def main() -> int:
             with KubernetesDeployment(Path(directory)) as on_kubernetes:
                 return measure(on_kubernetes.start(), _chosen(ON_KUBERNETES, options.fault), options.rounds)
         print(f"ZooKeeper and S3, a session timeout of {SESSION_SECONDS:g} s")
-        with Deployment(Path(directory)) as on_zookeeper:
+        with ReplicatedTestbed(Path(directory)) as on_zookeeper:
             return measure(on_zookeeper.start(), _chosen(ON_ZOOKEEPER, options.fault), options.rounds)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from milepost.aio import AsyncClient, AsyncStateHandleStore
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 
 STATE = b"x" * 1024
 WAITING = (1, 8, 64)

@@ -32,8 +32,8 @@ from kubernetes import config as kubernetes_config
 from kubernetes.client.exceptions import ApiException
 
 from benchmarks.rest import STATE, Service, lock, measured
-from parts.kubernetes_api import KubernetesApi
-from parts.server import ServerProcess
+from testbed.kubernetes_api import KubernetesApi
+from testbed.server import ServerProcess
 
 CLIENTS = (10, 64)
 _VALUE_BYTES = 400

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 from benchmarks.load import Answer, Load, LoadFailed, Next, request, run
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 
 STATE = b"x" * 100
 TTL_SECONDS = 3600

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import milepost.spark
 from milepost.spark import BatchContext
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.spark.queries import PROVIDERS
 
 if TYPE_CHECKING:

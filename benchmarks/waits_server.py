@@ -22,7 +22,7 @@ from types import FrameType
 
 from backends.contract import Change, Done
 from backends.embedded.pointers import EmbeddedPointers
-from service.compose import Deployment, application, open_replica
+from service.compose import ReplicaConfig, application, open_replica
 from service.http.tokens import Tokens
 from service.journal.proof import Proof
 from service.rules.records import (
@@ -159,7 +159,7 @@ def main() -> None:
     signal.signal(signal.SIGUSR1, clock.moved_on)
     sockets = bound("127.0.0.1", 0)
     url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
-    deployment = Deployment(f"embedded:{directory}/pointers", f"file:{directory}/blobs", url, "benchmark")
+    deployment = ReplicaConfig(f"embedded:{directory}/pointers", f"file:{directory}/blobs", url, "benchmark")
     settings = Settings(
         collect_after_seconds=0.0, collect_interval_seconds=1.0, tidy_interval_seconds=0.5, linger_seconds=0.0
     )

@@ -29,7 +29,7 @@ from backends.zookeeper.pointers import store as zookeeper
 from backends.zookeeper.pointers.group import Transaction, Znodes
 from backends.zookeeper.pointers.layout import Layout
 from backends.zookeeper.pointers.store import ZooKeeperPointers
-from parts.zookeeper import ensemble
+from testbed.zookeeper import ensemble
 
 VALUE = b"x" * 1024
 RECORDS = 4096

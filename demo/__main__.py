@@ -11,8 +11,8 @@ from pathlib import Path
 
 from demo import java
 from demo.audit import Audit
+from demo.cli import clear, run_demo
 from demo.flights import all_flights, write_files
-from demo.played import clear, played
 from demo.plot import draw
 from demo.processes import ROOT, Processes
 from demo.progress import Progress
@@ -33,7 +33,7 @@ def main() -> int:
     """The entry point; the exit status."""
     options = _arguments().parse_args()
     ttl = options.ttl or (_REPLICATED_TTL if options.replicated else _TTL)
-    return played(
+    return run_demo(
         lambda progress: run(options.output.resolve(), options.service, ttl, progress, replicated=options.replicated)
     )
 

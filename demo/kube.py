@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from demo.cli import clear, run_demo
 from demo.comparison import Comparison
 from demo.flights import all_flights, write_files
 from demo.kube_pods import JOB, driver_job, reader_spec
 from demo.kube_service import TAG, Cluster, border
-from demo.played import clear, played
 from demo.processes import ROOT, DemoFailed
 from demo.progress import Progress
 from demo.timeline import (
@@ -34,10 +34,10 @@ from demo.timeline import (
     EventLog,
     take_overs,
 )
-from parts.images.contents import USER
-from parts.node import registry
-from parts.node.furniture import furnish
-from parts.node.node import Node
+from testbed.images.contents import USER
+from testbed.node import registry
+from testbed.node.node import Node
+from testbed.node.preload import furnish
 
 _FILES = 10
 _HALT_IN = 3
@@ -51,7 +51,7 @@ def main() -> int:
     flags = argparse.ArgumentParser(prog="python -m demo.kube", description=__doc__)
     flags.add_argument("--output", type=Path, default=ROOT / "demo-output", metavar="DIR")
     options = flags.parse_args()
-    return played(lambda progress: run(options.output.resolve(), progress))
+    return run_demo(lambda progress: run(options.output.resolve(), progress))
 
 
 def run(output: Path, progress: Progress) -> list[str]:

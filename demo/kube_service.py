@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from demo.processes import DemoFailed
-from parts.node.node import Node
-from parts.node.pods import Pod
-from parts.node.release import WITHOUT_TOKENS, Release
-from parts.process import ProcessFailed
+from testbed.node.node import Node
+from testbed.node.pods import Pod
+from testbed.node.release import WITHOUT_TOKENS, Release
+from testbed.process import ProcessFailed
 
 _NAMESPACE = "demo"
 TAG = "1"

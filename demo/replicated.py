@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from demo.processes import DemoFailed
-from parts.deployment import Deployment
-from parts.process import ProcessFailed
-from parts.server import ServerProcess
+from testbed.process import ProcessFailed
+from testbed.replicated import ReplicatedTestbed
+from testbed.server import ServerProcess
 
 
 class ReplicatedService:
     """The whole set, with its data and logs under ``directory``."""
 
     def __init__(self, directory: Path) -> None:
-        self._deployment = Deployment(directory)
+        self._deployment = ReplicatedTestbed(directory)
         self._killed: ServerProcess | None = None
 
     @property

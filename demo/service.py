@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from demo.processes import Process, Processes
-from parts.ports import Port
+from testbed.ports import Port
 
 _DEADLINE_SECONDS = 60.0
 _STOP_SECONDS = 20.0

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from backends.contract import BackendError
-from service.compose import Deployment, application, open_replica
+from service.compose import ReplicaConfig, application, open_replica
 from service.http.access import AccessLog
 from service.http.connections import Connections, room_for_connections
 from service.http.hosts import Hosts
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             max_state_bytes=given.max_state_bytes,
             journal=JournalSettings(epoch_floor=given.epochs_above or 0, accepted_losses=losses),
         )
-        deployment = Deployment(given.pointers, given.blobs, advertise, f"{host}:{port}", losses)
+        deployment = ReplicaConfig(given.pointers, given.blobs, advertise, f"{host}:{port}", losses)
         sockets = bound(host, port)  # before anything is opened or said: a port that is taken ends the start
         replica = open_replica(deployment, settings)
         log.info("listening on %s, pointers %s, blobs %s", given.listen, given.pointers, given.blobs)

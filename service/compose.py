@@ -28,7 +28,7 @@ _EXCHANGES_IN_A_STEP = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class ReplicaConfig:
     """Where a replica keeps things and how others reach it."""
 
     pointers: str
@@ -43,7 +43,7 @@ def wall_clock() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def open_replica(deployment: Deployment, settings: Settings, clock: Callable[[], float] = time.monotonic) -> Replica:
+def open_replica(deployment: ReplicaConfig, settings: Settings, clock: Callable[[], float] = time.monotonic) -> Replica:
     """A replica that is not started yet. Raises `Misconfigured` for a URL that means nothing here."""
     pointers, election = make_pointers(
         deployment.pointers, PointersSettings(deployment.advertise, deployment.accepted_losses)
@@ -59,7 +59,7 @@ def open_replica(deployment: Deployment, settings: Settings, clock: Callable[[],
 
 
 def application(
-    deployment: Deployment,
+    deployment: ReplicaConfig,
     replica: Replica,
     tokens: Tokens,
     access: AccessLog | None = None,

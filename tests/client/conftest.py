@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import milepost
-from parts.ports import Port
+from testbed.ports import Port
 from tests.client.flavours import connected
 
 ROOT = Path(__file__).parents[2]

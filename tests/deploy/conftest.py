@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from parts.kubernetes_api import KubernetesApi
-from parts.kubernetes_programs import ProgramAbsent, find_program
+from testbed.kubernetes_api import KubernetesApi
+from testbed.kubernetes_programs import ProgramAbsent, find_program
 from tests.contracts.places import Services
 from tests.deploy.custom_resources import definitions
 from tests.deploy.helm import VALUES, Helm

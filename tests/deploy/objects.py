@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parts.kubernetes_admin import APPLY_PATCH, MERGE_PATCH
-from parts.kubernetes_api import KubernetesApi
-from parts.process import DEADLINE_SECONDS
+from testbed.kubernetes_admin import APPLY_PATCH, MERGE_PATCH
+from testbed.kubernetes_api import KubernetesApi
+from testbed.process import DEADLINE_SECONDS
 from tests.deploy.helm import Manifest
 
 _DRY = "?dryRun=All&fieldManager=tests&fieldValidation=Strict&force=true"

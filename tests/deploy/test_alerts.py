@@ -10,7 +10,7 @@ from typing import Any
 import promql_parser
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.deploy.helm import CHART, NAMESPACE, Helm
 
 FULL = CHART / "ci" / "full-values.yaml"

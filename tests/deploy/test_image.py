@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from parts.ports import Port
-from parts.process import Process
+from testbed.ports import Port
+from testbed.process import Process
 from tests.deploy import dockerfile
 from tests.deploy.helm import CHART, ROOT, Helm
 

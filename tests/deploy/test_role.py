@@ -14,7 +14,7 @@ from backends.contract import Change, Done
 from backends.kubernetes.election.election import KubernetesElection
 from backends.kubernetes.labels import INSTANCE, LEADER, ROLE, labels_of, selector
 from backends.kubernetes.pointers.store import KubernetesPointers
-from parts.kubernetes_admin import NEEDED
+from testbed.kubernetes_admin import NEEDED
 from tests.contracts.places import Services
 from tests.deploy.helm import CHART, Helm
 from tests.support import kubernetes

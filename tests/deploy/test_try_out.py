@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.deploy.helm import CHART, Helm
 
 SCRIPT = CHART / "files" / "try_out.py"

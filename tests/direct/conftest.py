@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.client.flavours import connected
 from tests.contracts.places import Services
 from tests.support import s3

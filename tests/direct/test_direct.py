@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import milepost
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.client.flavours import connected
 from tests.direct.conftest import ABOVE, NAMED, Way, is_signed
 from tests.support.gateway import Fault, Request

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from milepost.wire import Code
-from parts.server import ServerProcess
 from service.__main__ import parser
+from testbed.server import ServerProcess
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = Path(__file__).with_name("curl.py")

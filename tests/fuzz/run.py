@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.fuzz.budget import Budget, TimeUp
 from tests.fuzz.generated import World, chains, single
 from tests.fuzz.verdicts import Page, Wrong

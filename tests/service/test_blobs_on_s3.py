@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from parts.seaweedfs import ALL_RIGHTS, SeaweedFS
-from parts.server import ServerFailed, ServerProcess
+from testbed.seaweedfs import ALL_RIGHTS, SeaweedFS
+from testbed.server import ServerFailed, ServerProcess
 from tests.support.s3 import BUCKET, running
 
 LARGE = os.urandom(12_000_000)

@@ -13,7 +13,7 @@ import pytest
 
 from backends.embedded.pointers import FILE_NAME
 from milepost.errors import Unavailable
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.service.acting import actor
 from tests.support.faults import lose_answer
 from tests.support.replicas import PROMPT, Rig, embedded, rig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parts.server import ServerProcess
-from parts.zookeeper import ZooKeeperServer
+from testbed.server import ServerProcess
+from testbed.zookeeper import ZooKeeperServer
 
 
 def test_a_replica_that_starts_before_zookeeper_leads_once_that_is_there(tmp_path: Path) -> None:

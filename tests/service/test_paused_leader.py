@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from milepost.wire import API, Header
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 
 HANDLES = f"{API}/stores/flights/handles"
 LOOKS = 20

@@ -12,7 +12,7 @@ import pytest
 import milepost
 from milepost.spark.store import SettlingStore
 from milepost.store import StateHandleStore
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.spark import java
 from tests.spark.jobs import Place
 from tests.spark.program import spark_session

@@ -15,7 +15,7 @@ from pathlib import Path
 import milepost
 from milepost.errors import MilepostError
 from milepost.spark.record import JOB
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.spark.faults import LEADER, RESTART, STANDBY, Blow, Fault, Round
 from tests.spark.output import published_rows
 from tests.spark.process import Driver

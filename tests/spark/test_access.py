@@ -19,8 +19,8 @@ from anyio.from_thread import start_blocking_portal
 import milepost.spark
 from milepost.errors import AccessDenied, ConnectionFailed
 from milepost.spark import published_batches, read_published
-from parts.ports import Port
-from parts.server import ServerProcess
+from testbed.ports import Port
+from testbed.server import ServerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

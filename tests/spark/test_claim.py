@@ -14,7 +14,7 @@ from milepost.errors import JobUnknown
 from milepost.spark import Job, published_batches
 from milepost.spark.claim import claim
 from milepost.spark.local import LocalFiles
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.spark.jobs import Place, finish
 
 if TYPE_CHECKING:

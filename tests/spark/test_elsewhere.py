@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.spark.output import published_rows
 from tests.spark.process import Driver
 from tests.spark.queries import PROVIDERS, Row, write_input

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.spark.hooks import TAIL
 from tests.spark.output import published_rows
 from tests.spark.process import Driver

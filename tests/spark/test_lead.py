@@ -22,7 +22,7 @@ from milepost.spark.pointer import JobPointer
 from milepost.spark.record import JOB, Checkpoint, JobRecord, decode
 from milepost.spark.sink import FilesSink
 from milepost.wire import Code
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.spark.jobs import Place, finish
 from tests.spark.queries import KINDS, read_input, write_input
 from tests.wire.damage import blob_file

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.spark.faults import CUT, rounds, seed, wanted
 from tests.spark.fleet import Fleet
 

@@ -30,7 +30,7 @@ from milepost.spark.restore import restore
 from milepost.spark.snapshotter import Snapshotter
 from milepost.spark.store import HandleStore, SettlingStore
 from milepost.wire import Code
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.spark.checkpoints import log, put, tree
 from tests.wire.damage import blob_file
 

@@ -19,7 +19,7 @@ from milepost.spark.store import HandleStore
 from milepost.spark.workdir import remove_older
 from milepost.store import StateHandleStore
 from milepost.wire import Code
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.spark.jobs import Place, finish, wait_until
 from tests.spark.process import Driver
 from tests.spark.queries import KINDS, write_input

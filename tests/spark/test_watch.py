@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 import milepost
 from milepost.errors import BatchTimeout, JobUnknown, NoProgress
 from milepost.spark import BatchContext
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.spark.jobs import Place, finish
 from tests.spark.process import Driver
 from tests.spark.settings import Setup

@@ -12,7 +12,7 @@ from pathlib import Path
 import hdfs_native
 import pytest
 
-from parts.hdfs import Hdfs, hdfs
+from testbed.hdfs import Hdfs, hdfs
 from tests.contracts.places import Services
 
 # Small blocks, so that larger blobs have several of them.

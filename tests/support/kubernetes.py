@@ -13,10 +13,10 @@ from urllib.parse import urlencode
 import pytest
 
 from backends.kubernetes.address import Address
-from parts.kubernetes_admin import MERGE_PATCH, NEEDED, Admin, Rules
-from parts.kubernetes_api import KubernetesApi
-from parts.kubernetes_programs import ProgramAbsent, find_program
-from parts.process import DEADLINE_SECONDS
+from testbed.kubernetes_admin import MERGE_PATCH, NEEDED, Admin, Rules
+from testbed.kubernetes_api import KubernetesApi
+from testbed.kubernetes_programs import ProgramAbsent, find_program
+from testbed.process import DEADLINE_SECONDS
 from tests.contracts.places import Services
 
 NAME = "milepost"

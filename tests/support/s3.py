@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parts.seaweedfs import ALL_RIGHTS, SeaweedFS
+from testbed.seaweedfs import ALL_RIGHTS, SeaweedFS
 from tests.contracts.places import Services
 
 BUCKET = "milepost-tests"

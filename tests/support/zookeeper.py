@@ -12,7 +12,7 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from backends.zookeeper.connection import Connection
-from parts.zookeeper import ZooKeeperServer, zookeeper
+from testbed.zookeeper import ZooKeeperServer, zookeeper
 from tests.contracts.places import Services
 
 TICK_SECONDS = 0.5

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from parts.server import DEADLINE_SECONDS
+from testbed.server import DEADLINE_SECONDS
 
 PROBLEM = "application/problem+json"
 LONG_TTL = 3600

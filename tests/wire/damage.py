@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 
 
 def database(server: ServerProcess) -> Path:

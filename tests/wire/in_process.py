@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 from anyio.from_thread import start_blocking_portal
 
-from service.compose import Deployment, application
+from service.compose import ReplicaConfig, application
 from service.http.tokens import Tokens
 from service.settings import Settings
 from tests.support.replicas import PROMPT, Build, Rig, embedded, rig
@@ -43,7 +43,7 @@ def in_process(directory: Path, settings: Settings = PROMPT, build: Build | None
 @asynccontextmanager
 async def _serving(directory: Path, settings: Settings, build: Build) -> AsyncIterator[tuple[Rig, str]]:
     bound, url = free_socket()
-    deployment = Deployment(f"embedded:{directory}/pointers", f"file:{directory}/blobs", url, "in-process")
+    deployment = ReplicaConfig(f"embedded:{directory}/pointers", f"file:{directory}/blobs", url, "in-process")
     async with (
         rig(build, settings) as made,
         served(application(deployment, made.replica, Tokens()), bound),

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire import raw
 from tests.wire.api import Api, Json, connect, digest, problem
 from tests.wire.damage import blob_files

@@ -10,7 +10,7 @@ import time
 import httpx
 import pytest
 
-from parts.server import DEADLINE_SECONDS, ServerProcess
+from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.wire import raw
 from tests.wire.api import Api, Json, problem
 from tests.wire.damage import blob_files

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire.api import Api, connect, problem
 from tests.wire.damage import damage_record, name_blob
 from tests.wire.shapes import example_of, same_shape

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from parts.server import DEADLINE_SECONDS
+from testbed.server import DEADLINE_SECONDS
 from tests.wire import raw
 from tests.wire.api import Api, open_session, problem
 from tests.wire.in_process import in_process

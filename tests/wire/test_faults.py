@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Refusal, StorageUnavailable
-from parts.server import DEADLINE_SECONDS, ServerProcess
 from service.journal import JournalSettings
+from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.faults import refuse
 from tests.support.replicas import PROMPT
 from tests.wire.api import Api, connect, problem, until

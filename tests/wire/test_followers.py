@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire import raw
 from tests.wire.api import Api, connect, problem
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.support.small_disk import lasting, small_disk
 from tests.support.states import is_state
 from tests.wire.api import Api, connect, problem, until

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools" / "openapi"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire.api import Api, problem
 from tests.wire.damage import blob_file, unreachable
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire import raw
 from tests.wire.api import Api, digest, problem
 from tests.wire.unchanged import nothing_changed

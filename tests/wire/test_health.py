@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire.api import Api, problem
 
 

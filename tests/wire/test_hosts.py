@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire import raw
 from tests.wire.api import Api, problem
 from tests.wire.test_tokens import WRITER, bearing

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire.api import Api, Json, problem
 from tests.wire.unchanged import nothing_changed
 

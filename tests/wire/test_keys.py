@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from parts.server import DEADLINE_SECONDS, ServerProcess
+from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.wire.api import Api, open_session, problem
 from tests.wire.damage import database, no_commits, wait_for_blob
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire.api import Api, problem
 from tests.wire.unchanged import nothing_changed
 

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 import httpx
 import pytest
 
-from parts.server import DEADLINE_SECONDS, ServerProcess
+from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.wire.api import Api
 from tests.wire.damage import blob_file, blob_files
 

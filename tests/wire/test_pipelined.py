@@ -7,7 +7,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from parts.server import DEADLINE_SECONDS, ServerProcess
+from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.wire import raw
 from tests.wire.api import Api
 

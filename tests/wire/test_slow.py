@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from parts.server import DEADLINE_SECONDS, ServerProcess
+from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.replicas import PROMPT
 from tests.wire import raw
 from tests.wire.api import Api, connect, problem

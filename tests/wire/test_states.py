@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire.api import Api, digest, problem
 from tests.wire.damage import blob_file, unreachable
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from parts.server import DEADLINE_SECONDS, ServerProcess
+from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.faults import before
 from tests.support.replicas import PROMPT
 from tests.wire import raw

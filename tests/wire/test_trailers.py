@@ -6,7 +6,7 @@ import select
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire import raw
 from tests.wire.api import Api, problem
 from tests.wire.damage import blob_files

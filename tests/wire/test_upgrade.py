@@ -11,8 +11,8 @@ import pyspark
 import pytest
 from py4j.java_gateway import JavaGateway
 
-from parts.java import java
-from parts.server import ServerProcess
+from testbed.java import java
+from testbed.server import ServerProcess
 from tests.wire import raw
 from tests.wire.api import Api, digest, problem
 

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from backends.s3.blobs import S3Blobs
-from parts.seaweedfs import SeaweedFS
-from parts.server import ServerProcess
 from service.journal import JournalSettings
+from testbed.seaweedfs import SeaweedFS
+from testbed.server import ServerProcess
 from tests.contracts.places import Services
 from tests.support import s3
 from tests.support.replicas import PROMPT, Rig, embedded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.wire.api import Api
 from tests.wire.damage import blob_files
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from parts.seaweedfs import SeaweedFS
+from testbed.seaweedfs import SeaweedFS
 from tests.wire.api import Api, Json
 
 REFERENCE = {"Content-Type": "application/vnd.milepost.upload+json"}

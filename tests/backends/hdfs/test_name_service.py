@@ -9,9 +9,9 @@ import pytest
 
 from backends.contract import StorageUnavailable
 from backends.hdfs.blobs import HdfsBlobs
-from parts.hdfs_pair import HdfsPair, hdfs_pair
-from service.compose import Deployment, open_replica
+from service.compose import ReplicaConfig, open_replica
 from service.settings import Settings
+from testbed.hdfs_pair import HdfsPair, hdfs_pair
 from tests.contracts.streams import is_missing, keys, read, stream
 from tests.support.hdfs import alone
 from tests.support.waiting import until
@@ -48,7 +48,7 @@ async def test_the_store_goes_on_with_whichever_name_node_is_active(
     pair.restart("nn1")
     later = HdfsBlobs(url, deadline=3.0)  # which asks the one in standby first
     await later.open()
-    deployment = Deployment(f"embedded:{tmp_path}", url, "http://127.0.0.1:1", "reader")
+    deployment = ReplicaConfig(f"embedded:{tmp_path}", url, "http://127.0.0.1:1", "reader")
     reader = open_replica(deployment, Settings(blob_seconds=6.0)).blobs  # as patient as in a replica, in proportion
     await reader.open()
     await later.put("a/third", stream(b"third"))

@@ -10,8 +10,8 @@ import pytest
 
 from backends.contract import Misconfigured, StorageFull, StorageUnavailable
 from backends.hdfs.blobs import HdfsBlobs
-from parts.hadoop import configure
-from parts.ports import Port
+from testbed.hadoop import configure
+from testbed.ports import Port
 from tests.contracts.streams import is_missing, keys, read, stream
 from tests.support.hdfs import HdfsPlace
 

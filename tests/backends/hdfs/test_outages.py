@@ -11,9 +11,9 @@ import pytest
 
 from backends.contract import StorageUnavailable
 from backends.hdfs.blobs import HdfsBlobs
-from parts.hdfs import Hdfs
-from service.compose import Deployment, open_replica
+from service.compose import ReplicaConfig, open_replica
 from service.settings import Settings
+from testbed.hdfs import Hdfs
 from tests.contracts.streams import is_missing, is_missing_or, is_unavailable, keys, read, stream
 from tests.support.hdfs import fresh_path, running
 
@@ -200,7 +200,7 @@ async def test_a_data_node_that_hangs(cluster: Hdfs, tmp_path: Path) -> None:
     """It is asked in vain, perhaps more than once; then another one is, before anybody in a replica loses patience."""
     url = cluster.url(fresh_path(), replication=2)
     replica = open_replica(
-        Deployment(f"embedded:{tmp_path}", url, "http://127.0.0.1:1", "reader"), Settings(blob_seconds=9.0)
+        ReplicaConfig(f"embedded:{tmp_path}", url, "http://127.0.0.1:1", "reader"), Settings(blob_seconds=9.0)
     )
     store = replica.blobs
     await store.open()

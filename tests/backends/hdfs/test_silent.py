@@ -18,7 +18,7 @@ from backends.contract import StorageUnavailable
 from backends.hdfs.address import parse_address
 from backends.hdfs.blobs import HdfsBlobs
 from backends.hdfs.connection import Connection
-from parts.hadoop import configure
+from testbed.hadoop import configure
 from tests.support.hdfs import alone
 
 pytestmark = pytest.mark.anyio

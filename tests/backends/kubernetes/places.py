@@ -11,7 +11,7 @@ from backends.kubernetes.address import Address
 from backends.kubernetes.configmaps.memory import Memory
 from backends.kubernetes.configmaps.objects import HEAD, Layout
 from backends.kubernetes.pointers.store import KubernetesPointers
-from parts.kubernetes_admin import MERGE_PATCH
+from testbed.kubernetes_admin import MERGE_PATCH
 from tests.contracts.journals import ROOT
 from tests.support.kubernetes import NAME, Site
 from tests.support.waiting import until

@@ -19,7 +19,7 @@ from backends.contract import BackendError, Misconfigured
 from backends.kubernetes.address import Address
 from backends.kubernetes.client import METADATA, Client
 from backends.kubernetes.errors import NoAnswer, NotSent
-from parts.ports import Port
+from testbed.ports import Port
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from kubernetes.config import incluster_config
 
 from backends.kubernetes.address import Address
 from backends.kubernetes.client import Client
-from parts.kubernetes_keys import Keys
+from testbed.kubernetes_keys import Keys
 from tests.backends.kubernetes.test_client import Server, answers, breaks_off, kubeconfig, serving
 
 pytestmark = pytest.mark.anyio

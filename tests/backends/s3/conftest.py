@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from backends.s3.blobs import S3Blobs
-from parts.seaweedfs import SeaweedFS
+from testbed.seaweedfs import SeaweedFS
 from tests.contracts.places import Services
 from tests.support.gateway import Gateway, gateway
 from tests.support.s3 import BUCKET, shared

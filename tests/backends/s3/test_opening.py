@@ -17,9 +17,9 @@ from backends.s3.address import parse_address
 from backends.s3.blobs import S3Blobs
 from backends.s3.connection import Connection
 from backends.s3.setup import ABANDONED_AFTER, prepare
-from parts.ports import Port
-from parts.seaweedfs import ALL_RIGHTS, NO_RIGHTS, REGION, Keys
 from service.blobs.keys import blob_key
+from testbed.ports import Port
+from testbed.seaweedfs import ALL_RIGHTS, NO_RIGHTS, REGION, Keys
 from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import read, stream
 from tests.support.gateway import Fault, Request, gateway

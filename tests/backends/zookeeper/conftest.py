@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parts.zookeeper import ZooKeeperServer, zookeeper
+from testbed.zookeeper import ZooKeeperServer, zookeeper
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from backends.contract import Misconfigured
 from backends.zookeeper.address import Address, Tls
 from backends.zookeeper.client import Client
 from backends.zookeeper.connection import Connection
-from parts.zookeeper import ZooKeeperServer
+from testbed.zookeeper import ZooKeeperServer
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

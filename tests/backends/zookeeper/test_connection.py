@@ -16,8 +16,8 @@ from backends.contract import Misconfigured, StorageUnavailable
 from backends.zookeeper.address import Address
 from backends.zookeeper.client import Client
 from backends.zookeeper.connection import Connection
-from parts.ports import Port
-from parts.zookeeper import ZooKeeperServer
+from testbed.ports import Port
+from testbed.zookeeper import ZooKeeperServer
 from tests.support.waiting import until
 from tests.support.zookeeper import expire
 

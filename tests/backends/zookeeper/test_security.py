@@ -24,8 +24,8 @@ from backends.zookeeper.address import Address
 from backends.zookeeper.election.election import ZooKeeperElection
 from backends.zookeeper.pointers.layout import Layout
 from backends.zookeeper.pointers.store import ZooKeeperPointers
-from parts.ports import Port
-from parts.zookeeper import ZooKeeperServer
+from testbed.ports import Port
+from testbed.zookeeper import ZooKeeperServer
 from tests.contracts.journals import ROOT, put, refused, taken_over, writes
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ import pytest
 
 import milepost
 from milepost.wire import digest_header
-from parts.ports import Port
+from testbed.ports import Port
 from tests.client.core.world import RECORD
 from tests.client.faulty import (
     Behaviour,

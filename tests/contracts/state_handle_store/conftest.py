@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.contracts.places import Services
 from tests.contracts.state_handle_store.deployments import DEPLOYMENTS, Deployment, Site
 from tests.contracts.state_handle_store.rest_door import RestDoor

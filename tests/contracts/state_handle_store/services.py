@@ -194,7 +194,7 @@ class _Current(Application):
 
     def _now(self) -> Application:
         if self._made is None or self._made[0] is not self._rig.replica:
-            deployment = compose.Deployment(*self._site.urls, self._rig.advertise, "replica")
+            deployment = compose.ReplicaConfig(*self._site.urls, self._rig.advertise, "replica")
             made = compose.application(deployment, self._rig.replica, Tokens(), connections=self._kept)
             assert isinstance(made, Application)
             self._made = self._rig.replica, made

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from parts.server import DEADLINE_SECONDS, ROOT
 from service.http.access import AccessLog
+from testbed.server import DEADLINE_SECONDS, ROOT
 
 LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO milepost\.access "
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from milepost.wire import API
-from parts.server import ServerProcess
+from testbed.server import ServerProcess
 from tests.system.crash.aftermath import inspect
 from tests.system.crash.writer import SHARED_STORE, Grown, Writer
 

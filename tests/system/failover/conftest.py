@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from parts.deployment import Deployment
-from parts.kubernetes_deployment import KubernetesDeployment
-from parts.replicas import Replicas
+from testbed.kubernetes_deployment import KubernetesDeployment
+from testbed.replicas import Replicas
+from testbed.replicated import ReplicatedTestbed
 from tests.contracts.places import Services
 from tests.support.kubernetes import require_programs
 
@@ -20,8 +20,8 @@ SESSION_SECONDS = 2.0
 
 
 @contextmanager
-def _on_zookeeper(directory: Path) -> Iterator[Deployment]:
-    with Deployment(directory, session_seconds=SESSION_SECONDS, tick_seconds=0.2) as deployment:
+def _on_zookeeper(directory: Path) -> Iterator[ReplicatedTestbed]:
+    with ReplicatedTestbed(directory, session_seconds=SESSION_SECONDS, tick_seconds=0.2) as deployment:
         yield deployment.start()
 
 
@@ -33,7 +33,7 @@ def _on_kubernetes(directory: Path) -> Iterator[KubernetesDeployment]:
 
 
 @pytest.fixture
-def deployment(services: Services) -> Iterator[Deployment]:
+def deployment(services: Services) -> Iterator[ReplicatedTestbed]:
     """The whole set over ZooKeeper and S3: everything runs, and one replica leads."""
     running = services.get("deployment", _on_zookeeper)
     running.mend()

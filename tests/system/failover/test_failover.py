@@ -8,15 +8,15 @@ import pytest
 
 from benchmarks.failover import ON_KUBERNETES, ON_ZOOKEEPER, D, Fault, gap_after
 from milepost import Client
-from parts.deployment import Deployment
-from parts.kubernetes_deployment import KubernetesDeployment
-from parts.writers import Writers
+from testbed.kubernetes_deployment import KubernetesDeployment
+from testbed.replicated import ReplicatedTestbed
+from testbed.writers import Writers
 
 WITHIN_SECONDS = 60.0
 
 
 @pytest.mark.parametrize("fault", ON_ZOOKEEPER)
-def test_writes_go_on_over_zookeeper(deployment: Deployment, fault: str) -> None:
+def test_writes_go_on_over_zookeeper(deployment: ReplicatedTestbed, fault: str) -> None:
     writes_go_on(deployment, ON_ZOOKEEPER[fault], f"writes-{fault}")
 
 

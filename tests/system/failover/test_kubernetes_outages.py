@@ -15,9 +15,9 @@ import pytest
 
 from milepost import Client, StateHandleStore
 from milepost.wire import API, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
-from parts.kubernetes_deployment import KubernetesDeployment
-from parts.server import ServerProcess
-from parts.writers import Writers
+from testbed.kubernetes_deployment import KubernetesDeployment
+from testbed.server import ServerProcess
+from testbed.writers import Writers
 from tests.support.link import Link, link
 
 DEADLINE_SECONDS = 90.0

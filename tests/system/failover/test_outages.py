@@ -11,8 +11,8 @@ import pytest
 
 from milepost import Client, StateHandleStore
 from milepost.wire import API, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
-from parts.deployment import Deployment
-from parts.zookeeper import ZooKeeperServer
+from testbed.replicated import ReplicatedTestbed
+from testbed.zookeeper import ZooKeeperServer
 
 DEADLINE_SECONDS = 60.0
 STORE = "outages"
@@ -21,7 +21,7 @@ NOT_NOW = {Code.STORAGE_UNAVAILABLE, Code.NO_LEADER, Code.OUTCOME_UNKNOWN}
 
 
 @pytest.fixture
-def store(deployment: Deployment) -> Iterator[StateHandleStore]:
+def store(deployment: ReplicatedTestbed) -> Iterator[StateHandleStore]:
     """An empty store, through the SDK."""
     with (
         Client(deployment.urls, timeout=DEADLINE_SECONDS) as client,
@@ -38,7 +38,7 @@ def tried(url: str, store: StateHandleStore, name: str) -> httpx.Response:
     return httpx.post(f"{url}{HANDLES}/{name}", headers=acting, content=b"state", trust_env=False, timeout=60)
 
 
-def without_leases(deployment: Deployment) -> None:
+def without_leases(deployment: ReplicatedTestbed) -> None:
     """Wait until no replica answers as a leader."""
     end = time.monotonic() + DEADLINE_SECONDS
     while any(replica.status_of("/leader") == 200 for replica in deployment.replicas):
@@ -46,7 +46,7 @@ def without_leases(deployment: Deployment) -> None:
         time.sleep(0.05)
 
 
-def members_away(deployment: Deployment, count: int) -> list[ZooKeeperServer]:
+def members_away(deployment: ReplicatedTestbed, count: int) -> list[ZooKeeperServer]:
     """Kill so many ZooKeepers, the leader first."""
     leader = deployment.zookeepers.leader()
     members = sorted(deployment.zookeepers.members, key=lambda member: member is not leader)
@@ -56,7 +56,7 @@ def members_away(deployment: Deployment, count: int) -> list[ZooKeeperServer]:
 
 
 @pytest.mark.parametrize("count", [2, 3], ids=["no quorum", "all gone"])
-def test_zookeeper_goes_away_and_comes_back(deployment: Deployment, store: StateHandleStore, count: int) -> None:
+def test_zookeeper_goes_away_and_comes_back(deployment: ReplicatedTestbed, store: StateHandleStore, count: int) -> None:
     version = store.add_and_lock("before", b"before").version
     processes = [replica.pid for replica in deployment.replicas]
     leader = deployment.leader()
@@ -84,7 +84,7 @@ def test_zookeeper_goes_away_and_comes_back(deployment: Deployment, store: State
     assert [replica.pid for replica in deployment.replicas] == processes
 
 
-def test_a_replica_starts_while_zookeeper_is_away(deployment: Deployment, store: StateHandleStore) -> None:
+def test_a_replica_starts_while_zookeeper_is_away(deployment: ReplicatedTestbed, store: StateHandleStore) -> None:
     store.add_and_lock("kept", b"kept")
     late = next(replica for replica in deployment.replicas if replica is not deployment.leader())
     late.stop()
@@ -99,7 +99,7 @@ def test_a_replica_starts_while_zookeeper_is_away(deployment: Deployment, store:
     assert store.read("kept") == b"kept"
 
 
-def test_s3_goes_away_and_comes_back(deployment: Deployment, store: StateHandleStore) -> None:
+def test_s3_goes_away_and_comes_back(deployment: ReplicatedTestbed, store: StateHandleStore) -> None:
     version = store.add_and_lock("before", b"before").version
     epoch = store.campaign().epoch
     leader = deployment.leader()

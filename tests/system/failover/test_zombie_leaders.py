@@ -11,8 +11,8 @@ import pytest
 
 from milepost import Client, StateHandleStore
 from milepost.wire import API, Header
-from parts.replicas import Replicas
-from parts.server import ServerProcess
+from testbed.replicas import Replicas
+from testbed.server import ServerProcess
 
 DEADLINE_SECONDS = 60.0
 STORE = "zombie"

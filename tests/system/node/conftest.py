@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from parts.kubernetes_programs import ProgramAbsent, find_program
-from parts.node.furniture import furnish
-from parts.node.node import PROGRAMS, Node
-from parts.node.release import Release
+from testbed.kubernetes_programs import ProgramAbsent, find_program
+from testbed.node.node import PROGRAMS, Node
+from testbed.node.preload import furnish
+from testbed.node.release import Release
 from tests.contracts.places import Services
 
 TAGS = ("1", "2")

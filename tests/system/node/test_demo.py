@@ -8,7 +8,7 @@ import pytest
 
 from demo.kube import play
 from demo.progress import Progress
-from parts.node.node import Node
+from testbed.node.node import Node
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 

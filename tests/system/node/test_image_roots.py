@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from parts.server import ROOT
+from testbed.server import ROOT
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(60)]
 
-_MAKE = "from parts.images.roots import root; root(['python3'])"
+_MAKE = "from testbed.images.roots import root; root(['python3'])"
 _RELEASE = "Suite: stable\nCodename: bookworm\nComponents: main\nArchitectures: amd64 arm64\n"
 
 

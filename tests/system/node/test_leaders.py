@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from parts.node.node import Node
-from parts.node.pods import Pod
-from parts.node.release import Release
-from parts.node.writing import WritingPod
+from testbed.node.node import Node
+from testbed.node.pods import Pod
+from testbed.node.release import Release
+from testbed.node.writing import WritingPod
 from tests.system.node.test_release import assert_all_answered
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from parts.node import kernel, registry
-from parts.node.inhabitants import Space, inhabitants, space
-from parts.node.node import Node
-from parts.node.pods import Pod
-from parts.node.remains import mounts
-from parts.node.runtime import PAUSE
-from parts.process import ProcessFailed
-from parts.server import ROOT
+from testbed.node import kernel, registry
+from testbed.node.leftovers import mounts
+from testbed.node.node import Node
+from testbed.node.pods import Pod
+from testbed.node.processes import Space, processes_in, space
+from testbed.node.runtime import PAUSE
+from testbed.process import ProcessFailed
+from testbed.server import ROOT
 from tests.system.node.conftest import require_node
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
@@ -41,7 +41,7 @@ _OUTSIDE = (
 _OWNER = """
 import sys, time
 from pathlib import Path
-from parts.node.node import Node
+from testbed.node.node import Node
 from tests.system.node.test_node import run_pod
 with Node(Path(sys.argv[1])).start() as node:
     run_pod(node)
@@ -70,9 +70,9 @@ def test_nothing_is_left_of_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         run_pod(node)
         lived_in = _spaces(node.network.path, tmp_path)
         assert len(lived_in) >= 2
-        assert len(inhabitants(lived_in)) >= 10
+        assert len(processes_in(lived_in)) >= 10
         assert _files_outside() - before != set()
-    assert inhabitants(lived_in) == []
+    assert processes_in(lived_in) == []
     assert mounts(tmp_path) == []
     assert _files_outside() - before == set()
 
@@ -111,10 +111,10 @@ def test_what_a_killed_owner_left_is_removed(tmp_path: Path) -> None:
         lived_in = _spaces(Path("/run/netns") / note.name, tmp_path)
         os.kill(owner.pid, signal.SIGKILL)
     assert len(lived_in) >= 2
-    assert inhabitants(lived_in) != []
+    assert processes_in(lived_in) != []
     removed = registry.remove_abandoned()
     assert str(tmp_path / "node") in [note.directory for note in removed]
-    assert inhabitants(lived_in) == []
+    assert processes_in(lived_in) == []
     assert mounts(tmp_path) == []
     assert _files_outside() - before == set()
 
@@ -132,7 +132,7 @@ def test_programs_end_when_something_else_does_not(tmp_path: Path, monkeypatch: 
             failing.setattr(registry, "remove", fail)
             with pytest.raises(ProcessFailed, match="outlive"):
                 node.end()
-        assert inhabitants(lived_in) == []
+        assert processes_in(lived_in) == []
         assert not (tmp_path / "node" / "etcd").exists()
 
 

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from parts.load import Outcome
-from parts.node.node import Node
-from parts.node.release import Release
-from parts.node.writing import WritingPod
+from testbed.load import Outcome
+from testbed.node.node import Node
+from testbed.node.release import Release
+from testbed.node.writing import WritingPod
 
 LEASE_SECONDS = 60.0
 """Far longer than anything takes that does not wait for its end."""

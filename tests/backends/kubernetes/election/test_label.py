@@ -9,7 +9,7 @@ import pytest
 
 from backends.contract import BackendError
 from backends.kubernetes.election.label import LeaderLabel
-from parts.kubernetes_admin import MERGE_PATCH, NEEDED
+from testbed.kubernetes_admin import MERGE_PATCH, NEEDED
 from tests.backends.kubernetes.election.leases import DEADLINE, FOR_EVER, ONE, OTHER, leads, opened, won
 from tests.contracts.places import Services
 from tests.support import kubernetes

@@ -22,8 +22,8 @@ from backends.contract import (
     Unknown,
 )
 from backends.kubernetes.pointers.store import KubernetesPointers
-from parts.kubernetes_admin import Rules
-from parts.kubernetes_api import KubernetesApi
+from testbed.kubernetes_admin import Rules
+from testbed.kubernetes_api import KubernetesApi
 from tests.backends.kubernetes.places import LAYOUT, Outsider, opened
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 from tests.support import kubernetes

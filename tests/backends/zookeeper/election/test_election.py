@@ -20,7 +20,7 @@ from backends.zookeeper.election.election import ZooKeeperElection
 from backends.zookeeper.election.entries import Entry, advertised_in, encode, in_order
 from backends.zookeeper.election.evidence import CERTAIN, EXCHANGES
 from backends.zookeeper.election.leadership import SessionLeadership
-from parts.zookeeper import ensemble, zookeeper
+from testbed.zookeeper import ensemble, zookeeper
 from tests.support.waiting import until
 from tests.support.zookeeper import expire
 

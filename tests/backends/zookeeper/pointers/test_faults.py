@@ -11,7 +11,7 @@ import pytest
 from backends.contract import BackendError, Done, Head, Refused, StorageUnavailable, Unknown
 from backends.zookeeper.address import Address
 from backends.zookeeper.pointers.store import ZooKeeperPointers
-from parts.zookeeper import ensemble, zookeeper
+from testbed.zookeeper import ensemble, zookeeper
 from tests.backends.zookeeper.pointers.places import opened
 from tests.contracts.journals import ROOT, put, records, taken_over, writes
 from tests.support.waiting import until

@@ -1,0 +1,147 @@
+"""``python -m testbed up`` starts the whole set and leaves it running; ``down`` ends it.
+
+A note beside the logs says which processes those are: their ids, and when each began, so that ``down`` never ends a
+process that only got the same id later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from testbed.lifetimes import began
+from testbed.process import Process, ProcessFailed
+from testbed.replicated import SESSION_SECONDS, ReplicatedTestbed
+
+_GRACE_SECONDS = 10.0
+_NOTE = "running.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One process in the note. One that is ended ``gently`` gets SIGTERM and time, the others SIGKILL."""
+
+    name: str
+    pid: int
+    began: int | None
+    gently: bool = False
+    leftovers: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, process: Process, *, gently: bool = False, leftovers: Sequence[str] = ()) -> Entry:
+        """A running process."""
+        return cls(process.name, process.pid, began(process.pid), gently, leftovers)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Any signal; to one that is gone, nothing."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+
+def main() -> int:
+    """The entry point; the exit status."""
+    flags = argparse.ArgumentParser(prog="python -m testbed", description=__doc__)
+    flags.add_argument("command", choices=["up", "down"])
+    flags.add_argument("--directory", type=Path, default=Path("milepost-up"), metavar="DIR", help="for data and logs")
+    options = flags.parse_args()
+    directory = options.directory.resolve()
+    return up(directory) if options.command == "up" else down(directory)
+
+
+def up(directory: Path) -> int:
+    """Start three ZooKeepers, S3 and three replicas, and say how to reach them."""
+    if _running(directory):
+        print(f"it is up already ({directory}); end it with: make down")
+        return 1
+    shutil.rmtree(directory, ignore_errors=True)
+    deployment = ReplicatedTestbed(directory, detached=True)
+    try:
+        deployment.start()
+    except ProcessFailed as failure:
+        deployment.end()
+        print(f"cannot start it: {failure}", file=sys.stderr)
+        return 1
+    (directory / _NOTE).write_text(json.dumps([asdict(entry) for entry in _entries(deployment)], indent=1))
+    print(_told(deployment, directory))
+    return 0
+
+
+def down(directory: Path) -> int:
+    """End what ``up`` started: the replicas in order, then the rest at once. Data and logs stay."""
+    running = _running(directory)
+    for entry in running:
+        if entry.gently:
+            entry.signal(signal.SIGTERM)
+            entry.signal(signal.SIGCONT)
+    end = time.monotonic() + _GRACE_SECONDS
+    while any(entry.gently for entry in _running(directory)) and time.monotonic() < end:
+        time.sleep(0.05)
+    for entry in _running(directory):
+        entry.signal(signal.SIGKILL)
+    for entry in _noted(directory):
+        for left in entry.leftovers:
+            Path(left).unlink(missing_ok=True)
+    (directory / _NOTE).unlink(missing_ok=True)
+    names = ", ".join(entry.name for entry in running)
+    print(f"ended: {names}" if names else f"nothing runs that was started in {directory}")
+    return 0
+
+
+def _entries(deployment: ReplicatedTestbed) -> Sequence[Entry]:
+    return [
+        *(Entry.of(replica, gently=True) for replica in deployment.replicas),
+        Entry.of(deployment.s3.process, leftovers=[str(left) for left in deployment.s3.leftovers]),
+        *(Entry.of(member) for member in deployment.zookeepers.members),
+    ]
+
+
+def _running(directory: Path) -> Sequence[Entry]:
+    """What was started there and still runs."""
+    return [entry for entry in _noted(directory) if began(entry.pid) == entry.began]
+
+
+def _noted(directory: Path) -> Sequence[Entry]:
+    try:
+        return [Entry(**entry) for entry in json.loads((directory / _NOTE).read_text())]
+    except FileNotFoundError:
+        return []
+
+
+def _told(deployment: ReplicatedTestbed, directory: Path) -> str:
+    first = deployment.urls[0]
+    leader = deployment.leader().url
+    replicas = "\n".join(f"  replica      {url}{'   (leads)' if url == leader else ''}" for url in deployment.urls)
+    return f"""\
+It is up:
+
+{replicas}
+  ZooKeeper    {deployment.zookeepers.hosts}
+  S3           {deployment.s3.endpoint_url}
+  data, logs   {directory}
+
+Try it; any replica will do, for it sends you on to the leader:
+
+  curl -L {first}/v1/status
+  curl -L -X POST {first}/v1/sessions -H 'Content-Type: application/json' \\
+       -d '{{"session": "me", "ttl": 600}}'
+  curl -L -X POST {first}/v1/stores/flights/handles/latest -H 'Milepost-Session: me' --data-binary 'state'
+  curl -L {first}/v1/stores/flights/handles/latest/state
+  open {first}/docs
+
+  kill -9 {deployment.leader().pid}     # the leader; another one leads after {SESSION_SECONDS:g} seconds
+
+End it with: make down
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""Plain requests to a Kubernetes API as who may do everything, and what is set up by them: namespaces and accounts."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from testbed.process import DEADLINE_SECONDS, ProcessFailed
+
+Rules = Sequence[Mapping[str, Any]]
+"""Of a Role, as they stand in it."""
+
+_LEASES = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+
+NEEDED: Rules = (
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "update", "delete"]},
+    {**_LEASES, "verbs": ["create"]},
+    {**_LEASES, "resourceNames": ["milepost"], "verbs": ["get", "update"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "patch"]},
+)
+"""What a deployment named ``milepost`` may do, and nothing else: as in the chart's Role.
+
+ConfigMaps and Pods have names that nobody knows beforehand, and what is to be made has none that a rule could name.
+"""
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
+_TOKEN_SECONDS = 24 * 3600
+
+
+class Admin:
+    """Requests to the API server on ``port`` of 127.0.0.1."""
+
+    def __init__(self, port: int, context: ssl.SSLContext) -> None:
+        self._port = port
+        self._context = context
+
+    @classmethod
+    def of(cls, kubeconfig: Path) -> Admin:
+        """Goes by a kubeconfig that `Keys` wrote for who may do everything."""
+        config = json.loads(kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        context = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        context.load_cert_chain(user["client-certificate"], user["client-key"])
+        port = urlsplit(cluster["server"]).port
+        assert port is not None
+        return cls(port, context)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content_type: str = "application/json",
+        timeout: float = 30.0,
+    ) -> tuple[int, Any]:
+        """The status and the content of the answer, read as JSON if it is some. Raises `ProcessFailed`."""
+        connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=timeout)
+        try:
+            sent = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, sent, {"Content-Type": content_type})
+            answer = connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise ProcessFailed(f"{method} {path} gets no answer: {error!r}") from error
+        finally:
+            connection.close()
+        try:
+            return answer.status, json.loads(content)
+        except ValueError:
+            return answer.status, content.decode(errors="replace")
+
+    def ask(self, method: str, path: str, body: object = None, *, content_type: str = "application/json") -> Any:
+        """The content of an answer that says it is done. Raises `ProcessFailed` at any other."""
+        status, content = self.request(method, path, body, content_type=content_type)
+        if not 200 <= status < 300:
+            raise ProcessFailed(f"{method} {path} is answered {status}: {content}")
+        return content
+
+    def answers(self, path: str = "/readyz") -> bool:
+        """Whether GET ``path`` is answered 200 now."""
+        try:
+            return self.request("GET", path, timeout=5.0)[0] == 200
+        except ProcessFailed:
+            return False
+
+    def namespace(self, prefix: str = "test") -> str:
+        """Make a namespace that nobody else uses; its name."""
+        name = f"{prefix}-{uuid.uuid4().hex[:12]}"
+        self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        return name
+
+    def service_account(self, namespace: str, rules: Rules, name: str = "milepost") -> str:
+        """Make an account that may do what the ``rules`` say, in its namespace; a token of it, good for a day.
+
+        Returns once the API server goes by the rules, which takes it a moment.
+        """
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+        metadata = {"metadata": {"name": name}}
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        self.ask("POST", accounts, metadata)
+        self.ask("POST", f"{_RBAC}/{namespace}/roles", {**metadata, "rules": [dict(rule) for rule in rules]})
+        self.ask("POST", f"{_RBAC}/{namespace}/rolebindings", {**metadata, "roleRef": role, "subjects": [subject]})
+        asked = self.ask("POST", f"{accounts}/{name}/token", {"spec": {"expirationSeconds": _TOKEN_SECONDS}})
+        self._wait_for_rules(f"system:serviceaccount:{namespace}:{name}", namespace, rules)
+        token: str = asked["status"]["token"]
+        return token
+
+    def _wait_for_rules(self, user: str, namespace: str, rules: Rules) -> None:
+        end = time.monotonic() + DEADLINE_SECONDS
+        asked = [
+            {"namespace": namespace, "group": rule["apiGroups"][0], "resource": rule["resources"][0], "verb": verb}
+            for rule in rules
+            for verb in rule["verbs"][:1]
+            if not rule.get("resourceNames")
+        ]
+        while not all(self.may(user, attributes) for attributes in asked):
+            if time.monotonic() > end:
+                raise ProcessFailed(f"the API server does not go by the Role of {user}")
+            time.sleep(0.02)
+
+    def may(self, user: str, attributes: Mapping[str, str | None]) -> bool:
+        """Whether the API server lets ``user`` do it now; attributes as a SubjectAccessReview takes them."""
+        review = {"spec": {"user": user, "resourceAttributes": attributes}}
+        answer = self.ask("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        return bool(answer["status"]["allowed"])

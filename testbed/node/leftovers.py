@@ -1,0 +1,80 @@
+"""What a node is to the machine: processes, mounts, control groups, and files in places that are not its own. All of it
+is found and removed, also that of a node whose owner was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from testbed.node.commands import run
+from testbed.node.processes import kill_all
+
+CONTAINERS = "k8s.io"
+"""containerd's namespace of the containers that a kubelet asks for, and the control group that holds theirs."""
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_LOG_LINKS = Path("/var/log/containers")
+_NETWORK_RESULTS = Path("/var/lib/cni/results")
+_SHIM_SOCKET = re.compile(rb"unix://(/run/containerd/s/[0-9a-f]+)")
+
+
+def remove_leftovers(network: Path, directory: Path) -> None:
+    """Kill and remove all that lives in the namespace ``network``, or is mounted or linked to below ``directory``.
+
+    Raises `ProcessFailed` when something cannot be killed. Idempotent.
+    """
+    kill_all(lambda: [network])  # from here on nobody makes another Pod
+    kill_all(lambda: mounts(directory, "nsfs"))
+    for file in (*_shim_sockets(directory), *_network_results(directory)):
+        file.unlink(missing_ok=True)
+    for mount in reversed(mounts(directory)):
+        run(["umount", "--lazy", mount])
+    for group in _control_groups(directory):
+        with suppress(OSError):  # the one above it stays while there are others in it
+            group.rmdir()
+            group.parent.rmdir()
+    for link in _LOG_LINKS.glob("*.log"):
+        if link.is_symlink() and Path(os.readlink(link)).is_relative_to(directory):
+            link.unlink(missing_ok=True)
+
+
+def mounts(directory: Path, kind: str | None = None) -> list[Path]:
+    """What is mounted below ``directory``, in the order in which it came; of one ``kind`` of file system, or of all."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        point = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), before.split()[4]))
+        if point.is_relative_to(directory) and kind in (None, after.split()[0]):
+            found.append(point)
+    return found
+
+
+def _shim_sockets(directory: Path) -> Iterator[Path]:
+    """Sockets outside of ``directory``, with no setting for where they are, as containerd's own notes name them."""
+    for name in ("bootstrap.json", "address"):
+        for note in directory.glob(f"containerd/state/io.containerd.runtime.v2.task/*/*/{name}"):
+            for found in _SHIM_SOCKET.findall(note.read_bytes()):
+                yield Path(os.fsdecode(found))
+
+
+def _network_results(directory: Path) -> Iterator[Path]:
+    """What the network plugins' library has noted of the node's Pods, with no setting for where it does."""
+    for note in _NETWORK_RESULTS.glob("*"):
+        try:
+            namespace = Path(json.loads(note.read_bytes())["netns"])
+        except (OSError, ValueError, KeyError, TypeError):  # gone meanwhile, half written, or of another kind
+            continue
+        if namespace.is_relative_to(directory):
+            yield note
+
+
+def _control_groups(directory: Path) -> Iterator[Path]:
+    """Those of the node's containers, as the runtime has noted these: one for each hierarchy, or the only one."""
+    for container in directory.glob(f"containerd/runc/{CONTAINERS}/*"):
+        for place in (CONTAINERS, f"*/{CONTAINERS}"):
+            yield from _CGROUPS.glob(f"{place}/{container.name}")

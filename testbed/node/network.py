@@ -1,0 +1,49 @@
+"""The network of a node: a namespace of the kernel with a bridge in it, apart from the machine's own network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from testbed.node.commands import run
+
+NODE = "10.244.0.1"
+"""The node's address, the same for each: every node is alone in its network."""
+
+PODS = "10.244.0.0/24"
+SERVICES = "10.96.0.0/24"
+API = "10.96.0.1"
+"""The Service ``kubernetes``."""
+
+BRIDGE = "cni0"
+
+
+class Network:
+    """The namespace ``name``. Who is in it reaches Pods, Services and the node, and nothing else."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.path = Path("/run/netns") / name
+
+    @property
+    def enter(self) -> Sequence[str]:
+        """What stands before a command that is to run inside. (``ip netns exec`` would hide its mounts from others.)"""
+        return ("nsenter", f"--net={self.path}", "--")
+
+    def make(self) -> None:
+        """Make it. Raises `ProcessFailed`."""
+        run(["ip", "netns", "add", self.name])
+        for command in (
+            "link set lo up",
+            f"link add {BRIDGE} type bridge",
+            f"addr add {NODE}/24 dev {BRIDGE}",
+            f"link set {BRIDGE} up",
+            f"route add default dev {BRIDGE}",  # an address of a Service is rewritten only on its way to somewhere
+        ):
+            run([*self.enter, "ip", *command.split()])
+        run([*self.enter, "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"])
+
+    def remove(self) -> None:
+        """Remove it. Idempotent."""
+        if self.path.exists():
+            run(["ip", "netns", "delete", self.name])

@@ -1,0 +1,182 @@
+"""The node itself: every program of it started in its order, and all of it gone again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from testbed.kubernetes_keys import Keys
+from testbed.node import agents, control_plane, registry
+from testbed.node.commands import program, run
+from testbed.node.leftovers import mounts
+from testbed.node.mount_namespace import APART, share
+from testbed.node.network import Network
+from testbed.node.runtime import Runtime
+from testbed.process import DEADLINE_SECONDS, Process, ProcessFailed
+
+PROGRAMS = (
+    "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl",
+    "containerd", "containerd-shim-runc-v2", "ctr", "coredns", "helm",
+)  # fmt: skip
+"""What tools/kubernetes/build brings."""
+
+START_SECONDS = 180.0
+"""On a machine that does other things as well; alone it takes ten."""
+
+_BULKY = ("containerd", "etcd", "kubelet", "pods")
+
+
+class Node:
+    """One that keeps its files under ``directory``. Its logs stay there after it.
+
+    Several may run at once, in a network each. Needs root. Raises `ProgramAbsent`, or another `ProcessFailed`, where
+    what it takes is not there.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.resolve()
+        self._bin = Path(program("containerd")).parent
+        self._note: registry.Note | None = None
+        self._processes: list[Process] = []
+        self.runtime = Runtime(self.directory / "containerd")
+        self.kubeconfig = self.directory / "admin.conf"
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self, deadline: float = START_SECONDS) -> Self:
+        """Start it, and wait until it takes Pods. Also removes what killed owners left behind."""
+        registry.remove_abandoned()
+        self._clear()
+        self._note = registry.register(self.directory)
+        try:
+            self._start(deadline)
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def end(self) -> None:
+        """Kill all of it at once, and take away what it was to the kernel. Its data goes as well. Idempotent."""
+        with ExitStack() as whatever_fails:
+            whatever_fails.callback(self._clear)
+            for process in self._processes:
+                whatever_fails.callback(process.kill)
+            if self._note is not None:
+                registry.remove(self._note)
+                self._note = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    # -- using it --------------------------------------------------------------------------------------------------
+
+    @property
+    def network(self) -> Network:
+        """Where all of it lives."""
+        if self._note is None:
+            raise ProcessFailed("the node does not run")
+        return Network(self._note.name)
+
+    def kubectl(self, *arguments: str | Path, given: str | None = None, deadline: float = DEADLINE_SECONDS) -> str:
+        """What it printed, asked by who may do everything. Raises `ProcessFailed`."""
+        return self._run("kubectl", *arguments, given=given, deadline=deadline)
+
+    def helm(self, *arguments: str | Path, deadline: float = DEADLINE_SECONDS) -> str:
+        """As `kubectl`."""
+        return self._run("helm", *arguments, deadline=deadline)
+
+    def get(self, *what: str) -> Any:
+        """What ``kubectl get`` knows of it, as JSON."""
+        return json.loads(self.kubectl("get", *what, "--output=json"))
+
+    def apply(self, *manifests: object) -> None:
+        """Make these objects so, or change them to be so. Raises `ProcessFailed`."""
+        everything = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+        self.kubectl("apply", "--filename=-", given=json.dumps(everything))
+
+    def namespace(self, name: str) -> str:
+        """Make a namespace that is not there yet, and wait until it takes Pods; its name."""
+        self.kubectl("create", "namespace", name)
+        self._wait_for_account(name, DEADLINE_SECONDS)
+        return name
+
+    def _wait_for_account(self, namespace: str, deadline: float) -> None:
+        """Without its account no Pod is taken; the controllers make it, shortly after its namespace."""
+        account = ("serviceaccount/default", f"--namespace={namespace}")
+        self.kubectl("wait", "--for=create", *account, f"--timeout={deadline:g}s", deadline=deadline + 10)
+
+    def _run(self, name: str, *arguments: str | Path, given: str | None = None, deadline: float) -> str:
+        command = [*self.network.enter, program(name), *arguments]
+        return run(command, given=given, environment=self._environment(), deadline=deadline)
+
+    # -- starting --------------------------------------------------------------------------------------------------
+
+    def _start(self, deadline: float) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        share(self.directory)
+        self.network.make()
+        keys = Keys(self.directory / "keys", *control_plane.NAMES)
+        keys.admin_kubeconfig(self.kubeconfig, control_plane.API_URL)
+        self.runtime.prepare()
+        containerd = self._launch("containerd", self.runtime.flags)
+        self._launch("etcd", control_plane.etcd(self.directory))
+        api = self._launch("kube-apiserver", control_plane.api_server(self.directory, keys))
+        containerd.wait_until(self.runtime.serves, "does not serve", deadline)
+        self.runtime.load_pause()
+        api.wait_until(lambda: self._answers("get", "--raw=/readyz"), "is not ready", deadline)
+        self._launch("kube-controller-manager", control_plane.controllers(keys, self.kubeconfig))
+        self._launch("kube-scheduler", control_plane.scheduler(self.kubeconfig))
+        flags = agents.kubelet(self.directory, keys, self.kubeconfig, self.runtime.socket)
+        kubelet = self._launch("kubelet", flags, APART)
+        self._launch("kube-proxy", agents.proxy(self.directory, self.kubeconfig))
+        self._launch("coredns", agents.dns(self.directory, self.kubeconfig))
+        kubelet.wait_until(lambda: self._answers("get", "node", agents.NAME), "does not join", deadline)
+        self.kubectl("wait", "--for=condition=Ready", f"node/{agents.NAME}", f"--timeout={deadline:g}s")
+        self._wait_for_account("default", deadline)
+
+    def _clear(self) -> None:
+        for name in _BULKY:
+            if not mounts(self.directory / name):  # which could be a volume with files of somebody else
+                shutil.rmtree(self.directory / name, ignore_errors=True)
+
+    def _launch(self, name: str, flags: Sequence[str], before: Sequence[str] = ()) -> Process:
+        process = Process(
+            name,
+            [*self.network.enter, *before, program(name), *flags],
+            log_path=self.directory / "logs" / f"{name}.log",
+            directory=self.directory,
+            environment=self._environment(),
+        )
+        self._processes.append(process)
+        return process.start()
+
+    def _answers(self, *arguments: str) -> bool:
+        try:
+            self.kubectl(*arguments, "--request-timeout=5s")
+        except ProcessFailed:
+            return False
+        return True
+
+    def _environment(self) -> dict[str, str]:
+        """Without what the user has set for clusters of their own, or to reach the world, to which no way leads from
+        there; containerd finds its shim on the path."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not (name.startswith(("HELM_", "KUBE")) or name.lower().endswith("_proxy"))
+        }
+        home = self.directory / "home"
+        home.mkdir(parents=True, exist_ok=True)
+        path = f"{self._bin}:/usr/sbin:/sbin:{os.environ.get('PATH', '/usr/bin:/bin')}"
+        return {**kept, "PATH": path, "HOME": str(home), "KUBECONFIG": str(self.kubeconfig)}

