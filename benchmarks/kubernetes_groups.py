@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from backends.contract import Change, Done, Head
-from backends.kubernetes.address import Address
+from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes_api import KubernetesApi
 
@@ -55,7 +55,7 @@ async def measure(store: KubernetesPointers, head: Head, size: int, seconds: flo
     return Figure(groups * size / passed, passed / groups, (store.bytes_sent - sent) / groups / size), head
 
 
-async def rounds(address: Address, seconds: float, count: int) -> dict[int, list[Figure]]:
+async def rounds(address: KubernetesAddress, seconds: float, count: int) -> dict[int, list[Figure]]:
     """The sizes in turn, so that what else the machine does hits all of them."""
     figures: dict[int, list[Figure]] = {size: [] for size in SIZES}
     store = KubernetesPointers(address)
@@ -81,7 +81,7 @@ def main() -> int:
         api.start()
         namespace = api.namespace("benchmark")
         query = {"kubeconfig": str(api.service_account(namespace)), "bytes_per_second": _UNBOUNDED}
-        address = Address.parse(f"kubernetes://{namespace}/milepost?{urlencode(query)}")
+        address = KubernetesAddress.parse(f"kubernetes://{namespace}/milepost?{urlencode(query)}")
         figures = asyncio.run(rounds(address, options.seconds, options.rounds))
     single = statistics.median(figure.rate for figure in figures[1])
     print(f"{'requests a group':<18}{'rate':>8}{'a group takes':>16}{'bytes a request':>18}")

@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from backends.contract import Change, Done, Head
-from backends.kubernetes.address import Address
+from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes_api import KubernetesApi
 
@@ -62,7 +62,7 @@ class Journal:
 
 async def rate(url: str, stores: int, records: int, *, apart: bool) -> tuple[float, float]:
     """Records a second, and bytes sent to the API server for each."""
-    pointers = KubernetesPointers(Address.parse(url))
+    pointers = KubernetesPointers(KubernetesAddress.parse(url))
     await pointers.open()
     try:
         names = [f"store-{number}" for number in range(stores)] if apart else ["root"]

@@ -23,11 +23,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 from backends.contract import Change, Done, GroupLimits, Head
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.pointers import group as zookeeper_group
 from backends.zookeeper.pointers import store as zookeeper
 from backends.zookeeper.pointers.group import Transaction, Znodes
-from backends.zookeeper.pointers.layout import Layout
+from backends.zookeeper.pointers.layout import ZnodeLayout
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from testbed.zookeeper import ensemble
 
@@ -110,7 +110,7 @@ async def known(store: ZooKeeperPointers) -> Head:
 async def run(hosts: str, seconds: float, rounds: int) -> dict[tuple[int, int], Figure]:
     """The medians over the rounds."""
     limits = GroupLimits(requests=max(SIZES), in_flight=max(IN_FLIGHT))
-    store = ZooKeeperPointers(Address(hosts), limits=limits)
+    store = ZooKeeperPointers(ZooKeeperAddress(hosts), limits=limits)
     await store.open()
     await filled(store)
     found: dict[tuple[int, int], list[Figure]] = {}
@@ -123,7 +123,7 @@ async def run(hosts: str, seconds: float, rounds: int) -> dict[tuple[int, int], 
     return {key: median(figures) for key, figures in found.items()}
 
 
-def unwitnessed(layout: Layout, changes: Sequence[Change], znodes: Znodes, after: Head) -> Transaction:
+def unwitnessed(layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes, after: Head) -> Transaction:
     """A group without a witness of its head."""
     transaction = zookeeper_group.build(layout, changes, znodes, after)
     transaction.set.pop(layout.witness, None)
@@ -132,7 +132,9 @@ def unwitnessed(layout: Layout, changes: Sequence[Change], znodes: Znodes, after
 
 async def compare(hosts: str) -> dict[int, Ratio]:
     """What a group with its witness is to one without, for each size, with as many on their way as a leader sends."""
-    store = ZooKeeperPointers(Address(hosts, root="/compared"), limits=GroupLimits(requests=max(SIZES), in_flight=4))
+    store = ZooKeeperPointers(
+        ZooKeeperAddress(hosts, root="/compared"), limits=GroupLimits(requests=max(SIZES), in_flight=4)
+    )
     await store.open()
     await filled(store)
     head = await known(store)

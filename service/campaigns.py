@@ -16,7 +16,7 @@ from sortedcontainers import SortedDict
 from service.rules.records import Record, Session, Store
 
 
-class Place:
+class CampaignPlace:
     """A place in the line of a store. ``called``: the epoch is free, and it is this one's turn. ``asked_at_end``: the
     session has ended, and its caller has asked since, to be told so.
     """
@@ -50,7 +50,7 @@ class _Line:
     def __init__(self, store: str) -> None:
         self.store = store
         self.holder = ""
-        self.places: SortedDict[int, Place] = SortedDict()
+        self.places: SortedDict[int, CampaignPlace] = SortedDict()
 
     def call(self, behind: int = -1) -> None:
         """Call the first, or the first behind that number."""
@@ -67,16 +67,16 @@ class Campaigns:
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
         self._held_by: dict[str, set[str]] = {}
-        self._of_session: dict[str, set[Place]] = {}
+        self._of_session: dict[str, set[CampaignPlace]] = {}
         self._numbers = count()
 
     @contextmanager
-    def place(self, store: str, session: str) -> Iterator[Place]:
+    def place(self, store: str, session: str) -> Iterator[CampaignPlace]:
         """A place at the end of the line, for as long as it is waited in."""
         line = self._lines.get(store)
         if line is None:
             line = self._lines[store] = _Line(store)
-        place = Place(line, next(self._numbers), session)
+        place = CampaignPlace(line, next(self._numbers), session)
         line.places[place.number] = place
         self._of_session.setdefault(session, set()).add(place)
         try:
@@ -84,7 +84,7 @@ class Campaigns:
         finally:
             self._leave(place)
 
-    def _leave(self, place: Place) -> None:
+    def _leave(self, place: CampaignPlace) -> None:
         line = place.line
         del line.places[place.number]
         of_session = self._of_session[place.session]
@@ -97,7 +97,7 @@ class Campaigns:
         elif place.called:
             line.call()
 
-    def pass_over(self, place: Place) -> None:
+    def pass_over(self, place: CampaignPlace) -> None:
         """It cannot take the epoch now: call the next."""
         if place.called:
             place.called = False

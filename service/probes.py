@@ -15,7 +15,7 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProbeLine:
     """What is known of one part."""
 
     part: str
@@ -23,9 +23,9 @@ class Line:
     text: str
 
 
-async def probe(replica: Replica, leader_locator: LeaderLocator, exclude: Collection[str] = ()) -> list[Line]:
+async def probe(replica: Replica, leader_locator: LeaderLocator, exclude: Collection[str] = ()) -> list[ProbeLine]:
     """A line per part, leadership, records, pointers, blobs, but for those to ``exclude``: these are not asked."""
-    parts: dict[str, Callable[[], Awaitable[Line]]] = {
+    parts: dict[str, Callable[[], Awaitable[ProbeLine]]] = {
         "leadership": lambda: _leadership(replica, leader_locator),
         "records": lambda: _records(replica, leader_locator),
         "pointers": lambda: _pointers(replica),
@@ -34,7 +34,7 @@ async def probe(replica: Replica, leader_locator: LeaderLocator, exclude: Collec
     return [await ask() for part, ask in parts.items() if part not in exclude]
 
 
-async def _records(replica: Replica, leader_locator: LeaderLocator) -> Line:
+async def _records(replica: Replica, leader_locator: LeaderLocator) -> ProbeLine:
     """Damaged records spoil nothing but themselves, so a replica that has some is ready all the same.
 
     So is one that could not prove what is stored, if another could and leads.
@@ -44,37 +44,37 @@ async def _records(replica: Replica, leader_locator: LeaderLocator) -> Line:
             leader = await within(_PROBE_SECONDS, leader_locator.elsewhere())
         except TimeoutError:
             leader = None
-        return Line("records", leader is not None, replica.damage)
+        return ProbeLine("records", leader is not None, replica.damage)
     damaged = replica.journal.damaged if replica.leads else []
     if damaged:
         shown = ", ".join(damaged[:_SHOWN])
-        return Line("records", True, f"{len(damaged)} are damaged (see docs/damage.md): {shown}")
-    return Line("records", True, f"{replica.journal.records} in memory" if replica.leads else "with the leader")
+        return ProbeLine("records", True, f"{len(damaged)} are damaged (see docs/damage.md): {shown}")
+    return ProbeLine("records", True, f"{replica.journal.records} in memory" if replica.leads else "with the leader")
 
 
-async def _leadership(replica: Replica, leader_locator: LeaderLocator) -> Line:
+async def _leadership(replica: Replica, leader_locator: LeaderLocator) -> ProbeLine:
     if replica.leads:
-        return Line("leadership", True, f"leads at term {replica.journal.term}")
+        return ProbeLine("leadership", True, f"leads at term {replica.journal.term}")
     try:
         leader = await within(_PROBE_SECONDS, leader_locator.elsewhere())
     except TimeoutError:
-        return Line("leadership", False, "the election gives no answer in time")
-    return Line("leadership", leader is not None, f"follows {leader}" if leader else "no leader is known")
+        return ProbeLine("leadership", False, "the election gives no answer in time")
+    return ProbeLine("leadership", leader is not None, f"follows {leader}" if leader else "no leader is known")
 
 
-async def _pointers(replica: Replica) -> Line:
+async def _pointers(replica: Replica) -> ProbeLine:
     try:
         journals = await within(_PROBE_SECONDS, replica.pointers.journals())
     except (BackendError, TimeoutError) as error:
-        return Line("pointers", False, str(error) or "no answer in time")
+        return ProbeLine("pointers", False, str(error) or "no answer in time")
     full = replica.pointers.full
-    return Line("pointers", True, f"{len(journals)} journals" + (f"; full: {full}" if full else ""))
+    return ProbeLine("pointers", True, f"{len(journals)} journals" + (f"; full: {full}" if full else ""))
 
 
-async def _blobs(replica: Replica) -> Line:
+async def _blobs(replica: Replica) -> ProbeLine:
     try:
         await within(_PROBE_SECONDS, anext(replica.blobs.list("", 0.0), None))
     except (BackendError, TimeoutError) as error:
-        return Line("blobs", False, str(error) or "no answer in time")
+        return ProbeLine("blobs", False, str(error) or "no answer in time")
     full = replica.blobs.full
-    return Line("blobs", True, "listed" + (f"; full: {full}" if full else ""))
+    return ProbeLine("blobs", True, "listed" + (f"; full: {full}" if full else ""))

@@ -21,7 +21,7 @@ log = logging.getLogger("milepost")
 _GRACE_SECONDS = 10
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """Steps down at the first signal, so that another replica leads before this one has gone."""
 
     def __init__(self, config: uvicorn.Config, replica: Replica) -> None:
@@ -104,7 +104,7 @@ def run(app: ASGIApp, replica: Replica, sockets: Sequence[socket.socket]) -> Non
         timeout_keep_alive=75,
         backlog=256,  # a burst that the system takes in at once must fit into the files that are left for it
     )
-    server = Server(config, replica)
+    server = HttpServer(config, replica)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve_replica(sockets))
     if server.failed or not server.started:

@@ -26,12 +26,12 @@ from backends.contract.pointers import (
     NO_RECORDS,
     Change,
     Commit,
+    CommitRefused,
     Done,
     GroupLimits,
     Head,
     PointerStore,
     Refusal,
-    Refused,
     Unknown,
 )
 
@@ -57,7 +57,7 @@ __all__ = [
     "PointerStore",
     "PointersSettings",
     "Refusal",
-    "Refused",
+    "CommitRefused",
     "SignedRequest",
     "StorageFull",
     "StorageUnavailable",

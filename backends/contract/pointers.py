@@ -67,7 +67,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class CommitRefused:
     """The group did not land and never will."""
 
     reason: Refusal
@@ -81,7 +81,7 @@ class Unknown:
     detail: str
 
 
-Commit = Done | Refused | Unknown
+Commit = Done | CommitRefused | Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class PointerStore(Protocol):
     async def close(self) -> None:
         """Let go of every resource. Idempotent; a commit that is still on its way ends truthfully or as `Unknown`.
 
-        Afterwards a commit is `Refused` and everything else raises `StorageUnavailable`, until `open` is called again.
+        Afterwards a commit is `CommitRefused` and all else raises `StorageUnavailable`, until `open` is called again.
         """
 
     async def journals(self) -> Sequence[str]:

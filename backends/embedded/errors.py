@@ -25,10 +25,10 @@ from collections.abc import Callable
 
 from backends.contract import (
     BackendError,
+    CommitRefused,
     JournalDamaged,
     Misconfigured,
     Refusal,
-    Refused,
     StorageFull,
     StorageUnavailable,
     Unknown,
@@ -57,7 +57,7 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _primary(error) == sqlite3.SQLITE_BUSY
 
 
-def commit_end(error: sqlite3.Error, *, committing: bool, lacks_room: Callable[[], bool]) -> Refused | Unknown:
+def commit_end(error: sqlite3.Error, *, committing: bool, lacks_room: Callable[[], bool]) -> CommitRefused | Unknown:
     """How a group ended whose transaction broke, in COMMIT itself or before it.
 
     ``lacks_room`` tries whether the system would give as much room as the group takes. A refusal presumes that the
@@ -65,10 +65,10 @@ def commit_end(error: sqlite3.Error, *, committing: bool, lacks_room: Callable[[
     """
     primary, detail = _primary(error), _detail(error)
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_WRITE and lacks_room():
-        return Refused(Refusal.FULL, f"{detail}: there is no room for it")
+        return CommitRefused(Refusal.FULL, f"{detail}: there is no room for it")
     if committing and primary != sqlite3.SQLITE_FULL:
         return Unknown(detail)
-    return Refused(_REFUSALS.get(primary, Refusal.FAILED), detail)
+    return CommitRefused(_REFUSALS.get(primary, Refusal.FAILED), detail)
 
 
 def backend_error(error: sqlite3.Error, doing: str) -> BackendError:

@@ -15,12 +15,12 @@ from backends.contract import (
     BackendError,
     Change,
     Commit,
+    CommitRefused,
     Done,
     GroupLimits,
     Head,
     JournalDamaged,
     Refusal,
-    Refused,
     StorageUnavailable,
     TakeOverLost,
     Unknown,
@@ -29,7 +29,7 @@ from backends.embedded.errors import backend_error, commit_end
 from backends.embedded.heads import has_records, move_head, moved, stored_head
 from backends.embedded.place import Displaced, SqlitePlace
 from backends.embedded.salvage import mended
-from backends.embedded.succession import Found, last_head, may_follow
+from backends.embedded.succession import StoredHead, last_head, may_follow
 from backends.embedded.witness import Testimony
 
 log = logging.getLogger("milepost.embedded")
@@ -146,7 +146,7 @@ class SqliteJournals:
         if revision <= head.revision:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
         if excess := self._limits.excess(changes):
-            return Refused(Refusal.TOO_LARGE, excess)
+            return CommitRefused(Refusal.TOO_LARGE, excess)
         after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
         outcome = self._committed(head, changes, after)
         if isinstance(outcome, Done):
@@ -154,7 +154,7 @@ class SqliteJournals:
             self._place.testify(self._place.witness.note, outcome.head)
             if not self._place.reserve.held:
                 self._take_log_in()
-        elif isinstance(outcome, Refused) and outcome.reason is Refusal.FULL:
+        elif isinstance(outcome, CommitRefused) and outcome.reason is Refusal.FULL:
             self._place.reserve.give_up()
             self._take_log_in()
         return outcome
@@ -164,12 +164,12 @@ class SqliteJournals:
         try:
             connection = self._place.ready()
             if self._place.unproven:
-                return Refused(Refusal.HEAD_MOVED, f"{self._place.path} was replaced")
+                return CommitRefused(Refusal.HEAD_MOVED, f"{self._place.path} was replaced")
             self._place.reserve.keep()
             connection.execute("BEGIN IMMEDIATE")
             stored = stored_head(connection, head.journal)
             if stored != head:
-                return Refused(Refusal.HEAD_MOVED, moved(head, stored))
+                return CommitRefused(Refusal.HEAD_MOVED, moved(head, stored))
             written = [(head.journal, key, value) for key, value in changes if value is not None]
             deleted = [(head.journal, key) for key, value in changes if value is None]
             connection.executemany(_UPSERT, written)
@@ -182,11 +182,11 @@ class SqliteJournals:
             needed = _bytes_of_log(changes)
             return commit_end(error, committing=committing, lacks_room=lambda: self._place.reserve.lacks(needed))
         except (JournalDamaged, Displaced) as error:  # by a foreign hand; a take-over puts it right
-            return Unknown(str(error)) if committing else Refused(Refusal.HEAD_MOVED, str(error))
+            return Unknown(str(error)) if committing else CommitRefused(Refusal.HEAD_MOVED, str(error))
         except BackendError as error:
-            return Unknown(str(error)) if committing else Refused(Refusal.FAILED, str(error))
+            return Unknown(str(error)) if committing else CommitRefused(Refusal.FAILED, str(error))
         except UnicodeDecodeError as error:  # of SQLite's message, which shows what is malformed
-            return Unknown(repr(error.object)) if committing else Refused(Refusal.FAILED, repr(error.object))
+            return Unknown(repr(error.object)) if committing else CommitRefused(Refusal.FAILED, repr(error.object))
         finally:
             self._end_transaction()
         return Done(after)
@@ -235,9 +235,9 @@ def _bytes_of_log(changes: Sequence[Change]) -> int:
     return _LOG_BYTES + sum(_CHANGE_BYTES + 2 * len(value or b"") for _, value in changes)
 
 
-def _found(connection: sqlite3.Connection, journal: str) -> Found:
+def _found(connection: sqlite3.Connection, journal: str) -> StoredHead:
     records = has_records(connection, journal)
     try:
-        return Found(stored_head(connection, journal), None, records)
+        return StoredHead(stored_head(connection, journal), None, records)
     except JournalDamaged as error:
-        return Found(None, str(error), records)
+        return StoredHead(None, str(error), records)

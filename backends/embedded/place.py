@@ -22,7 +22,7 @@ from backends.disk.reserve import Reserve
 from backends.embedded.database import connect, log_files, prepare_directory
 from backends.embedded.errors import backend_error
 from backends.embedded.salvage import salvage
-from backends.embedded.witness import Witness
+from backends.embedded.witness import FileWitness
 
 WITNESS_SUFFIX: Final = ".witness"
 RESERVE_SUFFIX: Final = ".reserve"
@@ -53,7 +53,7 @@ class SqlitePlace:
     def __init__(self, path: Path, busy_timeout: float, accept_loss: Collection[str]) -> None:
         self.path = path
         self.accept_loss = accept_loss
-        self.witness = Witness(path.with_suffix(WITNESS_SUFFIX))
+        self.witness = FileWitness(path.with_suffix(WITNESS_SUFFIX))
         self.reserve = Reserve(path.with_suffix(RESERVE_SUFFIX))
         self._busy_timeout = busy_timeout
         self._connection: sqlite3.Connection | None = None

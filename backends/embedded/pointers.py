@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from backends.contract import Change, Commit, GroupLimits, Head, Refusal, Refused, StorageUnavailable
+from backends.contract import Change, Commit, CommitRefused, GroupLimits, Head, Refusal, StorageUnavailable
 from backends.embedded.journals import SqliteJournals
 from backends.embedded.place import RESERVE_SUFFIX, WITNESS_SUFFIX
 
@@ -86,7 +86,7 @@ class EmbeddedPointers:
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         """See `PointerStore.commit`. If the waiting task is cancelled, a transaction that began runs to its end."""
         if self._worker is None:
-            return Refused(Refusal.FAILED, "the pointer store is not open")
+            return CommitRefused(Refusal.FAILED, "the pointer store is not open")
         self.bytes_sent += sum(len(key) + len(value or b"") for key, value in changes)
         return await self._run(self._journals.commit, head, changes, revision, digest)
 

@@ -18,7 +18,7 @@ _WHAT_TO_DO = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredHead:
     """What there is of a journal: its head; or what is wrong with that; and whether records lie there."""
 
     head: Head | None
@@ -27,7 +27,7 @@ class Found:
 
 
 def last_head(
-    journal: str, found: Found, witness: Testimony, ours: Head | None, accepted: Collection[str]
+    journal: str, found: StoredHead, witness: Testimony, ours: Head | None, accepted: Collection[str]
 ) -> Head | None:
     """The head that the next one follows; None for a journal that is founded now.
 
@@ -55,7 +55,7 @@ def may_follow(ours: Head, witness: Testimony) -> bool:
     return witness.head is None or witness.head.term <= ours.term
 
 
-def damage(journal: str, found: Found, witness: Testimony) -> str | None:
+def damage(journal: str, found: StoredHead, witness: Testimony) -> str | None:
     """What is wrong, in words, or None.
 
     A database that is newer than its witness is as it should be: the witness is not synced.
@@ -85,7 +85,7 @@ def damage(journal: str, found: Found, witness: Testimony) -> str | None:
     return None
 
 
-def _ours_or_newer(found: Found, ours: Head) -> Head:
+def _ours_or_newer(found: StoredHead, ours: Head) -> Head:
     stored = found.head
     if stored is not None and (stored.term, stored.revision) >= (ours.term, ours.revision):
         return stored

@@ -40,7 +40,7 @@ class Testimony(NamedTuple):
     trouble: str | None
 
 
-class Witness:
+class FileWitness:
     """The file at ``path``. For one thread; another process may write it once it has taken the journal over."""
 
     def __init__(self, path: Path) -> None:

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 from backends.contract import BlobInfo, BlobMissing, StorageUnavailable, check_key, check_prefix
 from backends.hdfs.address import parse_address
-from backends.hdfs.connection import Connection
+from backends.hdfs.connection import HdfsConnection
 from backends.hdfs.errors import NotEmpty, NotThere
 from backends.hdfs.listing import ABANDONED_AFTER_SECONDS, NameNodeClock, clear_up, remove_empty, walk
-from backends.hdfs.reading import Source
+from backends.hdfs.reading import HdfsSource
 from backends.hdfs.setup import prepare
-from backends.hdfs.writing import Draft
+from backends.hdfs.writing import HdfsDraft
 
 
 @dataclass
 class _Opened:
     """What there is between `open` and `close`."""
 
-    connection: Connection
+    connection: HdfsConnection
     clock: NameNodeClock
     cleared_at: float
 
@@ -42,7 +42,7 @@ class HdfsBlobs:
         self._deadline = deadline
         self._clear_every = clear_every
         self._opened: _Opened | None = None
-        self._tried: Connection | None = None
+        self._tried: HdfsConnection | None = None
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
@@ -50,7 +50,7 @@ class HdfsBlobs:
         async with self._opening:
             if self._opened is None:
                 # The same after a failure: it knows what hangs, and does not let that become ever more.
-                self._tried = connection = self._tried or Connection(self._address, deadline=self._deadline)
+                self._tried = connection = self._tried or HdfsConnection(self._address, deadline=self._deadline)
                 self._opened = _Opened(connection, await prepare(connection), time.monotonic())
 
     async def close(self) -> None:
@@ -62,14 +62,14 @@ class HdfsBlobs:
 
     async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
         """See `BlobStore.put`. What was put is on the disk of every DataNode that took part to the end."""
-        return await Draft(self._connection, check_key(key)).write(stream)
+        return await HdfsDraft(self._connection, check_key(key)).write(stream)
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """See `BlobStore.get`."""
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         connection = self._connection
-        chunks = Source(connection, f"{connection.root}/{check_key(key)}", start, end).chunks()
+        chunks = HdfsSource(connection, f"{connection.root}/{check_key(key)}", start, end).chunks()
         async with aclosing(chunks):
             try:
                 async for chunk in chunks:
@@ -129,7 +129,7 @@ class HdfsBlobs:
     async def checked_digest(self, key: str) -> None:
         """See `BlobStore.checked_digest`: HDFS keeps checksums of its own, and no SHA-256."""
 
-    async def _confirm_root(self, connection: Connection) -> None:
+    async def _confirm_root(self, connection: HdfsConnection) -> None:
         """A blob was missing: raise `StorageUnavailable` if that is because the root is."""
         try:
             await connection.status(connection.root)
@@ -137,7 +137,7 @@ class HdfsBlobs:
             raise StorageUnavailable(f"the directory {connection.root} does not exist any more") from error
 
     @property
-    def _connection(self) -> Connection:
+    def _connection(self) -> HdfsConnection:
         return self._open_now().connection
 
     def _open_now(self) -> _Opened:

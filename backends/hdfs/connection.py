@@ -17,7 +17,7 @@ from hdfs_native import Client, FileStatus, WriteOptions
 from backends.contract import StorageUnavailable
 from backends.hdfs.address import HdfsAddress
 from backends.hdfs.errors import Broken, NotThere, translate_errors
-from backends.hdfs.routes import Route, Routes
+from backends.hdfs.routes import HdfsRoutes, Route
 from backends.hdfs.threads import Unanswered
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ _BACKOFF_SECONDS: Final = 0.1
 _WRITING_DEADLINES: Final = 3
 
 
-class Connection:
+class HdfsConnection:
     """What reaches the files below the root of ``address``; ``deadline`` bounds each exchange in seconds."""
 
     def __init__(self, address: HdfsAddress, *, deadline: float) -> None:
         self.root = address.root
         self.uploading = f"{address.root}/{UPLOADING}"
         self._options = WriteOptions(replication=address.replication, permission=_FILE_PERMISSION, create_parent=False)
-        self._routes = Routes(address, deadline)
+        self._routes = HdfsRoutes(address, deadline)
         self._deadline = deadline
         self._closed = False
 

@@ -12,7 +12,7 @@ from typing import Final
 from hdfs_native import Client, FileStatus
 
 from backends.contract import BackendError, UnsafeKey, check_key
-from backends.hdfs.connection import Connection
+from backends.hdfs.connection import HdfsConnection
 from backends.hdfs.errors import NotEmpty, NotThere
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class NameNodeClock:
         return max(0.0, self._read + time.monotonic() - self._at - status.modification_time / 1000)
 
 
-async def walk(connection: Connection, directory: str) -> AsyncGenerator[FileStatus, None]:
+async def walk(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
     """Each file below ``directory``, and each directory there in which nothing is.
 
     Names that no key has are left out, ours with a leading dot among them; and so is what vanishes on the way.
@@ -69,7 +69,7 @@ def _is_of_a_key(name: str) -> bool:
     return True
 
 
-async def entries(connection: Connection, directory: str) -> AsyncGenerator[FileStatus, None]:
+async def entries(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
     """What is in ``directory``, which may be gone, or be a file, which is then its own only entry."""
     try:
         found, batch = await connection.ask("list the blobs", partial(_begun, directory))
@@ -91,7 +91,7 @@ def _next_batch(found: Iterator[FileStatus]) -> list[FileStatus]:
     return list(islice(found, _LISTED_AT_ONCE))
 
 
-async def clear_up(connection: Connection, clock: NameNodeClock, after: float = ABANDONED_AFTER_SECONDS) -> None:
+async def clear_up(connection: HdfsConnection, clock: NameNodeClock, after: float = ABANDONED_AFTER_SECONDS) -> None:
     """Delete the temporary files of writers and probers that died, so many seconds ``after``."""
     for directory, beginning in ((connection.uploading, ""), (connection.root, PROBE)):
         try:
@@ -103,7 +103,7 @@ async def clear_up(connection: Connection, clock: NameNodeClock, after: float = 
             log.warning("abandoned files stay in %s: %s", directory, error)
 
 
-async def remove_empty(connection: Connection, path: str) -> None:
+async def remove_empty(connection: HdfsConnection, path: str) -> None:
     """Remove a directory in which nothing is left. A put that needs it after all makes it again."""
     try:
         await connection.delete(path)

@@ -10,7 +10,7 @@ from typing import Final
 from hdfs_native import FileReader
 
 from backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
-from backends.hdfs.connection import Connection
+from backends.hdfs.connection import HdfsConnection
 from backends.hdfs.errors import NotThere
 
 CHUNK: Final = 1024 * 1024
@@ -18,10 +18,10 @@ _ATTEMPTS: Final = 4
 _BACKOFF_SECONDS: Final = 0.1
 
 
-class Source:
+class HdfsSource:
     """The bytes from ``start`` up to but without ``end`` of the file at ``path``, read once."""
 
-    def __init__(self, connection: Connection, path: str, start: int, end: int | None) -> None:
+    def __init__(self, connection: HdfsConnection, path: str, start: int, end: int | None) -> None:
         self._connection = connection
         self._path = path
         self._position = start

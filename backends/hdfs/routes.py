@@ -68,7 +68,7 @@ class Route:
             self._not_before = 0.0
 
 
-class Routes:
+class HdfsRoutes:
     """All ways to the NameNodes at ``address``; ``now`` is the one to take."""
 
     def __init__(self, address: HdfsAddress, deadline: float) -> None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from backends.contract import BackendError, Misconfigured, StorageFull
-from backends.hdfs.connection import Connection
+from backends.hdfs.connection import HdfsConnection
 from backends.hdfs.errors import AlreadyThere, NotThere
 from backends.hdfs.listing import ABANDONED_AFTER_SECONDS, PROBE, NameNodeClock, clear_up
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 _CONTENT = b"milepost"
 
 
-async def prepare(connection: Connection, abandoned_after: float = ABANDONED_AFTER_SECONDS) -> NameNodeClock:
+async def prepare(connection: HdfsConnection, abandoned_after: float = ABANDONED_AFTER_SECONDS) -> NameNodeClock:
     """Make the root, prove that it can be worked in, and delete what writers that died left unfinished.
 
     Raises `Misconfigured`, `StorageUnavailable`.
@@ -35,7 +35,7 @@ async def prepare(connection: Connection, abandoned_after: float = ABANDONED_AFT
     return clock
 
 
-async def _make_root(connection: Connection) -> None:
+async def _make_root(connection: HdfsConnection) -> None:
     """Make what is missing. It is looked at first: where it is there, the right to make it is not needed."""
     for path in (connection.root, connection.uploading):
         try:
@@ -51,7 +51,7 @@ async def _make_root(connection: Connection) -> None:
                 raise Misconfigured(f"{path} is a file")
 
 
-async def _read_clock(connection: Connection) -> NameNodeClock:
+async def _read_clock(connection: HdfsConnection) -> NameNodeClock:
     """By an empty file, which the NameNode dates."""
     async with _probe(connection) as path:
         writer = await connection.create(path, set_up=True)
@@ -59,7 +59,7 @@ async def _read_clock(connection: Connection) -> NameNodeClock:
         return NameNodeClock((await connection.status(path, set_up=True)).modification_time)
 
 
-async def _try_out(connection: Connection) -> None:
+async def _try_out(connection: HdfsConnection) -> None:
     """Write, rename, read and delete a small file, as a put, a get and a delete will."""
     doing = f"work in {connection.root}"
     async with _probe(connection) as written, _probe(connection, connection.root) as moved:
@@ -73,7 +73,7 @@ async def _try_out(connection: Connection) -> None:
 
 
 @asynccontextmanager
-async def _probe(connection: Connection, directory: str | None = None) -> AsyncIterator[str]:
+async def _probe(connection: HdfsConnection, directory: str | None = None) -> AsyncIterator[str]:
     """A name for a small file, which is deleted in the end. One that cannot be is cleared up when it is old."""
     path = f"{directory or connection.uploading}/{PROBE}{uuid.uuid4().hex}"
     try:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from backends.contract import BackendError, BlobExists, StorageUnavailable
-from backends.hdfs.connection import Connection
+from backends.hdfs.connection import HdfsConnection
 from backends.hdfs.errors import AlreadyThere, NotThere
 from backends.waiting import finish
 
@@ -35,10 +35,10 @@ _AT_HAND_BYTES: Final = 8 * 1024 * 1024
 _MOVES: Final = 3
 
 
-class Draft:
+class HdfsDraft:
     """A blob to be written under ``key``; `write` is called once."""
 
-    def __init__(self, connection: Connection, key: str) -> None:
+    def __init__(self, connection: HdfsConnection, key: str) -> None:
         self._connection = connection
         self._target = f"{connection.root}/{key}"
         self._temporary = self._fresh_name()

@@ -4,11 +4,11 @@ from backends.contract import Backend, Election, PointersSettings, PointerStore
 
 
 def _pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Election]:
-    from backends.kubernetes.address import Address
+    from backends.kubernetes.address import KubernetesAddress
     from backends.kubernetes.election.election import KubernetesElection
     from backends.kubernetes.pointers.store import KubernetesPointers
 
-    address = Address.parse(url)
+    address = KubernetesAddress.parse(url)
     return (
         KubernetesPointers(address, accept_loss=settings.accept_loss),
         KubernetesElection(address, settings.advertise),

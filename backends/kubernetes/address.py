@@ -41,7 +41,7 @@ _OPTIONS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class KubernetesAddress:
     """A namespace, the name of a deployment in it, and how to get there.
 
     ``namespace``: None for the pod's own, or the one of the kubeconfig's context. ``name`` begins the name of each
@@ -70,7 +70,7 @@ class Address:
         return min(_LONGEST_REQUEST, self.renew_deadline / 2)
 
     @classmethod
-    def parse(cls, url: str) -> Address:
+    def parse(cls, url: str) -> KubernetesAddress:
         """Raises `Misconfigured`, which never repeats what might be a password."""
         scheme, separator, rest = url.partition("://")
         if not separator or scheme != SCHEME:

@@ -22,17 +22,17 @@ from urllib3 import Timeout
 from urllib3.exceptions import HTTPError, LocationParseError
 
 from backends.contract import BackendError, Misconfigured
-from backends.kubernetes.address import Address
+from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.configuration import configure
 from backends.kubernetes.credentials import Credentials, begin
-from backends.kubernetes.errors import Answer, NoAnswer, NotSent, transport_error
+from backends.kubernetes.errors import ApiAnswer, NoAnswer, NotSent, transport_error
 
 log = logging.getLogger("milepost.kubernetes")
 
 WHOLE: Final = "application/json"
-"""Answer with the whole object, or list of them."""
+"""ApiAnswer with the whole object, or list of them."""
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Answer with an object's metadata alone: a sixteenth of the client's work after a large PUT."""
+"""ApiAnswer with an object's metadata alone: a sixteenth of the client's work after a large PUT."""
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """The same of a list."""
 
@@ -44,14 +44,19 @@ _OPENING_SECONDS: Final = 30.0
 """A credential plugin that asks somebody far away takes some of them."""
 
 
-class Client:
+class KubernetesClient:
     """A way to the API of one cluster, with connections of its own.
 
     ``purpose`` is for the log; ``patience`` (seconds) bounds the wait for each answer, ``opening`` that of `open`.
     """
 
     def __init__(
-        self, address: Address, purpose: str, *, patience: float = _PATIENCE, opening: float = _OPENING_SECONDS
+        self,
+        address: KubernetesAddress,
+        purpose: str,
+        *,
+        patience: float = _PATIENCE,
+        opening: float = _OPENING_SECONDS,
     ) -> None:
         self.address = address
         self.patience = patience
@@ -100,7 +105,7 @@ class Client:
         accept: str = WHOLE,
         content_type: str = "application/json",
         timeout: float | None = None,
-    ) -> Answer:
+    ) -> ApiAnswer:
         """Send one request to ``path``, as in ``/api/v1/namespaces/…``, once; the answer, whatever it says.
 
         Waits ``timeout`` seconds at most, or `patience`. If the waiting task is cancelled, what was handed to a thread
@@ -128,7 +133,7 @@ class Client:
             raise
 
 
-def _configured(address: Address) -> tuple[Any, str]:
+def _configured(address: KubernetesAddress) -> tuple[Any, str]:
     """In a thread: the Kubernetes client, and the namespace. Raises `Misconfigured`."""
     doing = "cannot configure the access to Kubernetes"
     try:
@@ -151,7 +156,7 @@ def _exchange(
     headers: dict[str, str],
     body: bytes | None,
     deadline: float,
-) -> Answer:
+) -> ApiAnswer:
     """In a thread. Sends nothing after ``deadline``. Raises `NotSent`, `NoAnswer`, `Misconfigured`.
 
     None of them repeats a header, nor has a cause that does.
@@ -180,7 +185,7 @@ def _exchange(
         raise transport_error(error, doing) from error
     except Exception as error:  # noqa: BLE001 - as http.client's ValueErrors, which repeat what they are about
         raise NoAnswer(f"cannot {doing}: {type(error).__name__}") from None
-    return Answer.read(response.status, response.data)
+    return ApiAnswer.read(response.status, response.data)
 
 
 def _place(url: str) -> str:

@@ -10,7 +10,7 @@ import yaml
 from kubernetes import client, config
 
 from backends.contract import Misconfigured
-from backends.kubernetes.address import Address
+from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.errors import NotSent
 
 _SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
@@ -21,7 +21,7 @@ FAILURES: Final = (config.ConfigException, yaml.YAMLError, OSError, ValueError, 
 """What reading a configuration fails with."""
 
 
-def configure(address: Address) -> tuple[Any, str]:
+def configure(address: KubernetesAddress) -> tuple[Any, str]:
     """The client's configuration, and the namespace. Reads files, so in a thread. Raises `Misconfigured`."""
     configuration = client.Configuration()
     explicit = address.kubeconfig is not None or address.context is not None
@@ -55,7 +55,7 @@ def authorization(configuration: Any) -> dict[str, str]:
     return header
 
 
-def _load(address: Address, configuration: Any) -> str:
+def _load(address: KubernetesAddress, configuration: Any) -> str:
     """Load a kubeconfig; the namespace of its context."""
     file = None if address.kubeconfig is None else str(address.kubeconfig)
     config.load_kube_config(file, address.context, client_configuration=configuration, persist_config=False)

@@ -58,7 +58,7 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiAnswer:
     """An answer: its status, its body, and what that says if it is the API's ``Status`` of a failure.
 
     ``reason`` is the API's word (``Conflict``, ``AlreadyExists``, …), empty where there is none, as in plain text.
@@ -70,7 +70,7 @@ class Answer:
     message: str = ""
 
     @classmethod
-    def read(cls, status: int, body: bytes) -> Answer:
+    def read(cls, status: int, body: bytes) -> ApiAnswer:
         """The answer that came."""
         if status < 300:
             return cls(status, body)
@@ -126,7 +126,7 @@ class _Status(msgspec.Struct):
     message: str = ""
 
 
-def backend_error(answer: Answer, doing: str) -> BackendError:
+def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
     """What an answer that is no success means to the service, for anything but a commit."""
     said = f"cannot {doing}: the Kubernetes API answers {answer}"
     if answer.fate is Fate.NOT_APPLIED:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from backends.contract import BackendError, BlobInfo, StorageUnavailable
-from backends.local.files import CHUNK, Draft
+from backends.local.files import CHUNK, FileDraft
 from backends.local.tree import BlobTree
 from backends.waiting import run_in_executor
 
@@ -126,7 +126,7 @@ class LocalBlobs:
             raise StorageUnavailable("the blob store is not open")
         return await run_in_executor(self._threads, act, *arguments)
 
-    async def _discard(self, draft: Draft) -> None:
+    async def _discard(self, draft: FileDraft) -> None:
         if self._threads is None:  # closed meanwhile, which excuses nobody from tidying up
             draft.discard()
         else:

@@ -66,7 +66,7 @@ def is_absent(error: OSError) -> bool:
     return error.errno in _ABSENT
 
 
-class Draft:
+class FileDraft:
     """A blob being written under a temporary name on the same file system.
 
     `publish` gives it its own name by link(2), which, other than rename(2), never overwrites.
@@ -177,7 +177,7 @@ def _lock(descriptor: int) -> bool | None:
     return True
 
 
-class Source:
+class FileSource:
     """A range of a blob being read. Once it is open, a deletion does not disturb it."""
 
     def __init__(self, path: Path, start: int, end: int | None) -> None:

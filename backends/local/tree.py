@@ -20,7 +20,7 @@ from backends.disk.filesystem import (
     make_durable_directory,
     sync_directory,
 )
-from backends.local.files import Draft, Source, is_absent, remove_draft, translate_errors
+from backends.local.files import FileDraft, FileSource, is_absent, remove_draft, translate_errors
 
 DRAFTS = ".tmp"
 
@@ -55,13 +55,13 @@ class BlobTree:
         with translate_errors(f"remove abandoned drafts in {self._drafts}"):
             self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
 
-    def draft(self, key: str) -> Draft:
+    def draft(self, key: str) -> FileDraft:
         """A blob to be written under ``key``."""
-        return Draft(self._drafts / uuid.uuid4().hex, self._path(key), self._make_directory)
+        return FileDraft(self._drafts / uuid.uuid4().hex, self._path(key), self._make_directory)
 
-    def source(self, key: str, start: int, end: int | None) -> Source:
+    def source(self, key: str, start: int, end: int | None) -> FileSource:
         """A range of the blob under ``key``, to be opened."""
-        return Source(self._path(key), start, end)
+        return FileSource(self._path(key), start, end)
 
     def size(self, key: str) -> int:
         """Size in bytes. Raises `BlobMissing`."""

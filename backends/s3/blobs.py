@@ -21,11 +21,11 @@ from backends.contract import (
     check_prefix,
 )
 from backends.s3.address import S3Address, parse_address
-from backends.s3.connection import Connection
-from backends.s3.reading import Source
-from backends.s3.setup import Server, prepare
+from backends.s3.connection import S3Connection
+from backends.s3.reading import S3Source
+from backends.s3.setup import S3Server, prepare
 from backends.s3.signing import MAX_PUT_BYTES, signed_get, signed_put
-from backends.s3.writing import Draft
+from backends.s3.writing import S3Draft
 
 _LISTED_AT_ONCE = 1000
 
@@ -41,7 +41,7 @@ class S3Blobs:
         self._address: S3Address = parse_address(url)
         self._deadline = deadline
         self._threads = threads
-        self._opened: tuple[Connection, Server] | None = None
+        self._opened: tuple[S3Connection, S3Server] | None = None
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
@@ -62,14 +62,14 @@ class S3Blobs:
 
         The server checks what it gets against a SHA-256.
         """
-        return await Draft(self._connection, check_key(key)).write(stream)
+        return await S3Draft(self._connection, check_key(key)).write(stream)
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """See `BlobStore.get`."""
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         connection = self._connection
-        chunks = Source(connection, check_key(key), start, end).chunks()
+        chunks = S3Source(connection, check_key(key), start, end).chunks()
         async with aclosing(chunks):
             try:
                 async for chunk in chunks:
@@ -150,15 +150,15 @@ class S3Blobs:
             await self._confirm_bucket(connection)
             raise
 
-    def _connect(self) -> tuple[Connection, Server]:
-        connection = Connection(self._address, deadline=self._deadline, threads=self._threads)
+    def _connect(self) -> tuple[S3Connection, S3Server]:
+        connection = S3Connection(self._address, deadline=self._deadline, threads=self._threads)
         try:
             return connection, prepare(connection)
         except BaseException:
             connection.close()
             raise
 
-    async def _confirm_bucket(self, connection: Connection) -> None:
+    async def _confirm_bucket(self, connection: S3Connection) -> None:
         """A blob was missing: raise `StorageUnavailable` if that is because its bucket is."""
         try:
             await connection.ask("look at the bucket", partial(connection.client.head_bucket, Bucket=connection.bucket))
@@ -166,10 +166,10 @@ class S3Blobs:
             raise StorageUnavailable(f"the bucket {connection.bucket} does not exist any more") from error
 
     @property
-    def _connection(self) -> Connection:
+    def _connection(self) -> S3Connection:
         return self._open_now()[0]
 
-    def _open_now(self) -> tuple[Connection, Server]:
+    def _open_now(self) -> tuple[S3Connection, S3Server]:
         if self._opened is None:
             raise StorageUnavailable("the blob store is not open")
         return self._opened

@@ -33,7 +33,7 @@ _READ_RETRIES = 2
 _ANY_SECONDS = 7 * 86400.0
 
 
-class Connection:
+class S3Connection:
     """Clients of the bucket at ``address``, made by blocking: from files, the environment, a metadata service.
 
     ``deadline`` bounds each exchange in seconds. Raises `Misconfigured`, `StorageUnavailable`.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import obstore
 
 from backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
-from backends.s3.connection import Connection
+from backends.s3.connection import S3Connection
 from backends.s3.errors import ConditionFailed
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ _ATTEMPTS: Final = 4
 _BACKOFF_SECONDS: Final = 0.1
 
 
-class Source:
+class S3Source:
     """The bytes from ``start`` up to but without ``end`` of the blob under ``key``, read once."""
 
-    def __init__(self, connection: Connection, key: str, start: int, end: int | None) -> None:
+    def __init__(self, connection: S3Connection, key: str, start: int, end: int | None) -> None:
         self._connection = connection
         self._path = connection.prefix + key
         self._begin = start

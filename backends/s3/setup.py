@@ -17,7 +17,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from backends.contract import BackendError, BlobMissing, Misconfigured, StorageFull
-from backends.s3.connection import Connection
+from backends.s3.connection import S3Connection
 from backends.s3.errors import ConditionFailed
 
 log = logging.getLogger(__name__)
@@ -42,14 +42,14 @@ class ServerClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class S3Server:
     """What was found out: its clock, and whether it refuses bytes that do not match the digest they come with."""
 
     clock: ServerClock
     checks_digests: bool
 
 
-def prepare(connection: Connection, abandoned_after: timedelta = ABANDONED_AFTER) -> Server:
+def prepare(connection: S3Connection, abandoned_after: timedelta = ABANDONED_AFTER) -> S3Server:
     """Prove that the bucket can be worked in, and abort uploads of blobs that were begun longer ago than that.
 
     Raises `Misconfigured`, `StorageUnavailable`.
@@ -65,10 +65,10 @@ def prepare(connection: Connection, abandoned_after: timedelta = ABANDONED_AFTER
         _abort_abandoned(connection, clock.now() - abandoned_after)
     except BackendError as error:  # some servers cannot list them, some credentials may not
         log.warning("abandoned uploads stay in bucket %s: %s", connection.bucket, error)
-    return Server(clock, checks_digests)
+    return S3Server(clock, checks_digests)
 
 
-def _look_at_bucket(connection: Connection) -> ServerClock:
+def _look_at_bucket(connection: S3Connection) -> ServerClock:
     try:
         with connection.translate_errors("look at the bucket", set_up=True):
             answer = connection.client.head_bucket(Bucket=connection.bucket)
@@ -78,7 +78,7 @@ def _look_at_bucket(connection: Connection) -> ServerClock:
     return ServerClock(parsedate_to_datetime(told) if told else datetime.now(timezone.utc))
 
 
-def _try_out(connection: Connection) -> None:
+def _try_out(connection: S3Connection) -> None:
     """Write, read and delete, as a put, a get and a delete will; and see that nothing can be overwritten."""
     key = connection.prefix + PROBE
     with _refusal():
@@ -107,12 +107,12 @@ def _refusal() -> Iterator[None]:
     raise Misconfigured("the S3 server overwrites objects in spite of If-None-Match: it cannot keep blobs")
 
 
-def _put_probe(connection: Connection, key: str) -> None:
+def _put_probe(connection: S3Connection, key: str) -> None:
     with connection.translate_errors("write to the bucket", set_up=True):
         connection.client_once.put_object(Bucket=connection.bucket, Key=key, Body=b"milepost", IfNoneMatch="*")
 
 
-def _checks_digests(connection: Connection) -> bool:
+def _checks_digests(connection: S3Connection) -> bool:
     """Put an object with a digest that is not its own. A server that takes it knows no digest that can be relied on."""
     key, wrong = f"{connection.prefix}{PROBE}-damaged", b64encode(hashlib.sha256(b"other bytes").digest()).decode()
     with connection.translate_errors("write to the bucket", set_up=True):
@@ -127,13 +127,13 @@ def _checks_digests(connection: Connection) -> bool:
     return False
 
 
-def _begin_upload(connection: Connection, key: str) -> str:
+def _begin_upload(connection: S3Connection, key: str) -> str:
     with connection.translate_errors("begin an upload to the bucket", set_up=True):
         begun = connection.client.create_multipart_upload(Bucket=connection.bucket, Key=key)
     return str(begun["UploadId"])
 
 
-def _complete_upload(connection: Connection, key: str, upload: str) -> None:
+def _complete_upload(connection: S3Connection, key: str, upload: str) -> None:
     with connection.translate_errors("complete an upload to the bucket", set_up=True):
         sent = connection.client.upload_part(
             Bucket=connection.bucket, Key=key, UploadId=upload, PartNumber=1, Body=b"milepost"
@@ -147,7 +147,7 @@ def _complete_upload(connection: Connection, key: str, upload: str) -> None:
         )
 
 
-def _abort_abandoned(connection: Connection, before: datetime) -> None:
+def _abort_abandoned(connection: S3Connection, before: datetime) -> None:
     """What a process left that died in the middle of an upload: parts that nobody sees, but that take room.
 
     Others may hold uploads open for days in the same bucket, and complete them then.
@@ -161,7 +161,7 @@ def _abort_abandoned(connection: Connection, before: datetime) -> None:
                 )
 
 
-def _uploads(connection: Connection) -> Iterator[dict[str, Any]]:
+def _uploads(connection: S3Connection) -> Iterator[dict[str, Any]]:
     pages = connection.client.get_paginator("list_multipart_uploads")
     for page in pages.paginate(Bucket=connection.bucket, Prefix=connection.prefix):
         yield from page.get("Uploads", ())

@@ -6,14 +6,14 @@ from base64 import b64encode
 from typing import Final
 
 from backends.contract import SignedRequest
-from backends.s3.connection import Connection
+from backends.s3.connection import S3Connection
 
 # The most that one PUT takes, and the longest that a signature holds.
 MAX_PUT_BYTES: Final = 5 * 1024**3
 _MAX_SECONDS: Final = 7 * 86400
 
 
-def signed_put(connection: Connection, key: str, size: int, sha256: str, seconds: float) -> SignedRequest:
+def signed_put(connection: S3Connection, key: str, size: int, sha256: str, seconds: float) -> SignedRequest:
     """A PUT of exactly these bytes. Size, digest and condition are under the signature, so the server sees to them."""
     checksum = b64encode(bytes.fromhex(sha256)).decode()
     expires_in = _whole_seconds(seconds)
@@ -32,7 +32,7 @@ def signed_put(connection: Connection, key: str, size: int, sha256: str, seconds
     return SignedRequest("PUT", url, headers, expires_in)
 
 
-def signed_get(connection: Connection, key: str, seconds: float) -> SignedRequest:
+def signed_get(connection: S3Connection, key: str, seconds: float) -> SignedRequest:
     """A GET, to which a ``Range`` may be added."""
     expires_in = _whole_seconds(seconds)
     url = connection.client.generate_presigned_url(

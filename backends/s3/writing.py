@@ -20,7 +20,7 @@ from typing import Any, Final
 import obstore
 
 from backends.contract import BackendError, BlobExists, BlobMissing
-from backends.s3.connection import Connection
+from backends.s3.connection import S3Connection
 from backends.s3.errors import ConditionFailed
 from backends.waiting import finish
 
@@ -35,10 +35,10 @@ _TIDY_SECONDS: Final = 10.0
 _ATTEMPT: Final = "milepost-attempt"
 
 
-class Draft:
+class S3Draft:
     """A blob to be written under ``key``; `write` is called once."""
 
-    def __init__(self, connection: Connection, key: str) -> None:
+    def __init__(self, connection: S3Connection, key: str) -> None:
         self._connection = connection
         self._path = connection.prefix + key
         self._attempt = secrets.token_hex(16)

@@ -4,11 +4,11 @@ from backends.contract import Backend, Election, PointersSettings, PointerStore
 
 
 def _pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Election]:
-    from backends.zookeeper.address import Address
+    from backends.zookeeper.address import ZooKeeperAddress
     from backends.zookeeper.election.election import ZooKeeperElection
     from backends.zookeeper.pointers.store import ZooKeeperPointers
 
-    address = Address.parse(url)
+    address = ZooKeeperAddress.parse(url)
     return (
         ZooKeeperPointers(address, accept_loss=settings.accept_loss),
         ZooKeeperElection(address, settings.advertise),

@@ -35,7 +35,7 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ZooKeeperAddress:
     """An ensemble, a place in it, and how to get there.
 
     ``hosts`` is ``host:port`` with commas between; ``root`` is the path everything lies under. ``session_seconds`` is
@@ -49,7 +49,7 @@ class Address:
     tls: Tls | None = None
 
     @classmethod
-    def parse(cls, url: str) -> Address:
+    def parse(cls, url: str) -> ZooKeeperAddress:
         """Raises `Misconfigured`, which never repeats what might be a password."""
         scheme, separator, rest = url.partition("://")
         if not separator or scheme not in _DEFAULT_PORT:

@@ -21,7 +21,7 @@ from kazoo.protocol.serialization import Auth, Connect
 from kazoo.security import CREATOR_ALL_ACL
 
 from backends.contract import Misconfigured, StorageUnavailable
-from backends.zookeeper.address import Address, Tls
+from backends.zookeeper.address import Tls, ZooKeeperAddress
 from backends.zookeeper.errors import teach_codes
 
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.2, "max_delay": 1.0}
@@ -102,10 +102,10 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         super()._send_request(read_timeout, connect_timeout)
 
 
-class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
+class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
     """A client for one address, not started yet."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ZooKeeperAddress) -> None:
         """Raises `Misconfigured` for files that cannot be used."""
         teach_codes()
         credentials = address.credentials()

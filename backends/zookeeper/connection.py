@@ -18,14 +18,14 @@ from kazoo.exceptions import KazooException, WriterNotClosedException
 from kazoo.protocol.states import KeeperState
 
 from backends.contract import BackendError, StorageUnavailable
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.bridge import Bridge
-from backends.zookeeper.client import Client
+from backends.zookeeper.client import ZooKeeperClient
 from backends.zookeeper.errors import backend_error, name_of
 
 log = logging.getLogger("milepost.zookeeper")
 
-Act = Callable[[Client], Any]
+Act = Callable[[ZooKeeperClient], Any]
 """Sends one request and returns kazoo's promise of the answer; for example ``lambda client: client.get_async(path)``"""
 
 _REBUILD_SECONDS = 0.5
@@ -37,14 +37,14 @@ class Garbled(KazooException):  # type: ignore[misc]  # kazoo has no types
     """An answer that cannot be read."""
 
 
-class Connection:
+class ZooKeeperConnection:
     """One session at a time. ``patience`` (seconds) bounds each wait; ``purpose`` is for the log."""
 
-    def __init__(self, address: Address, purpose: str, patience: float | None = None) -> None:
+    def __init__(self, address: ZooKeeperAddress, purpose: str, patience: float | None = None) -> None:
         self.address = address
         self.patience = max(2.0, 2 * address.session_seconds) if patience is None else patience
         self._purpose = purpose
-        self._client: Client | None = None
+        self._client: ZooKeeperClient | None = None
         self._up = asyncio.Event()
         self._lost = asyncio.Event()
         self._lost_sessions = 0
@@ -120,7 +120,7 @@ class Connection:
         act(client).rawlink(partial(_answered, bridge, future))
         return future
 
-    def require(self) -> tuple[Client, Bridge]:
+    def require(self) -> tuple[ZooKeeperClient, Bridge]:
         """What it takes to send now. Raises `StorageUnavailable`."""
         if self._client is None or self._bridge is None:
             raise StorageUnavailable("the connection to ZooKeeper is not open")
@@ -154,14 +154,14 @@ class Connection:
 
     def _begin(self) -> None:
         """Raises `Misconfigured`, `StorageUnavailable`: then all is as it was."""
-        client = Client(self.address)
+        client = ZooKeeperClient(self.address)
         self._bridge = bridge = self._bridge or Bridge(asyncio.get_running_loop())
         client.add_listener(partial(_changed, bridge, self._became, client))
         client.on_end = lambda: bridge.post(partial(self._ended, client))
         client.begin()
         self._client = client
 
-    def _became(self, client: Client, state: str) -> None:
+    def _became(self, client: ZooKeeperClient, state: str) -> None:
         """The connection changed; in the loop."""
         if client is not self._client:
             return
@@ -178,14 +178,14 @@ class Connection:
             self._lost.set()
             self._lost = asyncio.Event()
 
-    def _ended(self, client: Client) -> None:
+    def _ended(self, client: ZooKeeperClient) -> None:
         """kazoo's thread has ended, whatever of, and would not begin again; in the loop."""
         if client is self._client:
             log.warning("the connection to ZooKeeper for the %s has to be made anew", self._purpose)
             self._up.clear()
             self._rebuilding = asyncio.create_task(self._rebuild(client), name="zookeeper-rebuild")
 
-    async def _rebuild(self, client: Client) -> None:
+    async def _rebuild(self, client: ZooKeeperClient) -> None:
         """Try until it works or the connection is closed: what is missing, as a file, may be there the next moment."""
         while client is self._client:
             await asyncio.sleep(_REBUILD_SECONDS)
@@ -194,13 +194,13 @@ class Connection:
             except (BackendError, RuntimeError) as error:
                 log.warning("cannot make the connection to ZooKeeper for the %s anew yet: %s", self._purpose, error)
 
-    def _replace(self, client: Client) -> None:
+    def _replace(self, client: ZooKeeperClient) -> None:
         """Raises `BackendError`, and `RuntimeError` if there is no thread to be had."""
         if client is self._client:
             self._begin()
             _in_thread(_stop, client, 0.0)
 
-    async def _end(self, client: Client, grace: float) -> None:
+    async def _end(self, client: ZooKeeperClient, grace: float) -> None:
         """kazoo waits for its threads, so this does in another one."""
         ended = asyncio.Event()
         bridge = Bridge(asyncio.get_running_loop())
@@ -208,7 +208,9 @@ class Connection:
         await ended.wait()
 
 
-def _changed(bridge: Bridge, became: Callable[[Client, str], None], client: Client, state: str) -> None:
+def _changed(
+    bridge: Bridge, became: Callable[[ZooKeeperClient, str], None], client: ZooKeeperClient, state: str
+) -> None:
     """In kazoo's thread. kazoo's listeners hear of three states; the client knows which of five it is."""
     del state
     bridge.post(partial(became, client, client.client_state))
@@ -238,7 +240,7 @@ def _in_thread(act: Callable[..., None], *arguments: Any) -> None:
     threading.Thread(target=act, args=arguments, daemon=True, name="zookeeper-close").start()
 
 
-def _stop(client: Client, grace: float, then: Callable[[], None] = lambda: None) -> None:
+def _stop(client: ZooKeeperClient, grace: float, then: Callable[[], None] = lambda: None) -> None:
     """In a thread of its own. Waits for ``grace`` seconds until a connection that was lost is there again."""
     end = time.monotonic() + grace
     while client.client_state == KeeperState.CONNECTING and time.monotonic() < end:

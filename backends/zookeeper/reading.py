@@ -28,7 +28,7 @@ _FAILED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ZnodeContent:
     """The value of a znode, and how many children it has."""
 
     value: bytes
@@ -42,7 +42,7 @@ class Children:
     names: Sequence[str]
 
 
-Answer = Found | Children | Exception
+Answer = ZnodeContent | Children | Exception
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _answer(kind: int, data: bytes, offset: int) -> tuple[Answer, int]:
     if kind == GetData.type:
         value, offset = read_buffer(data, offset)
         stat = ZnodeStat._make(stat_struct.unpack_from(data, offset))
-        return Found(value or b"", stat.numChildren), offset + stat_struct.size
+        return ZnodeContent(value or b"", stat.numChildren), offset + stat_struct.size
     if kind == GetChildren.type:
         count = int_struct.unpack_from(data, offset)[0]
         offset += int_struct.size

@@ -6,7 +6,7 @@ import secrets
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class BlobPlace(NamedTuple):
     """What a blob's key says of it."""
 
     deployment: str
@@ -24,7 +24,7 @@ def blob_key(deployment: str, store: str, term: int) -> str:
     return f"{prefix_of(deployment)}{store}/{term:012d}/{secrets.token_hex(16)}"
 
 
-def place_of(key: str) -> Place | None:
+def place_of(key: str) -> BlobPlace | None:
     """What a key says, None for one that is not of Milepost's making."""
     parts = key.split("/")
-    return Place(parts[0], parts[1], int(parts[2])) if len(parts) == 4 and parts[2].isdecimal() else None
+    return BlobPlace(parts[0], parts[1], int(parts[2])) if len(parts) == 4 and parts[2].isdecimal() else None

@@ -21,7 +21,7 @@ from service.http.connections import Connections
 from service.http.context import Context
 from service.http.gate import Gate
 from service.http.problems import problem_response
-from service.http.requests import Fields, Request
+from service.http.requests import Fields, HttpRequest
 from service.http.routing import Routes, allowed
 from service.problems import problem
 
@@ -64,7 +64,7 @@ class Application:
         segments = _segments(scope["raw_path"])
         path = scope["path"] = "/".join(segments)
         request_id = _request_id(fields)
-        request = Request(scope, receive, send, self._context, fields)
+        request = HttpRequest(scope, receive, send, self._context, fields)
         try:
             response = await self._answer(request, segments)
             self._add_common_headers(response, request_id, about_store=segments[1:3] == _STORES and len(segments) > 3)
@@ -95,7 +95,7 @@ class Application:
             self._context.access.note("-", "-", response.status_code, 0.0, request_id)
         return response
 
-    async def _answer(self, request: Request, segments: list[str]) -> Response:
+    async def _answer(self, request: HttpRequest, segments: list[str]) -> Response:
         """The answer, whatever happens: what nobody expects is logged here, and told as no more than that."""
         try:
             sent_on = await self._gate.passes(request, segments)
@@ -139,7 +139,7 @@ def _broken_off(method: str) -> Problem:
     return problem(Code.OUTCOME_UNKNOWN, "this replica stops, and did not wait for the end of the request")
 
 
-def _not_there(request: Request, segments: list[str], methods: str) -> Response:
+def _not_there(request: HttpRequest, segments: list[str], methods: str) -> Response:
     """No such path, or not for this method."""
     path = request.scope["path"]
     if methods:

@@ -1,4 +1,4 @@
-"""Request bodies: a state as a stream, JSON as a typed structure."""
+"""HttpRequest bodies: a state as a stream, JSON as a typed structure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.blobs.intake import Incoming
 from service.http.allowance import LEAST_BYTES_PER_SECOND, Allowance
 from service.http.headers import content_digest, content_length, one
 from service.http.protocol import cut_for
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.operations.uploads import Reference
 from service.problems import problem
 
@@ -25,12 +25,12 @@ Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
-def state_of(request: Request) -> Incoming:
+def state_of(request: HttpRequest) -> Incoming:
     """The body as a stream, with what was announced of it."""
     return Incoming(_chunks(request), content_length(request), content_digest(request))
 
 
-async def _chunks(request: Request) -> AsyncIterator[bytes]:
+async def _chunks(request: HttpRequest) -> AsyncIterator[bytes]:
     loop, stream = asyncio.get_running_loop(), request.stream()
     sender = Allowance(request.replica.settings.idle_seconds)
     try:
@@ -58,7 +58,7 @@ class _Reference(msgspec.Struct, forbid_unknown_fields=True):
     sha256: Digest
 
 
-async def state_or_reference(request: Request) -> Incoming | Reference:
+async def state_or_reference(request: HttpRequest) -> Incoming | Reference:
     """The state as a stream, or the reference to an upload, whichever the media type says."""
     if _media_type(request) != UPLOAD_MEDIA_TYPE:
         return state_of(request)
@@ -66,7 +66,7 @@ async def state_or_reference(request: Request) -> Incoming | Reference:
     return Reference(told.upload, told.size, told.sha256)
 
 
-async def json_of(request: Request, kind: type[Body], *, optional: bool = False) -> Body:
+async def json_of(request: HttpRequest, kind: type[Body], *, optional: bool = False) -> Body:
     """A JSON body of a known shape; unknown fields are refused, and a field that stands twice. An absent one stands
     for the defaults if ``optional``.
 
@@ -80,7 +80,7 @@ async def json_of(request: Request, kind: type[Body], *, optional: bool = False)
     return kind() if optional and not data else _decoded(data, kind)
 
 
-async def no_fields(request: Request) -> None:
+async def no_fields(request: HttpRequest) -> None:
     """For calls that take no body: none, one of no length, or an object without members, whatever its media type says.
 
     A read is not looked at: what a body of GET or HEAD means, nobody has defined.
@@ -93,11 +93,11 @@ async def no_fields(request: Request) -> None:
             _decoded(data, _NoFields)
 
 
-def _has_body(request: Request) -> bool:
+def _has_body(request: HttpRequest) -> bool:
     return bool(content_length(request)) or "transfer-encoding" in request.fields
 
 
-def _media_type(request: Request) -> str | None:
+def _media_type(request: HttpRequest) -> str | None:
     """The type that the body is said to have; None if none is said."""
     told = one(request, "Content-Type")
     return None if told is None else told.partition(";")[0].strip().lower()
@@ -107,7 +107,7 @@ class _NoFields(msgspec.Struct, forbid_unknown_fields=True):
     """An object without members."""
 
 
-async def _gathered(request: Request) -> bytes:
+async def _gathered(request: HttpRequest) -> bytes:
     data = bytearray()
     async for chunk in _chunks(request):
         data += chunk

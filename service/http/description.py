@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.http.schemas import (
     NAME_SCHEMA,
     OPENAPI_VERSION,
@@ -61,7 +61,7 @@ class Description:
                 _complete(operation, path, OPERATIONS[f"{method.upper()} {path}"])
         return msgspec.json.encode(page)
 
-    async def answer(self, _: Request) -> Response:
+    async def answer(self, _: HttpRequest) -> Response:
         """``/openapi.json``."""
         return Response(self.page, media_type="application/json")
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from milepost.wire import Code, Header
 from service.http.context import Context
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.http.tokens import check
 from service.problems import problem
 
@@ -21,7 +21,7 @@ class Gate:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def passes(self, request: Request, segments: Sequence[str]) -> Response | None:
+    async def passes(self, request: HttpRequest, segments: Sequence[str]) -> Response | None:
         """None for a request that is answered here; else the way to the leader.
 
         Raises ``unauthenticated``, ``forbidden`` and ``no-leader`` problems. Notes in the request whose token it has.

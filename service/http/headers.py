@@ -1,4 +1,4 @@
-"""Request headers, read and checked."""
+"""HttpRequest headers, read and checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from milepost.wire import (
     parse_digest_header,
     unquote_version,
 )
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.operations.calls import Caller
 from service.problems import problem
 
@@ -30,7 +30,7 @@ def checked_name(name: str, what: str = "name") -> str:
     return name
 
 
-def one(request: Request, header: str) -> str | None:
+def one(request: HttpRequest, header: str) -> str | None:
     """The value of a header that may stand at most once."""
     values = request.fields.all(header)
     if len(values) > 1:
@@ -38,7 +38,7 @@ def one(request: Request, header: str) -> str | None:
     return values[0] if values else None
 
 
-def caller(request: Request, session: str | None = None) -> Caller:
+def caller(request: HttpRequest, session: str | None = None) -> Caller:
     """Who acts. ``session`` is given where the path names it."""
     given = session if session is not None else one(request, Header.SESSION)
     if given is None:
@@ -53,7 +53,7 @@ def caller(request: Request, session: str | None = None) -> Caller:
     return Caller(given, _number(request, Header.EPOCH), key, attempt or 1)
 
 
-def if_match(request: Request) -> str | None:
+def if_match(request: HttpRequest) -> str | None:
     """The one quoted version of If-Match."""
     value = one(request, Header.IF_MATCH)
     if value is None:
@@ -64,7 +64,7 @@ def if_match(request: Request) -> str | None:
     return version
 
 
-def required_if_match(request: Request) -> str:
+def required_if_match(request: HttpRequest) -> str:
     """The version that a replace is conditional on."""
     version = if_match(request)
     if version is None:
@@ -72,7 +72,7 @@ def required_if_match(request: Request) -> str:
     return version
 
 
-def labels(request: Request) -> dict[str, str] | None:
+def labels(request: HttpRequest) -> dict[str, str] | None:
     """The labels, None where there is none."""
     prefix = Header.LABEL_PREFIX.lower()
     found: dict[str, str] = {}
@@ -90,7 +90,7 @@ def labels(request: Request) -> dict[str, str] | None:
     return found or None
 
 
-def content_digest(request: Request) -> str | None:
+def content_digest(request: HttpRequest) -> str | None:
     """The announced SHA-256 of the body, in lower-case hex."""
     value = one(request, Header.CONTENT_DIGEST)
     if value is None:
@@ -101,12 +101,12 @@ def content_digest(request: Request) -> str | None:
     return digest
 
 
-def content_length(request: Request) -> int | None:
+def content_length(request: HttpRequest) -> int | None:
     """The announced length of the body, in bytes."""
     return _number(request, "Content-Length", least=0)
 
 
-def accepts(request: Request, media_type: str) -> None:
+def accepts(request: HttpRequest, media_type: str) -> None:
     """Raises ``not-acceptable`` if the caller takes neither ``media_type`` nor a wider range."""
     accept = request.fields.get("accept")
     if not accept:
@@ -120,7 +120,7 @@ def accepts(request: Request, media_type: str) -> None:
     raise problem(Code.NOT_ACCEPTABLE, f"this answer is {media_type}")
 
 
-def _number(request: Request, header: str, least: int = 1) -> int | None:
+def _number(request: HttpRequest, header: str, least: int = 1) -> int | None:
     value = one(request, header)
     if value is None:
         return None

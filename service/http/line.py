@@ -11,7 +11,7 @@ from typing import Any, Final
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
-class Line(asyncio.Transport):
+class LingeringTransport(asyncio.Transport):
     """A transport that counts what is written, and that can be closed while the peer is still sending.
 
     A system that closes a socket with unread bytes in it tells the peer that the connection was reset, and the peer

@@ -9,7 +9,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import Response
 
 from milepost.wire import Code
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.problems import problem
 
 router = APIRouter(include_in_schema=False)
@@ -23,7 +23,7 @@ _A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 
 @router.get("/docs")
-async def page(_: Request) -> Response:
+async def page(_: HttpRequest) -> Response:
     """The page itself; it reads ``/openapi.json``."""
     return get_swagger_ui_html(
         openapi_url="openapi.json",
@@ -36,7 +36,7 @@ async def page(_: Request) -> Response:
 
 
 @router.get("/docs/{name}")
-async def file(request: Request, name: str) -> Response:
+async def file(request: HttpRequest, name: str) -> Response:
     """One of the files that the page consists of."""
     media_type = _FILES.get(name)
     if media_type is None:

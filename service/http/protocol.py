@@ -18,7 +18,7 @@ from milepost.errors import Problem
 from milepost.wire import Code
 from service.http.application import Application
 from service.http.framing import Framing
-from service.http.line import Line
+from service.http.line import LingeringTransport
 from service.http.requests import Fields
 from service.http.watch import Watch
 from service.problems import problem
@@ -41,7 +41,7 @@ class AnsweringProtocol(HttpToolsProtocol):
     heads and trailers without end, takes trailers for headers, and drops the body of a request that offers an upgrade.
     """
 
-    transport: Line
+    transport: LingeringTransport
     _watch: Watch
     _head_is_open = False
     _since_progress = 0
@@ -63,7 +63,7 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A first head is due."""
-        line = Line(transport, self._more_may_come, self._linger)
+        line = LingeringTransport(transport, self._more_may_come, self._linger)
         self._watch = Watch(self.loop, line, self._application.idle_seconds, lambda: not self.flow.read_paused)
         self._framing = Framing()
         super().connection_made(line)

@@ -43,7 +43,7 @@ class Fields:
         return ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._raw)
 
 
-class Request(requests.Request):
+class HttpRequest(requests.Request):
     """Starlette's, for the sake of its body and its query, with what each endpoint needs besides."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, context: Context, fields: Fields) -> None:

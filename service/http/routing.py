@@ -13,9 +13,9 @@ from typing import Any
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 
-Check = Callable[[Request], Awaitable[None]]
+Check = Callable[[HttpRequest], Awaitable[None]]
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -30,7 +30,7 @@ class Endpoint:
     call: Callable[..., Awaitable[Response]]
     checks: Sequence[Check] = ()
 
-    async def answer(self, request: Request, parameters: Sequence[str]) -> Response:
+    async def answer(self, request: HttpRequest, parameters: Sequence[str]) -> Response:
         """The answer. Raises problems."""
         for check in self.checks:
             await check(request)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from service.http.allowance import Allowance
-from service.http.line import Line
+from service.http.line import LingeringTransport
 
 _LOOKS: Final = 10
 """How often it is looked within the time that a peer has."""
@@ -22,7 +22,9 @@ class Watch:
     tells whether the peer may send at all now; while it may not, it is not late.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, line: Line, seconds: float, reads: Callable[[], bool]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, line: LingeringTransport, seconds: float, reads: Callable[[], bool]
+    ) -> None:
         self._loop = loop
         self._line = line
         self._seconds = seconds

@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from backends.contract import Change, Done, Head, Leadership, PointerStore, Refused, StorageUnavailable, Unknown
+from backends.contract import Change, CommitRefused, Done, Head, Leadership, PointerStore, StorageUnavailable, Unknown
 from milepost.wire import Code
 from service.journal import loading
 from service.journal.admission import Admission
 from service.journal.claims import Claims
 from service.journal.groups import Decide
 from service.journal.lease import LeaderLease
-from service.journal.memory import Memory
+from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver, NoObserver
 from service.journal.pending import PendingRequest, Served
 from service.journal.pipeline import Pipeline
@@ -85,7 +85,9 @@ class Journal:
         observer = observer or NoObserver()
         self._closing = False
         self._lease = LeaderLease(clock)
-        self._memory = Memory(name, clock, wall, epoch_floor=settings.epoch_floor, most_uploads=settings.most_uploads)
+        self._memory = JournalMemory(
+            name, clock, wall, epoch_floor=settings.epoch_floor, most_uploads=settings.most_uploads
+        )
         self._admission = Admission(clock, settings.most_waiting)
         self._pipeline = Pipeline(
             store, self._memory, self._admission, self._lease, observer, self._decide, settings.commit_seconds
@@ -203,7 +205,7 @@ class Journal:
             while True:
                 if pipeline.fault is not None:
                     raise pipeline.fault
-                if pipeline.flight and isinstance(pipeline.flight[0].outcome, Refused | Unknown):
+                if pipeline.flight and isinstance(pipeline.flight[0].outcome, CommitRefused | Unknown):
                     pipeline.acknowledge()
                     await self._settlement.resolve()
                 elif pipeline.may_launch():

@@ -22,7 +22,7 @@ from service.rules.state import State, View
 log = logging.getLogger("milepost.journal")
 
 
-class Memory:
+class JournalMemory:
     """The records as of the last commit and, in ``view``, as of the groups that are under way.
 
     ``head`` is the head after the last commit. ``proof`` and ``bound`` count the groups that are under way in.

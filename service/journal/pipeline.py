@@ -12,7 +12,7 @@ from service.journal.admission import Admission
 from service.journal.batching import AdaptiveBatching
 from service.journal.groups import Decide, Group, Unchanging, build
 from service.journal.lease import LeaderLease
-from service.journal.memory import Memory
+from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver
 from service.journal.settling import Verdict, judge, without_settling
 from service.problems import problem
@@ -30,7 +30,7 @@ class Pipeline:
     def __init__(
         self,
         store: PointerStore,
-        memory: Memory,
+        memory: JournalMemory,
         admission: Admission,
         lease: LeaderLease,
         observer: JournalObserver,
@@ -169,7 +169,7 @@ class Pipeline:
     def judge(self, count: int, now: float) -> Verdict:
         """Judge the groups under way, of which the first ``count`` landed and the others never will.
 
-        Memory shows them, and nothing is under way any more. Nobody is answered yet: see `conclude`.
+        JournalMemory shows them, and nothing is under way any more. Nobody is answered yet: see `conclude`.
         """
         verdict = judge(self.flight, count, now)
         self._memory.withdraw(verdict.landed, self.flight[count:])

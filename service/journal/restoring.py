@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import chain
 
-from backends.contract import Change, Done, GroupLimits, Head, PointerStore, Refusal, Refused, StorageUnavailable
+from backends.contract import Change, CommitRefused, Done, GroupLimits, Head, PointerStore, Refusal, StorageUnavailable
 from service.journal.loading import Loaded
 from service.journal.observer import JournalObserver
 from service.journal.proof import UNTOLD, Proof, Replaced
@@ -137,7 +137,7 @@ class Restoring:
                 outcome = await self._store.commit(head, group, head.revision + 1, self._proof.digest)
             if isinstance(outcome, Done):
                 head = outcome.head
-            elif not group or not isinstance(outcome, Refused) or outcome.reason not in _UNWRITABLE:
+            elif not group or not isinstance(outcome, CommitRefused) or outcome.reason not in _UNWRITABLE:
                 raise StorageUnavailable(f"records could not be written back: {outcome.detail}")
             elif len(group) == 1:
                 self._leave(group[0].key, outcome.detail)

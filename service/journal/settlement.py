@@ -11,12 +11,12 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from backends.contract import BackendError, Head, JournalDamaged, PointerStore, Refusal, Refused, TakeOverLost
+from backends.contract import BackendError, CommitRefused, Head, JournalDamaged, PointerStore, Refusal, TakeOverLost
 from milepost.wire import Code
 from service.journal import loading, settling
 from service.journal.admission import Admission
 from service.journal.lease import LeaderLease, LeadershipLost, NotTakenOver
-from service.journal.memory import Memory
+from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver
 from service.journal.pipeline import Pipeline
 from service.journal.restoring import Restoring
@@ -37,7 +37,7 @@ class Settlement:
     def __init__(
         self,
         store: PointerStore,
-        memory: Memory,
+        memory: JournalMemory,
         pipeline: Pipeline,
         admission: Admission,
         lease: LeaderLease,
@@ -71,15 +71,17 @@ class Settlement:
         """
         pipeline = self._pipeline
         first = pipeline.flight[0].outcome
-        if isinstance(first, Refused) and first.reason is not Refusal.HEAD_MOVED:
+        if isinstance(first, CommitRefused) and first.reason is not Refusal.HEAD_MOVED:
             await asyncio.wait([group.task for group in pipeline.flight if group.task is not None])
             pipeline.refusals += first.reason is Refusal.FAILED
-            if pipeline.refusals < _REFUSALS and all(isinstance(group.outcome, Refused) for group in pipeline.flight):
+            if pipeline.refusals < _REFUSALS and all(
+                isinstance(group.outcome, CommitRefused) for group in pipeline.flight
+            ):
                 await self._go_on(first)
                 return
         await self._settle()
 
-    async def _go_on(self, refused: Refused) -> None:
+    async def _go_on(self, refused: CommitRefused) -> None:
         """Nothing was written, so memory and head are as they were, and no term has to be burnt for it."""
         log.warning("journal %s: nothing was written, and it goes on: %s", self._memory.name, refused.detail)
         self._pipeline.conclude(self._pipeline.judge(0, self._clock()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backends.contract import Head, Refusal, Refused
+from backends.contract import CommitRefused, Head, Refusal
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.journal.groups import Group
@@ -79,14 +79,14 @@ def without_settling(flight: Sequence[Group]) -> Problem:
 
     Where the first was refused none can land: each is conditional on the one before it.
     """
-    if flight and isinstance(flight[0].outcome, Refused):
+    if flight and isinstance(flight[0].outcome, CommitRefused):
         return certain_refusal(flight[0]) or problem(Code.NO_LEADER, "another leader has taken over")
     return problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the write was on its way")
 
 
 def certain_refusal(group: Group) -> Problem | None:
     """The error for a group that the store refused for a reason of its own: it did not land and never will."""
-    if not isinstance(group.outcome, Refused):
+    if not isinstance(group.outcome, CommitRefused):
         return None
     match group.outcome.reason:
         case Refusal.HEAD_MOVED:

@@ -6,7 +6,7 @@ import asyncio
 
 from milepost.errors import EpochHeld
 from milepost.wire import Code
-from service.campaigns import Place
+from service.campaigns import CampaignPlace
 from service.journal.claims import MaySubmit
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, attempted, perform
@@ -53,7 +53,7 @@ async def campaign(
     return await attempted(replica, caller, store, act)
 
 
-async def _called(replica: Replica, place: Place, end: float, gone: asyncio.Future[None] | None) -> bool:
+async def _called(replica: Replica, place: CampaignPlace, end: float, gone: asyncio.Future[None] | None) -> bool:
     """Whether it is time to ask again: the epoch is free, or the session has ended, which the rules tell him. Not when
     the time is over, nor when the caller is gone.
     """
@@ -74,7 +74,7 @@ async def _called(replica: Replica, place: Place, end: float, gone: asyncio.Futu
     return False
 
 
-def _still_held(place: Place, held: EpochHeld) -> EpochHeld:
+def _still_held(place: CampaignPlace, held: EpochHeld) -> EpochHeld:
     """By somebody else as a rule; else the answer says why who waited did not get it."""
     if place.line.holder:
         return held

@@ -18,7 +18,7 @@ class Many:
     pieces: list[bytes]
 
 
-class Listed:
+class JsonList:
     """A JSON list in the making."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, decided, perform, reply_of
-from service.operations.many import Listed, Many
+from service.operations.many import JsonList, Many
 from service.problems import problem, refusal
 from service.rules.answers import session_body
 from service.rules.decisions import Accepted, Answer
@@ -92,7 +92,7 @@ def _living(replica: Replica, view: Lookup, session_id: str) -> Session:
 
 async def _locks(replica: Replica, state: State, session: str) -> Many:
     """By store and name."""
-    held = Listed()
+    held = JsonList()
 
     def add(lock: tuple[str, str]) -> None:
         store, name = lock

@@ -10,7 +10,7 @@ from milepost.errors import Problem
 from milepost.wire import Outcome
 from service.leader import Replica
 from service.operations.calls import Caller, Reply, decided, perform, reply_of
-from service.operations.many import Listed
+from service.operations.many import JsonList
 from service.problems import problem
 from service.rules.decisions import Accepted
 from service.rules.records import Corrupt, Store
@@ -39,7 +39,7 @@ async def lock_all(replica: Replica, caller: Caller, store: str) -> Reply:
     snapshot = served.decision.inventory.snapshot or _now(replica)
     record = snapshot.store(store)
     of_store = record if isinstance(record, Store) else Store(store)
-    found, damaged = Listed(), Listed()
+    found, damaged = JsonList(), JsonList()
 
     def add(name: str) -> None:
         told = told_of(snapshot, of_store, name)

@@ -14,7 +14,7 @@ from service.rules.requests import Add, CreateUpload, ExpireUpload, Replace
 from service.rules.state import View
 
 
-class Source(NamedTuple):
+class UploadSource(NamedTuple):
     """Where the bytes of a request lie, and what its commit changes beside the handle."""
 
     blob: str
@@ -41,11 +41,11 @@ def create_upload(
     return Accepted(answer, {upload_key(store.name, upload.id): upload})
 
 
-def source_of(view: View, store: Store, request: Add | Replace, context: DecisionContext) -> Source | Refused:
+def source_of(view: View, store: Store, request: Add | Replace, context: DecisionContext) -> UploadSource | Refused:
     """The bytes that a handle is to point to; those of an upload are used up by the same commit."""
     ref = request.upload
     if ref is None:
-        return Source(request.blob.key, {})
+        return UploadSource(request.blob.key, {})
     upload = view.upload(store.name, ref.id)
     if isinstance(upload, Corrupt):
         return Refused(Code.CORRUPT, f"the record of upload {ref.id!r} is damaged: {upload.reason}")
@@ -55,7 +55,7 @@ def source_of(view: View, store: Store, request: Add | Replace, context: Decisio
     if wrong := guards.upload_whole(upload, request.blob, ref.found):
         return wrong
     taken = replace(upload, ended=context.revision, blob="")
-    return Source(upload.blob, {upload_key(store.name, upload.id): taken})
+    return UploadSource(upload.blob, {upload_key(store.name, upload.id): taken})
 
 
 def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -> Decision:

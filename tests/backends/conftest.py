@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from tests.contracts.places import Services
 from tests.support import zookeeper
 
 
 @pytest.fixture
-def zookeeper_address(tmp_path: Path, services: Services) -> Address:
+def zookeeper_address(tmp_path: Path, services: Services) -> ZooKeeperAddress:
     """A fresh place."""
-    return Address.parse(zookeeper.fresh_url(tmp_path, services))
+    return ZooKeeperAddress.parse(zookeeper.fresh_url(tmp_path, services))
 
 
 @pytest.fixture
-def visitor(zookeeper_address: Address) -> Iterator[KazooClient]:
+def visitor(zookeeper_address: ZooKeeperAddress) -> Iterator[KazooClient]:
     """A plain client."""
     with zookeeper.visitor(zookeeper_address.hosts) as client:
         yield client

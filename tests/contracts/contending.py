@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from backends.contract import Change, Done, PointerStore, Refused, StorageUnavailable, TakeOverLost
+from backends.contract import Change, CommitRefused, Done, PointerStore, StorageUnavailable, TakeOverLost
 from tests.contracts.journals import taken_over
 
 _AGAIN_SECONDS: Final = 0.01
@@ -43,7 +43,7 @@ class Contender:
                 group = [Change("total", b"%d" % (total + 1)), Change(mark, b"")]
                 end = await self._store.commit(head, group, head.revision + 2)
                 if not isinstance(end, Done):
-                    doubtful = None if isinstance(end, Refused) else mark
+                    doubtful = None if isinstance(end, CommitRefused) else mark
                     self.refused()
                     break
                 head, total, self.added = end.head, total + 1, self.added + 1

@@ -8,12 +8,12 @@ from backends.contract import BlobStore, Election, PointerStore
 from backends.embedded.election import EmbeddedElection
 from backends.embedded.pointers import EmbeddedPointers
 from backends.hdfs.blobs import HdfsBlobs
-from backends.kubernetes.address import Address as KubernetesAddress
+from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.election.election import KubernetesElection
 from backends.kubernetes.pointers.store import KubernetesPointers
 from backends.local.blobs import LocalBlobs
 from backends.s3.blobs import S3Blobs
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.election.election import ZooKeeperElection
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.contracts.places import Backend, Services
@@ -28,7 +28,7 @@ def _directory(tmp_path: Path, services: Services) -> str:
 
 POINTERS: tuple[Backend[PointerStore], ...] = (
     Backend("embedded", _directory, lambda address: EmbeddedPointers(Path(address))),
-    Backend("zookeeper", zookeeper.fresh_url, lambda address: ZooKeeperPointers(Address.parse(address))),
+    Backend("zookeeper", zookeeper.fresh_url, lambda address: ZooKeeperPointers(ZooKeeperAddress.parse(address))),
     Backend("kubernetes", kubernetes.fresh_url, lambda address: KubernetesPointers(KubernetesAddress.parse(address))),
 )
 ELECTIONS: tuple[Backend[Election], ...] = (
@@ -36,7 +36,7 @@ ELECTIONS: tuple[Backend[Election], ...] = (
     Backend(
         "zookeeper",
         zookeeper.fresh_short_url,
-        lambda address, advertise: ZooKeeperElection(Address.parse(address), advertise),
+        lambda address, advertise: ZooKeeperElection(ZooKeeperAddress.parse(address), advertise),
     ),
     Backend(
         "kubernetes",

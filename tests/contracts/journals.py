@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backends.contract import Change, Commit, Done, Head, PointerStore, Refusal, Refused
+from backends.contract import Change, Commit, CommitRefused, Done, Head, PointerStore, Refusal
 
 ROOT = "root"
 
@@ -17,7 +17,7 @@ def done(end: Commit) -> Head:
 
 def refused(end: Commit) -> Refusal:
     """Why a commit was refused that must have been."""
-    assert isinstance(end, Refused), end
+    assert isinstance(end, CommitRefused), end
     return end.reason
 
 

@@ -12,10 +12,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from backends.local.blobs import LocalBlobs
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.election.election import ZooKeeperElection
 from backends.zookeeper.election.entries import election_of
-from backends.zookeeper.pointers.layout import HEAD_PREFIX, Layout
+from backends.zookeeper.pointers.layout import HEAD_PREFIX, ZnodeLayout
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.contracts.journals import ROOT
 from tests.contracts.places import Services
@@ -32,11 +32,11 @@ _CHANGED = ("h2", "h3")
 class ZooKeeperScene(Scene):
     """Pointers and election below one znode, blobs in a directory."""
 
-    def __init__(self, directory: Path, address: Address, visitor: KazooClient) -> None:
+    def __init__(self, directory: Path, address: ZooKeeperAddress, visitor: KazooClient) -> None:
         self._directory = directory
         self._address = address
         self._visitor = visitor
-        self._layout = Layout(address.root, ROOT)
+        self._layout = ZnodeLayout(address.root, ROOT)
 
     def build(self, advertise: str) -> Backends:
         return Backends(
@@ -91,7 +91,7 @@ class ZooKeeperScene(Scene):
 
 @asynccontextmanager
 async def _open(directory: Path, services: Services) -> AsyncIterator[Scene]:
-    address = Address.parse(zookeeper.fresh_url(directory, services))
+    address = ZooKeeperAddress.parse(zookeeper.fresh_url(directory, services))
     with zookeeper.visitor(address.hosts) as visitor:
         yield ZooKeeperScene(directory, address, visitor)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.kubernetes.address import Address
+from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.labels import INSTANCE, LEADER, ROLE, labels_of
 from service import server
 from service.settings import Settings
@@ -74,7 +74,7 @@ def test_the_election_finds_the_pods_by_the_name_it_goes_by(helm: Helm) -> None:
     for settings in ({}, {"fullnameOverride": "other"}, {"nameOverride": "kept"}):
         rendered = helm.render(CI / "kubernetes-s3-values.yaml", settings, release="one")
         environment = rendered.environment(POD_IP="10.0.0.1", POD_NAME="a-pod")
-        assert labels(rendered.pod)[INSTANCE] == Address.parse(environment["MILEPOST_POINTERS"]).name
+        assert labels(rendered.pod)[INSTANCE] == KubernetesAddress.parse(environment["MILEPOST_POINTERS"]).name
 
 
 def test_ports_lead_to_the_one_that_is_listened_on(helm: Helm, values: Path) -> None:
@@ -111,7 +111,9 @@ def test_a_pod_has_time_to_step_down(helm: Helm, values: Path) -> None:
     assert left > writes + parts + server._GRACE_SECONDS, "what follows where the Lease is let go at once"
     pointers = rendered.environment(POD_IP="a", POD_NAME="b")["MILEPOST_POINTERS"]
     if pointers.startswith("kubernetes:"):
-        assert left > writes + Address.parse(pointers).renew_deadline, "the Lease is let go at the latest by then"
+        assert left > writes + KubernetesAddress.parse(pointers).renew_deadline, (
+            "the Lease is let go at the latest by then"
+        )
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from backends.hdfs.address import parse_address as hdfs_address
-from backends.kubernetes.address import Address as KubernetesAddress
+from backends.kubernetes.address import KubernetesAddress
 from backends.s3.address import S3Address
 from backends.s3.address import parse_address as s3_address
-from backends.zookeeper.address import Address as ZooKeeperAddress
+from backends.zookeeper.address import ZooKeeperAddress
 from service.__main__ import parser
 from tests.deploy.helm import CHART, NAMESPACE, PAIRS, Helm, Rendered
 

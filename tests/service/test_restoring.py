@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Change, Commit, Head, Refusal, Refused, StorageUnavailable
+from backends.contract import Change, Commit, CommitRefused, Head, Refusal, StorageUnavailable
 from backends.embedded.pointers import FILE_NAME
 from service.journal import JournalSettings, settling
 from service.rules.records import handle_key
@@ -122,7 +122,7 @@ async def test_records_that_the_store_denies_stay_in_memory_and_all_others_are_w
 
         async def denying(head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
             if denied & {key for key, _ in changes}:
-                return Refused(Refusal.DENIED, "by the test")
+                return CommitRefused(Refusal.DENIED, "by the test")
             return await real(head, changes, revision, digest)
 
         running.pointers.commit = denying  # type: ignore[method-assign]

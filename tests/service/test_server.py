@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import uvicorn
 
-from service.server import Server
+from service.server import HttpServer
 from tests.support.replicas import embedded, rig
 from tests.support.waiting import until
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 class Interrupted(logging.Handler):
     """A signal comes in the midst of a log line."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: HttpServer) -> None:
         super().__init__()
         self._server = server
 
@@ -40,7 +40,7 @@ async def test_a_second_signal_ends_it_though_it_comes_before_the_first_is_dealt
     )
     monkeypatch.setattr("service.server.signal", ends)
     async with rig(embedded(tmp_path)) as running:
-        server = Server(uvicorn.Config(lambda: None, log_config=None), running.replica)
+        server = HttpServer(uvicorn.Config(lambda: None, log_config=None), running.replica)
         server._loop = asyncio.get_running_loop()
         listener = Interrupted(server)
         logging.getLogger("milepost").addHandler(listener)

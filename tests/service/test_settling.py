@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import Commit, Refusal, Refused, StorageUnavailable, TakeOverLost, Unknown
+from backends.contract import Commit, CommitRefused, Refusal, StorageUnavailable, TakeOverLost, Unknown
 from backends.embedded.pointers import FILE_NAME
 from milepost.errors import OutcomeUnknown, Problem
 from milepost.wire import Code, Outcome
@@ -186,7 +186,7 @@ async def test_a_group_that_arrives_after_its_term_was_burnt_does_not_land(tmp_p
         running.pointers.disturb(hold_back)
         added = await a.add("pointer", b"1")
         late = await delayed[0]()
-        assert isinstance(late, Refused)
+        assert isinstance(late, CommitRefused)
         assert late.reason is Refusal.HEAD_MOVED
         replaced = await a.replace("pointer", added.version, b"2")
         await running.restart()

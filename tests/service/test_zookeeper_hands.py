@@ -16,7 +16,7 @@ from kazoo.security import READ_ACL_UNSAFE, make_digest_acl
 
 from backends.contract import StorageUnavailable
 from backends.local.blobs import LocalBlobs
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.election.election import ZooKeeperElection
 from backends.zookeeper.pointers.layout import HEAD_PREFIX
 from backends.zookeeper.pointers.store import ZooKeeperPointers
@@ -37,12 +37,12 @@ DEADLINE = 60.0
 
 
 @pytest.fixture
-def address(tmp_path: Path, services: Services) -> Address:
-    return Address.parse(zookeeper.fresh_url(tmp_path, services))
+def address(tmp_path: Path, services: Services) -> ZooKeeperAddress:
+    return ZooKeeperAddress.parse(zookeeper.fresh_url(tmp_path, services))
 
 
 @pytest.fixture
-def build(address: Address, tmp_path: Path) -> Build:
+def build(address: ZooKeeperAddress, tmp_path: Path) -> Build:
     def made(advertise: str) -> Backends:
         return Backends(
             ZooKeeperPointers(address), ZooKeeperElection(address, advertise), LocalBlobs(tmp_path / "blobs")
@@ -92,7 +92,7 @@ def delete_all_heads(hand: Hand) -> None:
 
 
 @asynccontextmanager
-async def worked(build: Build, address: Address) -> AsyncIterator[tuple[Rig, Hand]]:
+async def worked(build: Build, address: ZooKeeperAddress) -> AsyncIterator[tuple[Rig, Hand]]:
     """A service that leads, with acknowledged handles, and a hand at its znodes."""
     async with rig(build) as running:
         a = await actor(running, "a")
@@ -107,7 +107,7 @@ async def worked(build: Build, address: Address) -> AsyncIterator[tuple[Rig, Han
 
 
 @pytest.mark.parametrize("act", [*AT_HEADS, *AT_WITNESSES, *AT_RECORDS, second_head])
-async def test_under_a_leader_nothing_is_lost(build: Build, address: Address, act: Act) -> None:
+async def test_under_a_leader_nothing_is_lost(build: Build, address: ZooKeeperAddress, act: Act) -> None:
     async with worked(build, address) as (running, hand):
         act(hand)
         a = await actor(running, "b")
@@ -124,7 +124,7 @@ async def test_under_a_leader_nothing_is_lost(build: Build, address: Address, ac
 
 
 async def test_a_head_that_vanishes_after_a_take_over_whose_answer_was_lost_costs_no_memory(
-    build: Build, address: Address, monkeypatch: pytest.MonkeyPatch
+    build: Build, address: ZooKeeperAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The records go along with it, so that memory alone has them. No server loses just this answer when told to."""
     async with worked(build, address) as (running, hand):
@@ -153,7 +153,9 @@ async def test_a_head_that_vanishes_after_a_take_over_whose_answer_was_lost_cost
         assert journal.generation == generation
 
 
-async def test_a_strangers_record_is_named_under_a_leader_and_can_be_removed(build: Build, address: Address) -> None:
+async def test_a_strangers_record_is_named_under_a_leader_and_can_be_removed(
+    build: Build, address: ZooKeeperAddress
+) -> None:
     async with worked(build, address) as (running, hand):
         make_what_is_to_come(hand)
         a = await actor(running, "b")
@@ -169,7 +171,7 @@ async def test_a_strangers_record_is_named_under_a_leader_and_can_be_removed(bui
 
 @pytest.mark.parametrize("act", [*AT_HEADS, delete_one_record, delete_the_store, make_what_is_to_come])
 async def test_without_a_leader_nothing_is_served_and_it_is_said_what_to_do(
-    build: Build, address: Address, caplog: pytest.LogCaptureFixture, act: Act
+    build: Build, address: ZooKeeperAddress, caplog: pytest.LogCaptureFixture, act: Act
 ) -> None:
     async with worked(build, address) as (running, hand):
         await running.stop()
@@ -185,7 +187,7 @@ async def test_without_a_leader_nothing_is_served_and_it_is_said_what_to_do(
 
 @pytest.mark.parametrize("act", [garble_records, flip_records])
 async def test_records_that_do_not_prove_themselves_are_named_and_can_be_removed(
-    build: Build, address: Address, caplog: pytest.LogCaptureFixture, act: Act
+    build: Build, address: ZooKeeperAddress, caplog: pytest.LogCaptureFixture, act: Act
 ) -> None:
     async with worked(build, address) as (running, hand):
         await running.stop()
@@ -206,7 +208,7 @@ async def test_records_that_do_not_prove_themselves_are_named_and_can_be_removed
 
 
 async def test_a_record_that_nobody_may_write_any_more_stays_in_memory_and_all_others_are_put_right(
-    build: Build, address: Address
+    build: Build, address: ZooKeeperAddress
 ) -> None:
     async with worked(build, address) as (running, hand):
         journal = running.replica.journal

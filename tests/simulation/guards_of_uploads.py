@@ -29,9 +29,9 @@ def upload_ends_with_the_commit(patch: Patch) -> None:
 
     def source_of(
         view: View, store: Store, request: Add | Replace, context: DecisionContext
-    ) -> uploads.Source | Refused:
+    ) -> uploads.UploadSource | Refused:
         source = real(view, store, request, context)
-        return source if isinstance(source, Refused) else uploads.Source(source.blob, {})
+        return source if isinstance(source, Refused) else uploads.UploadSource(source.blob, {})
 
     patch.setattr(uploads, "source_of", source_of)
 

@@ -10,11 +10,11 @@ from typing import Protocol, TypeVar
 from backends.contract import (
     Change,
     Commit,
+    CommitRefused,
     Done,
     GroupLimits,
     Head,
     Refusal,
-    Refused,
     StorageUnavailable,
     TakeOverLost,
     Unknown,
@@ -79,7 +79,7 @@ class CoordinationStore:
     ) -> Commit:
         """Write a group, if ``head`` is the current one."""
         if not self.is_current(head):
-            return Refused(Refusal.HEAD_MOVED, f"the head is {self.head(head.journal)}, not {head}")
+            return CommitRefused(Refusal.HEAD_MOVED, f"the head is {self.head(head.journal)}, not {head}")
         records = self._records[head.journal]
         for key, value in changes:
             if value is None:
@@ -141,7 +141,7 @@ class SimPointers:
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         """See `PointerStore.commit`."""
         if self._line.fails():
-            refused = Refused(self._random.choice(_OWN_REASONS), "the store refuses for a reason of its own")
+            refused = CommitRefused(self._random.choice(_OWN_REASONS), "the store refuses for a reason of its own")
             return await self._sent(lambda: refused)
         return await self._sent(lambda: self._store.commit(self._by, head, changes, revision, digest))
 

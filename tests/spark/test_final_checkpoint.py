@@ -9,7 +9,7 @@ import pytest
 
 from milepost.spark.final_checkpoint import register_tail
 from milepost.spark.pointer import JobPointer
-from milepost.spark.record import Checkpoint, JobRecord
+from milepost.spark.record import JobCheckpoint, JobRecord
 from milepost.spark.snapshotter import Snapshotter
 from milepost.spark.store import SettlingStore
 from tests.spark.checkpoints import log, put
@@ -49,7 +49,7 @@ def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-def newest(record: JobRecord) -> Checkpoint:
+def newest(record: JobRecord) -> JobCheckpoint:
     return record.checkpoints[0]
 
 

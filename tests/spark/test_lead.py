@@ -19,7 +19,7 @@ from milepost.errors import InputMissing, NoSafeCheckpoint, Unavailable
 from milepost.spark import BatchContext, Job, published_batches, read_published
 from milepost.spark import layer_index as layer_index
 from milepost.spark.pointer import JobPointer
-from milepost.spark.record import JOB, Checkpoint, JobRecord, decode
+from milepost.spark.record import JOB, JobCheckpoint, JobRecord, decode
 from milepost.spark.sink import FilesSink
 from milepost.wire import Code
 from testbed.server import ServerProcess
@@ -252,7 +252,7 @@ def test_input_that_was_deleted_is_refused_and_rewritten_input_reported(place: P
         assert [Path(uri).name for uri in job.recovery.rewritten] == ["00001.json"]
 
 
-def damage_newest(place: Place, service: ServerProcess, client: milepost.Client) -> Checkpoint:
+def damage_newest(place: Place, service: ServerProcess, client: milepost.Client) -> JobCheckpoint:
     """Spoil a layer of the newest checkpoint, the entry to batch 1."""
     newest = decode(client.store(place.name).read(JOB)).checkpoints[0]
     assert newest.resumes_at == 1

@@ -7,15 +7,15 @@ import json
 import pytest
 
 from milepost.errors import RecordUnreadable
-from milepost.spark.record import Checkpoint, JobRecord, Layer, decode
+from milepost.spark.record import JobCheckpoint, JobRecord, Layer, decode
 
 
-def entry(batch: int, epoch: int = 1, *layers: str) -> Checkpoint:
-    return Checkpoint(batch, False, epoch, {"metadata": b"{}"}, tuple(Layer(name, "v", 10, 1) for name in layers))
+def entry(batch: int, epoch: int = 1, *layers: str) -> JobCheckpoint:
+    return JobCheckpoint(batch, False, epoch, {"metadata": b"{}"}, tuple(Layer(name, "v", 10, 1) for name in layers))
 
 
 def test_everything_survives_being_stored() -> None:
-    checkpoint = Checkpoint(
+    checkpoint = JobCheckpoint(
         4,
         True,
         7,
@@ -50,7 +50,7 @@ def test_a_newer_schema_is_refused_by_name() -> None:
 
 def test_a_tail_resumes_after_its_batch_and_an_entry_at_it() -> None:
     assert entry(5).resumes_at == 5
-    assert Checkpoint(5, True, 1, {}).resumes_at == 6
+    assert JobCheckpoint(5, True, 1, {}).resumes_at == 6
 
 
 def test_as_many_checkpoints_are_retained_as_asked_for() -> None:

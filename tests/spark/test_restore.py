@@ -24,7 +24,7 @@ from milepost.errors import (
 from milepost.spark import layer_index as ledger_module
 from milepost.spark import layers
 from milepost.spark import restore as restore_module
-from milepost.spark.record import Checkpoint, JobRecord
+from milepost.spark.record import JobCheckpoint, JobRecord
 from milepost.spark.recovery import recover
 from milepost.spark.restore import restore
 from milepost.spark.snapshotter import Snapshotter
@@ -46,7 +46,7 @@ class Run:
         self.snapshotter = Snapshotter(certain, directory)
         self.record = JobRecord(uuid.uuid4().hex, certain.epoch)
 
-    def enter(self, batch: int) -> Checkpoint:
+    def enter(self, batch: int) -> JobCheckpoint:
         log(self.directory, batch, committed=False)
         checkpoint = self.snapshotter.take(batch, committed=False)
         self.record = self.record.entering(checkpoint, 2)
@@ -64,7 +64,7 @@ def run(certain: SettlingStore, tmp_path: Path) -> Run:
     return Run(certain, tmp_path / "e1")
 
 
-def damage(service: ServerProcess, job: str, checkpoint: Checkpoint) -> None:
+def damage(service: ServerProcess, job: str, checkpoint: JobCheckpoint) -> None:
     """Flip the last byte of the newest layer."""
     path = blob_file(service, job, checkpoint.layers[-1].name)
     content = path.read_bytes()

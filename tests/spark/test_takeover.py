@@ -14,7 +14,7 @@ import milepost.spark
 from milepost.errors import Fenced, SessionExpired, SessionLost
 from milepost.spark import BatchContext, published_batches, restore
 from milepost.spark.layer_index import LayerIndex
-from milepost.spark.record import Checkpoint
+from milepost.spark.record import JobCheckpoint
 from milepost.spark.store import HandleStore
 from milepost.spark.workdir import remove_older
 from milepost.store import StateHandleStore
@@ -97,7 +97,7 @@ def test_a_driver_that_loses_the_lead_while_it_restores_stands_by_again(
     place.run(lambda *_: None)
     materialise = restore.materialise
 
-    def meanwhile(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> LayerIndex:
+    def meanwhile(store: HandleStore, checkpoint: JobCheckpoint, directory: Path) -> LayerIndex:
         monkeypatch.setattr(restore, "materialise", materialise)
         layer_index = materialise(store, checkpoint, directory)
         assert store.epoch is not None

@@ -18,12 +18,12 @@ from backends.contract import (
     BlobStore,
     Change,
     Commit,
+    CommitRefused,
     Election,
     Head,
     Leadership,
     PointerStore,
     Refusal,
-    Refused,
     SignedRequest,
     StorageUnavailable,
     Unknown,
@@ -87,7 +87,7 @@ def refuse(reason: Refusal, detail: str = "by the test") -> Disturbance:
     """The store refuses, for a reason of its own, and writes nothing."""
 
     async def act(_: RealCommit) -> Commit:
-        return Refused(reason, detail)
+        return CommitRefused(reason, detail)
 
     return act
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from backends.kubernetes.address import Address
+from backends.kubernetes.address import KubernetesAddress
 from testbed.kubernetes_admin import MERGE_PATCH, NEEDED, Admin, Rules
 from testbed.kubernetes_api import KubernetesApi
 from testbed.kubernetes_programs import ProgramAbsent, find_program
@@ -43,9 +43,9 @@ class Site:
             {"kubeconfig": str(self.kubeconfig), **options, **wears}
         )
 
-    def address(self, *, pod: str | None = None, name: str = NAME, **options: str) -> Address:
+    def address(self, *, pod: str | None = None, name: str = NAME, **options: str) -> KubernetesAddress:
         """The same, read."""
-        return Address.parse(self.url(pod=pod, name=name, **options))
+        return KubernetesAddress.parse(self.url(pod=pod, name=name, **options))
 
     def lease(self, name: str = NAME) -> dict[str, Any] | None:
         """The Lease as it stands there, or None."""
@@ -106,7 +106,7 @@ def fresh_short_url(tmp_path: Path, services: Services) -> str:
 @contextmanager
 def without_config_maps(url: str) -> Iterator[None]:
     """The account of a site may do nothing with ConfigMaps within the block, so that its journals are gone for it."""
-    address = Address.parse(url)
+    address = KubernetesAddress.parse(url)
     assert address.kubeconfig is not None
     admin = Admin.of(address.kubeconfig.parent.parent / "admin.conf")
     path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{address.namespace}/roles/{NAME}"
@@ -119,7 +119,7 @@ def without_config_maps(url: str) -> Iterator[None]:
         _set_rules(admin, address, path, rules, may=True)
 
 
-def _set_rules(admin: Admin, address: Address, path: str, rules: Rules, *, may: bool) -> None:
+def _set_rules(admin: Admin, address: KubernetesAddress, path: str, rules: Rules, *, may: bool) -> None:
     admin.ask("PATCH", path, {"rules": list(rules)}, content_type=MERGE_PATCH)
     asked = {"namespace": address.namespace, "group": "", "resource": "configmaps", "verb": "update"}
     user = f"system:serviceaccount:{address.namespace}:{NAME}"

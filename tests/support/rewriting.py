@@ -12,7 +12,7 @@ from typing import Any
 
 from backends.contract import Head
 from backends.embedded.pointers import FILE_NAME, WITNESS_NAME
-from backends.embedded.witness import Witness
+from backends.embedded.witness import FileWitness
 from service.journal.proof import Proof
 from service.rules.checksums import seal
 
@@ -36,6 +36,6 @@ def commit(directory: Path, key: str, value: bytes) -> None:
         row = connection.execute("SELECT journal, term, revision, lineage FROM head").fetchone()
         head = replace(Head(*row), digest=proof.digest)
         connection.execute('UPDATE head SET digest = ?, "check" = ?', (head.digest, head.check))
-    witness = Witness(pointers / WITNESS_NAME)
+    witness = FileWitness(pointers / WITNESS_NAME)
     witness.ask(head.journal)
     witness.begin(head)

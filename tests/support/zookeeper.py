@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from backends.zookeeper.connection import Connection
+from backends.zookeeper.connection import ZooKeeperConnection
 from testbed.zookeeper import ZooKeeperServer, zookeeper
 from tests.contracts.places import Services
 
@@ -56,7 +56,7 @@ def visitor(hosts: str) -> Iterator[KazooClient]:
         client.close()
 
 
-async def expire(connection: Connection) -> None:
+async def expire(connection: ZooKeeperConnection) -> None:
     """Let the connection's session end, by taking it over, as whoever knows its password may, and closing it.
 
     The one who owns it fights for it, so one attempt may not do.

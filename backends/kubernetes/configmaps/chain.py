@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from backends.contract import Head, JournalDamaged
 from backends.kubernetes.configmaps.entries import size_of
-from backends.kubernetes.configmaps.head import EMPTY, SegmentHead, State, decode
-from backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, Frozen, Layout, Metadata
+from backends.kubernetes.configmaps.head import EMPTY, SegmentHead, SegmentState, decode
+from backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, ConfigMapLayout, Frozen, Metadata
 from backends.kubernetes.configmaps.stamps import Stamp
 
 _REMEDY = "bring it back from a backup, with its labels and annotations"
@@ -67,17 +67,17 @@ class Chain:
 
 
 @dataclass(slots=True)
-class Listed:
+class SegmentListing:
     """What a listing shows of one journal, by number, and the two that tell of its past."""
 
-    layout: Layout
+    layout: ConfigMapLayout
     found: dict[int, ConfigMap]
     heads: dict[int, SegmentHead | None]
     witness: Stamp
     mark: Stamp | None
 
     @classmethod
-    def of(cls, layout: Layout, items: Iterable[ConfigMap], mark: Stamp | None) -> Listed:
+    def of(cls, layout: ConfigMapLayout, items: Iterable[ConfigMap], mark: Stamp | None) -> SegmentListing:
         """``mark`` was read before the listing; None if it was not."""
         listed = cls(layout, {}, {}, Stamp(layout.witness), mark)
         for item in items:
@@ -110,12 +110,12 @@ class Listed:
         return bool(self.found[number].data) if head is None else head is not EMPTY
 
 
-def chain_of(layout: Layout, items: Iterable[ConfigMap], mark: Stamp | None = None) -> Chain | None:
+def chain_of(layout: ConfigMapLayout, items: Iterable[ConfigMap], mark: Stamp | None = None) -> Chain | None:
     """The journal; None if there is none. ``mark`` was read before the listing. Raises `JournalDamaged`."""
-    return sound(Listed.of(layout, items, mark))
+    return sound(SegmentListing.of(layout, items, mark))
 
 
-def sound(listed: Listed) -> Chain | None:
+def sound(listed: SegmentListing) -> Chain | None:
     """The same of what is sorted already."""
     layout, found, heads = listed.layout, listed.found, listed.heads
     written = [number for number, head in heads.items() if head is not EMPTY]
@@ -136,7 +136,7 @@ def sound(listed: Listed) -> Chain | None:
     head = heads[top]
     if head is None:
         raise _unreadable(listed, top)
-    last = head.next if head.state is State.SEALED else top
+    last = head.next if head.state is SegmentState.SEALED else top
     segments = {}
     for number in range(head.first, top + 1):
         segments[number] = _counted(listed, number, top)
@@ -163,17 +163,17 @@ def sound(listed: Listed) -> Chain | None:
 
 
 def _is_active(head: SegmentHead | None) -> bool:
-    return head is not None and head.state is State.ACTIVE
+    return head is not None and head.state is SegmentState.ACTIVE
 
 
-def _counted(listed: Listed, number: int, top: int) -> Segment:
+def _counted(listed: SegmentListing, number: int, top: int) -> Segment:
     """A segment that counts. Raises `JournalDamaged`."""
     layout, found, head = listed.layout, listed.found.get(number), listed.heads.get(number)
     if found is None:
         raise _gone(listed, number)
     if head is None:
         raise _unreadable(listed, number)
-    if number < top and head.state is not State.SEALED:
+    if number < top and head.state is not SegmentState.SEALED:
         raise JournalDamaged(
             f"the ConfigMap {layout.segment(number)}, a part of {layout.journal!r}, is {head.state.value}, though"
             f" there is {layout.segment(top)}: {_REMEDY}",
@@ -184,7 +184,7 @@ def _counted(listed: Listed, number: int, top: int) -> Segment:
     return segment
 
 
-def _gone(listed: Listed, number: int) -> JournalDamaged:
+def _gone(listed: SegmentListing, number: int) -> JournalDamaged:
     name = listed.layout.segment(number)
     return JournalDamaged(
         f"the ConfigMap {name}, a part of {listed.layout.journal!r}, is gone or lost its labels: {_REMEDY}",
@@ -192,7 +192,7 @@ def _gone(listed: Listed, number: int) -> JournalDamaged:
     )
 
 
-def _unreadable(listed: Listed, number: int) -> JournalDamaged:
+def _unreadable(listed: SegmentListing, number: int) -> JournalDamaged:
     found = listed.found[number]
     text = found.metadata.annotations.get(HEAD)
     return JournalDamaged(
@@ -202,7 +202,7 @@ def _unreadable(listed: Listed, number: int) -> JournalDamaged:
     )
 
 
-def _evidence(listed: Listed, number: int) -> str:
+def _evidence(listed: SegmentListing, number: int) -> str:
     """What tells this damage from any other: the segment's name, and every head there is."""
     layout = listed.layout
     heads = [f"{each} {item.metadata.annotations.get(HEAD)}" for each, item in sorted(listed.found.items())]

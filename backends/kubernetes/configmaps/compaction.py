@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from backends.kubernetes.configmaps.entries import is_tombstone, size_of
-from backends.kubernetes.configmaps.memory import Memory
+from backends.kubernetes.configmaps.memory import ChainMemory
 
 CAP: Final = 32 * 1024
 """Bytes of entries in a segment, but for a group that is larger than that by itself."""
@@ -24,7 +24,7 @@ _MOST_DROPPED: Final = 8
 """Segments that one write gives up, at most: each is a deletion to be made."""
 
 
-def compact(memory: Memory, data: dict[str, str], size: int, written: int) -> tuple[int, int]:
+def compact(memory: ChainMemory, data: dict[str, str], size: int, written: int) -> tuple[int, int]:
     """Add to ``data``, what the last segment will hold; the oldest segment that counts after that, and the new size.
 
     ``written``: bytes of the group. As much is taken along as a group brings, so that the waste does not grow; beyond

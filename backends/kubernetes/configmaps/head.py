@@ -19,7 +19,7 @@ _SCHEMA: Final = 2
 _SUM_BYTES: Final = 16
 
 
-class State(Enum):
+class SegmentState(Enum):
     """``empty``: made beforehand, nothing was written to it yet; ``active``: groups go here; ``sealed``: they go on in
     the next one.
     """
@@ -38,7 +38,7 @@ class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     schema: int
-    state: State
+    state: SegmentState
     term: int = 0
     revision: int = 0
     lineage: str = ""
@@ -53,7 +53,7 @@ class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def proves(self, data: Mapping[str, str]) -> bool:
         """Whether these are the entries that it was written with."""
-        return self.state is State.EMPTY or self.entries == sum_of(data)
+        return self.state is SegmentState.EMPTY or self.entries == sum_of(data)
 
     def encoded(self, name: str) -> str:
         """As it is stored, in the ConfigMap of this name."""
@@ -64,25 +64,33 @@ class _Stored(SegmentHead, frozen=True):
     check: str = ""
 
 
-EMPTY: Final = SegmentHead(_SCHEMA, State.EMPTY)
+EMPTY: Final = SegmentHead(_SCHEMA, SegmentState.EMPTY)
 
 
 def first() -> SegmentHead:
     """Of the first segment of a journal that nobody has taken over yet."""
-    return SegmentHead(_SCHEMA, State.ACTIVE, first=1, entries=sum_of({}))
+    return SegmentHead(_SCHEMA, SegmentState.ACTIVE, first=1, entries=sum_of({}))
 
 
 def active(head: Head, first: int, data: Mapping[str, str]) -> SegmentHead:
     """Of the segment that took the group which led to ``head``."""
     return SegmentHead(
-        _SCHEMA, State.ACTIVE, head.term, head.revision, head.lineage, first, 0, head.digest, sum_of(data)
+        _SCHEMA, SegmentState.ACTIVE, head.term, head.revision, head.lineage, first, 0, head.digest, sum_of(data)
     )
 
 
 def sealed(head: Head, first: int, following: int, data: Mapping[str, str]) -> SegmentHead:
     """The same, and no group follows in this one."""
     return SegmentHead(
-        _SCHEMA, State.SEALED, head.term, head.revision, head.lineage, first, following, head.digest, sum_of(data)
+        _SCHEMA,
+        SegmentState.SEALED,
+        head.term,
+        head.revision,
+        head.lineage,
+        first,
+        following,
+        head.digest,
+        sum_of(data),
     )
 
 
@@ -95,16 +103,16 @@ def decode(text: str | None, name: str) -> SegmentHead | None:
     head = SegmentHead(*msgspec.structs.astuple(stored)[:-1])
     if head.schema != _SCHEMA or stored.check != _check(head, name):
         return None
-    if head.state is State.EMPTY:
+    if head.state is SegmentState.EMPTY:
         return EMPTY
     number = int(name.rpartition("-")[2])
     taken_over = head.term > 0 and head.revision > 0 and bool(head.lineage)
     unused = head.term == head.revision == 0 and not head.lineage
-    in_place = 1 <= head.first <= number and head.next == (number + 1 if head.state is State.SEALED else 0)
+    in_place = 1 <= head.first <= number and head.next == (number + 1 if head.state is SegmentState.SEALED else 0)
     return head if in_place and (taken_over or unused) else None
 
 
-class Witness(msgspec.Struct, frozen=True):
+class WitnessAnnotation(msgspec.Struct, frozen=True):
     """The same annotation of the witness, and of the founding mark: who took the journal over last, and how far it is.
 
     The witness follows the groups a moment behind, the mark is written at each take-over.
@@ -116,12 +124,12 @@ class Witness(msgspec.Struct, frozen=True):
     lineage: str
 
     @classmethod
-    def of(cls, head: Head) -> Witness:
+    def of(cls, head: Head) -> WitnessAnnotation:
         """Of a head."""
         return cls(_SCHEMA, head.term, head.revision, head.lineage)
 
     @classmethod
-    def decode(cls, text: str | None, name: str) -> Witness | None:
+    def decode(cls, text: str | None, name: str) -> WitnessAnnotation | None:
         """None if it makes no sense, or does not prove itself."""
         try:
             stored = msgspec.json.decode(text or "", type=_StoredWitness)
@@ -140,7 +148,7 @@ class Witness(msgspec.Struct, frozen=True):
         return (self.term, self.lineage) == (head.term, head.lineage)
 
 
-class _StoredWitness(Witness, frozen=True):
+class _StoredWitness(WitnessAnnotation, frozen=True):
     check: str = ""
 
 
@@ -152,9 +160,9 @@ def sum_of(data: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
-def _checked(told: SegmentHead | Witness, name: str) -> str:
+def _checked(told: SegmentHead | WitnessAnnotation, name: str) -> str:
     return f'{msgspec.json.encode(told).decode()[:-1]},"check":"{_check(told, name)}"}}'
 
 
-def _check(told: SegmentHead | Witness, name: str) -> str:
+def _check(told: SegmentHead | WitnessAnnotation, name: str) -> str:
     return hashlib.blake2b(name.encode() + b"\n" + msgspec.json.encode(told), digest_size=_SUM_BYTES).hexdigest()

@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from backends.contract import StorageFull, StorageUnavailable
-from backends.kubernetes.client import METADATA, METADATA_LIST, WHOLE, Client
+from backends.kubernetes.client import METADATA, METADATA_LIST, WHOLE, KubernetesClient
 from backends.kubernetes.configmaps.budget import ByteBudget
 from backends.kubernetes.configmaps.objects import HEAD, ConfigMap, ConfigMaps, Frozen, Metadata, encode
-from backends.kubernetes.errors import SPACE_EXCEEDED, Answer, backend_error
+from backends.kubernetes.errors import SPACE_EXCEEDED, ApiAnswer, backend_error
 from backends.kubernetes.labels import selector
 
 _PAGE: Final = "250"
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class Maps:
     """The ConfigMaps of one namespace. Writes raise `StorageFull` for some seconds after etcd had no room left."""
 
-    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: KubernetesClient, clock: Callable[[], float] = time.monotonic) -> None:
         self.client = client
         self.budget = ByteBudget(client.address.bytes_per_second, clock)
         self._clock = clock
@@ -66,7 +66,7 @@ class Maps:
         answer = await self.client.request("GET", self._path(name), accept=WHOLE if data else METADATA)
         return None if answer.status == 404 else _decoded(answer, ConfigMap, f"read the ConfigMap {name}")
 
-    async def replace(self, metadata: Metadata, data: Mapping[str, str], frozen: Frozen | None = None) -> Answer:
+    async def replace(self, metadata: Metadata, data: Mapping[str, str], frozen: Frozen | None = None) -> ApiAnswer:
         """PUT under the condition that nothing changed since ``metadata`` was read.
 
         Of what is ``frozen`` only the metadata can be replaced. Raises `NotSent`, `NoAnswer`, `StorageFull`;
@@ -75,17 +75,17 @@ class Maps:
         body = encode(metadata, data, frozen)
         return _kept(await self._write("PUT", self._path(metadata.check().name), body), metadata)
 
-    async def create(self, metadata: Metadata, data: Mapping[str, str]) -> Answer:
+    async def create(self, metadata: Metadata, data: Mapping[str, str]) -> ApiAnswer:
         """POST. Raises `NotSent`, `NoAnswer`, `StorageFull`; `StorageUnavailable` as `replace` does."""
         return _kept(await self._write("POST", self._path(), encode(metadata, data)), metadata)
 
-    async def delete(self, metadata: Metadata) -> Answer:
+    async def delete(self, metadata: Metadata) -> ApiAnswer:
         """DELETE under the same condition. Raises `NotSent`, `NoAnswer`."""
         condition = {"uid": metadata.check().uid, "resourceVersion": metadata.resource_version}
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": condition})
         return await self.client.request("DELETE", self._path(metadata.name), body=body)
 
-    async def _write(self, method: str, path: str, body: bytes) -> Answer:
+    async def _write(self, method: str, path: str, body: bytes) -> ApiAnswer:
         self.check_room()
         await self.budget.spend(len(body))
         answer = await self.client.request(method, path, body=body, accept=METADATA)
@@ -102,12 +102,12 @@ class Maps:
         return f"/api/v1/namespaces/{self.client.namespace}/configmaps" + (f"/{name}" if name else "")
 
 
-def metadata_of(answer: Answer, doing: str) -> Metadata:
+def metadata_of(answer: ApiAnswer, doing: str) -> Metadata:
     """The metadata that a write answered with. Raises `BackendError`: it says nothing, or not which version it left."""
     return _decoded(answer, ConfigMap, doing).metadata.check()
 
 
-def _kept(answer: Answer, sent: Metadata) -> Answer:
+def _kept(answer: ApiAnswer, sent: Metadata) -> ApiAnswer:
     """The answer, unless what was written is not found again by what it says. Raises `StorageUnavailable`.
 
     A webhook or a policy can alter what is written, and then nobody could take over from it.
@@ -123,7 +123,7 @@ def _kept(answer: Answer, sent: Metadata) -> Answer:
     return answer
 
 
-def _decoded(answer: Answer, kind: type[T], doing: str) -> T:
+def _decoded(answer: ApiAnswer, kind: type[T], doing: str) -> T:
     if not answer.done:
         raise backend_error(answer, doing)
     try:

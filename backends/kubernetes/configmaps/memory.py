@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from backends.contract import Change, Head
 from backends.kubernetes.configmaps.chain import Chain, Segment
 from backends.kubernetes.configmaps.entries import is_tombstone, key_of, size_of, value_of
-from backends.kubernetes.configmaps.head import SegmentHead, Witness
-from backends.kubernetes.configmaps.objects import Layout, Metadata
+from backends.kubernetes.configmaps.head import SegmentHead, WitnessAnnotation
+from backends.kubernetes.configmaps.objects import ConfigMapLayout, Metadata
 from backends.kubernetes.configmaps.stamps import Stamp
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class SegmentDraft:
     """What the segment ``number``, the last one, is to become. ``then``: in which one groups go on after it."""
 
     number: int
@@ -28,7 +28,7 @@ class Draft:
     then: Segment | None = None
 
 
-class Memory:
+class ChainMemory:
     """A journal under ``head``, as of its last write.
 
     ``live`` and ``space``: bytes of the entries that count, and of all. ``dropped``: segments that no longer count, to
@@ -36,7 +36,7 @@ class Memory:
     ``mark``: see `Stamp`.
     """
 
-    def __init__(self, layout: Layout, chain: Chain) -> None:
+    def __init__(self, layout: ConfigMapLayout, chain: Chain) -> None:
         self.layout = layout
         self.head: Head = chain.head
         self.first = chain.first
@@ -46,7 +46,7 @@ class Memory:
         self.dropped: list[Metadata] = list(chain.leftovers)
         self.left = 0
         """How many of them were to be deleted and are still there, as of the last check."""
-        self.doubts: list[Draft] = []
+        self.doubts: list[SegmentDraft] = []
         self.witness = chain.witness
         self.mark = Stamp(layout.founding)
         self._lineages = {chain.head.lineage}
@@ -66,7 +66,7 @@ class Memory:
         """The segment that takes the next group."""
         return self.segments[self.last]
 
-    def is_behind(self, told: Witness | SegmentHead | Head) -> bool:
+    def is_behind(self, told: WitnessAnnotation | SegmentHead | Head) -> bool:
         """Whether somebody who knew all this has led since.
 
         A later term at an earlier revision is the work of who was paused, and has put back what it remembered.
@@ -102,7 +102,7 @@ class Memory:
         data.update((key, text) for key, text in entries.items() if not is_tombstone(text) or self._older(key))
         return data
 
-    def landed(self, draft: Draft, metadata: Metadata) -> None:
+    def landed(self, draft: SegmentDraft, metadata: Metadata) -> None:
         """The last segment has become this, and its metadata is that; so nothing else that was sent can land."""
         tail = self.tail
         self.doubts.clear()

@@ -89,7 +89,7 @@ class ConfigMaps(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ConfigMapLayout:
     """The names and marks of one journal's ConfigMaps, in the deployment ``instance``."""
 
     instance: str

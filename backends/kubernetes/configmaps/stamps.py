@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from backends.contract import Head, StorageUnavailable, TakeOverLost
-from backends.kubernetes.configmaps.head import Witness
+from backends.kubernetes.configmaps.head import WitnessAnnotation
 from backends.kubernetes.configmaps.maps import Maps, metadata_of
-from backends.kubernetes.configmaps.objects import HEAD, ConfigMap, Frozen, Layout, Metadata
+from backends.kubernetes.configmaps.objects import HEAD, ConfigMap, ConfigMapLayout, Frozen, Metadata
 from backends.kubernetes.errors import backend_error
 
 log = logging.getLogger("milepost.kubernetes")
@@ -30,7 +30,7 @@ class Stamp:
 
     name: str
     metadata: Metadata | None = None
-    told: Witness | None = None
+    told: WitnessAnnotation | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     frozen: Frozen | None = None
 
@@ -39,7 +39,7 @@ class Stamp:
         """What was found."""
         if found is None:
             return cls(name)
-        told = Witness.decode(found.metadata.annotations.get(HEAD), name)
+        told = WitnessAnnotation.decode(found.metadata.annotations.get(HEAD), name)
         return cls(name, found.metadata.check(), told, found.data, found.frozen)
 
 
@@ -48,12 +48,12 @@ async def read(maps: Maps, name: str) -> Stamp:
     return Stamp.of(name, await maps.read(name, data=True))
 
 
-async def note(maps: Maps, layout: Layout, last: Stamp, head: Head) -> Stamp:
+async def note(maps: Maps, layout: ConfigMapLayout, last: Stamp, head: Head) -> Stamp:
     """Write down ``head``, unless that is there already, or what came after it under the same leadership.
 
     Raises `TakeOverLost`: a later term is named; `BackendError`.
     """
-    stamp, ours = last, Witness.of(head)
+    stamp, ours = last, WitnessAnnotation.of(head)
     for _ in range(_ROUNDS):
         told = stamp.told
         if told is not None and not told.is_of(head) and told.term >= head.term:

@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Final
 
 from backends.contract import BackendError, Misconfigured, StorageUnavailable
-from backends.kubernetes.address import Address
-from backends.kubernetes.client import Client
+from backends.kubernetes.address import KubernetesAddress
+from backends.kubernetes.client import KubernetesClient
 from backends.kubernetes.election.lease import Claim, Lease, claimed, released, unclaimed
 from backends.kubernetes.election.observer import LeaseObserver
-from backends.kubernetes.errors import Answer, Fate, NotSent, backend_error
+from backends.kubernetes.errors import ApiAnswer, Fate, NotSent, backend_error
 from backends.waiting import finish
 
 log = logging.getLogger("milepost.election")
@@ -31,7 +31,9 @@ def lease_path(namespace: str, name: str = "") -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases" + (f"/{name}" if name else "")
 
 
-async def look(client: Client, observer: LeaseObserver, clock: Callable[[], float], timeout: float) -> Lease | None:
+async def look(
+    client: KubernetesClient, observer: LeaseObserver, clock: Callable[[], float], timeout: float
+) -> Lease | None:
     """Read the Lease, or that there is none. Raises `StorageUnavailable`, `Misconfigured`."""
     asked = clock()
     path = lease_path(client.namespace, client.address.name)
@@ -52,7 +54,7 @@ class LeaseCandidate:
 
     def __init__(
         self,
-        address: Address,
+        address: KubernetesAddress,
         advertise: str,
         observer: LeaseObserver,
         clock: Callable[[], float],
@@ -60,7 +62,7 @@ class LeaseCandidate:
     ) -> None:
         self.address = address
         self.over = asyncio.Event()
-        self._client = Client(address, "election")
+        self._client = KubernetesClient(address, "election")
         self._observer = observer
         self._clock = clock
         self._wall = wall
@@ -170,13 +172,13 @@ class LeaseCandidate:
         address = self.address
         return Claim(address.name, self._client.namespace, self._identity, self._advertise, address.lease_duration)
 
-    async def _send(self, method: str, body: bytes, base: Lease | None, *, last: bool = False) -> Answer:
+    async def _send(self, method: str, body: bytes, base: Lease | None, *, last: bool = False) -> ApiAnswer:
         async with self._turn:
             self._check(last)
             self._held, self._wrote = None, True
             return await finish(self._exchange(method, body, base))
 
-    async def _exchange(self, method: str, body: bytes, base: Lease | None) -> Answer:
+    async def _exchange(self, method: str, body: bytes, base: Lease | None) -> ApiAnswer:
         asked = self._clock()
         path = lease_path(self._client.namespace, "" if method == "POST" else self.address.name)
         self._in_doubt = (base,)

@@ -9,8 +9,8 @@ from datetime import datetime, timezone
 from typing import Final
 
 from backends.contract import Leadership, StorageUnavailable
-from backends.kubernetes.address import Address
-from backends.kubernetes.client import Client
+from backends.kubernetes.address import KubernetesAddress
+from backends.kubernetes.client import KubernetesClient
 from backends.kubernetes.election.candidate import LeaseCandidate, look
 from backends.kubernetes.election.label import LeaderLabel
 from backends.kubernetes.election.leadership import LeaseLeadership
@@ -32,7 +32,7 @@ class KubernetesElection:
 
     def __init__(
         self,
-        address: Address,
+        address: KubernetesAddress,
         advertise: str,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -42,7 +42,7 @@ class KubernetesElection:
         self._advertise = advertise
         self._clock = clock
         self._wall = wall
-        self._looking = Client(address, "view of the election", patience=address.request_seconds)
+        self._looking = KubernetesClient(address, "view of the election", patience=address.request_seconds)
         self._observer = LeaseObserver(address.name, address.lease_duration, clock)
         self._one_look = asyncio.Lock()
         self._label = LeaderLabel(address, address.pod) if address.pod is not None else None

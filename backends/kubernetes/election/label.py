@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from backends.contract import BackendError, StorageUnavailable
-from backends.kubernetes.address import Address
-from backends.kubernetes.client import METADATA, METADATA_LIST, Client
+from backends.kubernetes.address import KubernetesAddress
+from backends.kubernetes.client import METADATA, METADATA_LIST, KubernetesClient
 from backends.kubernetes.errors import backend_error
 from backends.kubernetes.labels import INSTANCE, LEADER, ROLE, selector
 from backends.waiting import finish
@@ -31,8 +31,8 @@ class LeaderLabel:
     Over connections of its own: whatever becomes of it, the Lease is renewed.
     """
 
-    def __init__(self, address: Address, pod: str, *, look_again: float = _LOOK_AGAIN_SECONDS) -> None:
-        self._client = Client(address, "leader's label", patience=address.request_seconds)
+    def __init__(self, address: KubernetesAddress, pod: str, *, look_again: float = _LOOK_AGAIN_SECONDS) -> None:
+        self._client = KubernetesClient(address, "leader's label", patience=address.request_seconds)
         self._name = address.name
         self._pod = pod
         self._again = address.retry_period

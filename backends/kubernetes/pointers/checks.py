@@ -14,11 +14,11 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 
-from backends.contract import BackendError, Commit, Head, Misconfigured, Refusal, Refused, StorageFull
+from backends.contract import BackendError, Commit, CommitRefused, Head, Misconfigured, Refusal, StorageFull
 from backends.kubernetes.configmaps.chain import Segment
-from backends.kubernetes.configmaps.head import EMPTY, State, decode
+from backends.kubernetes.configmaps.head import EMPTY, SegmentState, decode
 from backends.kubernetes.configmaps.maps import Maps
-from backends.kubernetes.configmaps.memory import Memory
+from backends.kubernetes.configmaps.memory import ChainMemory
 from backends.kubernetes.configmaps.objects import HEAD, ConfigMap, Metadata
 from backends.kubernetes.configmaps.stamps import note, read
 from backends.kubernetes.pointers.repair import delete, deposed, repair, restored, rewrite
@@ -29,7 +29,7 @@ log = logging.getLogger("milepost.kubernetes")
 class Checks:
     """Of one journal. Groups hold ``turn``; ``stands`` tells whether its memory still proves anything."""
 
-    def __init__(self, maps: Maps, memory: Memory, turn: asyncio.Lock, stands: Callable[[], bool]) -> None:
+    def __init__(self, maps: Maps, memory: ChainMemory, turn: asyncio.Lock, stands: Callable[[], bool]) -> None:
         self.deposed = False
         """Whether another leader was found."""
         self._maps = maps
@@ -76,7 +76,7 @@ class Checks:
             told = found.told
             if told is not None and not told.is_of(memory.head) and told.term >= memory.head.term:
                 memory.is_past |= memory.is_behind(told)
-                self._not_put_right(last.name, Refused(Refusal.HEAD_MOVED, f"term {told.term} leads"))
+                self._not_put_right(last.name, CommitRefused(Refusal.HEAD_MOVED, f"term {told.term} leads"))
                 return
             marked = last is memory.mark or (found.metadata or Metadata()).labels.items() >= layout.labels.items()
             if told is None or not told.is_of(memory.head) or not marked:
@@ -90,7 +90,7 @@ class Checks:
             is_later = head is not None and head.term > memory.head.term
             memory.is_past |= is_later and head is not None and head.revision > memory.head.revision
             reason = Refusal.HEAD_MOVED if is_later else Refusal.FAILED
-            self._not_put_right(names, Refused(reason, f"the journal's head is not ours any more: {head}"))
+            self._not_put_right(names, CommitRefused(reason, f"the journal's head is not ours any more: {head}"))
             return
         for found in wrong:
             if self._leads():
@@ -163,7 +163,7 @@ class Checks:
 
     def _not_put_right(self, name: str, end: Commit) -> None:
         log.warning("the ConfigMap %s is not put right: %s", name, end)
-        self.deposed |= isinstance(end, Refused) and end.reason is Refusal.HEAD_MOVED
+        self.deposed |= isinstance(end, CommitRefused) and end.reason is Refusal.HEAD_MOVED
 
     def _is_ours(self, found: ConfigMap, uid: str) -> bool:
         """Whether it is the object that we wrote, whatever became of its labels, or carries our labels."""
@@ -171,19 +171,19 @@ class Checks:
         return found.metadata.uid == uid or found.metadata.labels.items() >= labels.items()
 
 
-async def stored_head(maps: Maps, memory: Memory) -> Head | None:
+async def stored_head(maps: Maps, memory: ChainMemory) -> Head | None:
     """The head as it is stored, from the segment on that took the last group known of; None: not to be found there."""
     number, head = memory.last, None
-    if memory.tail.head.state is State.EMPTY and number > memory.first:
+    if memory.tail.head.state is SegmentState.EMPTY and number > memory.first:
         number -= 1
     while True:
         name = memory.layout.segment(number)
         found = await maps.read(name, data=False)
         told = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
-        if told is None or told.state is State.EMPTY:
+        if told is None or told.state is SegmentState.EMPTY:
             return head
         head = told.of(memory.layout.journal)
-        if told.state is not State.SEALED:
+        if told.state is not SegmentState.SEALED:
             return head
         number = told.next
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from backends.contract import BackendError, Change, Commit, Head, Refusal, Refused, Unknown
+from backends.contract import BackendError, Change, Commit, CommitRefused, Head, Refusal, Unknown
 from backends.kubernetes.configmaps.maps import Maps
-from backends.kubernetes.configmaps.memory import Memory
+from backends.kubernetes.configmaps.memory import ChainMemory
 from backends.kubernetes.configmaps.stamps import note
 from backends.kubernetes.pointers.checks import Checks
 from backends.kubernetes.pointers.write import commit, make_spare
@@ -30,10 +30,10 @@ _WITNESS_AGAIN_SECONDS: Final = 5.0
 _FLUSH_SECONDS: Final = 2.0
 
 
-class Journal:
+class ConfigMapJournal:
     """A journal under the head that this process took over, or found to be its own; ``turn`` is held by each group."""
 
-    def __init__(self, maps: Maps, memory: Memory, turn: asyncio.Lock) -> None:
+    def __init__(self, maps: Maps, memory: ChainMemory, turn: asyncio.Lock) -> None:
         self.memory = memory
         self.stands = True
         """False once the outcome of a group is not known, or another leads: then memory proves nothing."""
@@ -54,7 +54,7 @@ class Journal:
         except BaseException:
             self.stands = False  # also when this task is cancelled: what was sent goes its way
             raise
-        lost = isinstance(end, Refused) and end.reason is Refusal.HEAD_MOVED
+        lost = isinstance(end, CommitRefused) and end.reason is Refusal.HEAD_MOVED
         self.stands = not lost and not isinstance(end, Unknown) and not self._closed
         self._keep_up()
         if self.stands and (self._witness is None or self._witness.done()):

@@ -20,14 +20,14 @@ from typing import Final
 
 import msgspec
 
-from backends.contract import Commit, Refusal, Refused, StorageUnavailable, Unknown
+from backends.contract import Commit, CommitRefused, Refusal, StorageUnavailable, Unknown
 from backends.kubernetes.configmaps.chain import Segment
 from backends.kubernetes.configmaps.head import EMPTY, SegmentHead, decode
 from backends.kubernetes.configmaps.maps import Maps, metadata_of
-from backends.kubernetes.configmaps.memory import Memory
+from backends.kubernetes.configmaps.memory import ChainMemory
 from backends.kubernetes.configmaps.objects import HEAD, ConfigMap, Metadata
 from backends.kubernetes.configmaps.stamps import read
-from backends.kubernetes.errors import Answer, backend_error
+from backends.kubernetes.errors import ApiAnswer, backend_error
 
 log = logging.getLogger("milepost.kubernetes")
 
@@ -35,7 +35,7 @@ ALREADY_EXISTS: Final = "AlreadyExists"
 _SHOWN: Final = 5
 
 
-async def repair(maps: Maps, memory: Memory, segment: Segment, meant: SegmentHead | None = None) -> Commit | None:
+async def repair(maps: Maps, memory: ChainMemory, segment: Segment, meant: SegmentHead | None = None) -> Commit | None:
     """Find out why a write to the last segment met a conflict, and make it possible again where it may be.
 
     None: to be written again, which also puts right what was done to it. Otherwise how the group ended that was to
@@ -50,7 +50,7 @@ async def repair(maps: Maps, memory: Memory, segment: Segment, meant: SegmentHea
             return Unknown(f"{name} has the head of this group, though the answer is a conflict")
         if head is not None and head != segment.head and not _is_older_copy(head, segment.head):
             memory.is_past |= memory.is_behind(head)
-            return Refused(Refusal.HEAD_MOVED, f"the head in {name} is {head.encoded(name)}")
+            return CommitRefused(Refusal.HEAD_MOVED, f"the head in {name} is {head.encoded(name)}")
     if (end := await deposed(maps, memory, is_ours=head is not None and head == segment.head)) is not None:
         return end
     await restored(maps, memory, segment, found)
@@ -68,7 +68,7 @@ def _is_older_copy(head: SegmentHead, ours: SegmentHead) -> bool:
     return (head.term, head.lineage) == (ours.term, ours.lineage) and head.revision < ours.revision
 
 
-async def deposed(maps: Maps, memory: Memory, *, is_ours: bool = False) -> Refused | None:
+async def deposed(maps: Maps, memory: ChainMemory, *, is_ours: bool = False) -> CommitRefused | None:
     """None if nobody has taken over since, as the witness and the founding mark tell, read now. Raises `BackendError`.
 
     ``is_ours``: the last segment was read before this, and has the head that this leader left there. Without that, and
@@ -79,15 +79,15 @@ async def deposed(maps: Maps, memory: Memory, *, is_ours: bool = False) -> Refus
         told = (await read(maps, stamp.name)).told
         if told is not None and not told.is_of(memory.head) and told.term >= memory.head.term:
             memory.is_past |= memory.is_behind(told)
-            return Refused(Refusal.HEAD_MOVED, f"term {told.term} leads, says {stamp.name}")
+            return CommitRefused(Refusal.HEAD_MOVED, f"term {told.term} leads, says {stamp.name}")
         named |= told is not None and told.is_of(memory.head)
     if named or is_ours:
         return None
     names = f"{memory.witness.name} and {memory.mark.name}"
-    return Refused(Refusal.HEAD_MOVED, f"{names} are gone or make no sense, so who leads last is not to be told")
+    return CommitRefused(Refusal.HEAD_MOVED, f"{names} are gone or make no sense, so who leads last is not to be told")
 
 
-async def restored(maps: Maps, memory: Memory, segment: Segment, found: ConfigMap | None) -> None:
+async def restored(maps: Maps, memory: ChainMemory, segment: Segment, found: ConfigMap | None) -> None:
     """Have a version to write the segment by: that which was found, or one made anew. Raises `BackendError`."""
     if found is None:
         await put_back(maps, memory, segment)
@@ -115,7 +115,7 @@ async def delete(maps: Maps, found: ConfigMap) -> None:
         raise backend_error(answer, f"delete the immutable ConfigMap {metadata.name}")
 
 
-async def put_back(maps: Maps, memory: Memory, segment: Segment) -> None:
+async def put_back(maps: Maps, memory: ChainMemory, segment: Segment) -> None:
     """Make a segment anew that somebody deleted, without owners, for whose end it may have been deleted, or finalizers.
 
     Raises `BackendError`.
@@ -132,7 +132,7 @@ async def put_back(maps: Maps, memory: Memory, segment: Segment) -> None:
         segment.frozen = None
 
 
-async def rewrite(maps: Maps, memory: Memory, segment: Segment) -> None:
+async def rewrite(maps: Maps, memory: ChainMemory, segment: Segment) -> None:
     """Write a segment as it is in memory; one that is just so already stays untouched. Raises `BackendError`.
 
     A conflict raises as well: the next check looks again.
@@ -163,7 +163,7 @@ def adopt(segment: Segment, found: ConfigMap) -> None:
     segment.metadata, segment.frozen = found.metadata.check(), found.frozen
 
 
-def exists_already(answer: Answer) -> bool:
+def exists_already(answer: ApiAnswer) -> bool:
     """Whether nothing was created because there is something of this name."""
     return answer.status == 409 and answer.reason == ALREADY_EXISTS
 

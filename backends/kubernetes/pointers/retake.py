@@ -24,10 +24,10 @@ import secrets
 from typing import Final
 
 from backends.contract import Head, StorageUnavailable
-from backends.kubernetes.configmaps.chain import Listed
-from backends.kubernetes.configmaps.head import SegmentHead, Witness, active, decode
+from backends.kubernetes.configmaps.chain import SegmentListing
+from backends.kubernetes.configmaps.head import SegmentHead, WitnessAnnotation, active, decode
 from backends.kubernetes.configmaps.maps import Maps, metadata_of
-from backends.kubernetes.configmaps.memory import Draft, Memory
+from backends.kubernetes.configmaps.memory import ChainMemory, SegmentDraft
 from backends.kubernetes.configmaps.objects import HEAD
 from backends.kubernetes.configmaps.stamps import read
 from backends.kubernetes.errors import Fate, NotSent, backend_error
@@ -40,14 +40,14 @@ _ROUNDS: Final = 40
 """While somebody else edits the last segment."""
 
 
-async def retake(maps: Maps, memory: Memory, attempted: set[str]) -> bool:
+async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
     """Take over by memory, which is under the next term then. False: a later term wrote. Raises `BackendError`."""
     maps.check_room()
     for _ in range(_ROUNDS):
         name = memory.layout.segment(memory.last)
         found = await maps.read(name, data=True)
         witness, mark = await read(maps, memory.witness.name), await read(maps, memory.mark.name)
-        told: list[Witness | SegmentHead] = [each.told for each in (witness, mark) if each.told is not None]
+        told: list[WitnessAnnotation | SegmentHead] = [each.told for each in (witness, mark) if each.told is not None]
         told += await _heads(maps, memory)
         if any(each.lineage not in attempted and memory.is_behind(each) for each in told):
             return False
@@ -69,18 +69,18 @@ async def retake(maps: Maps, memory: Memory, attempted: set[str]) -> bool:
     raise StorageUnavailable(f"somebody keeps changing the ConfigMap {memory.layout.segment(memory.last)}")
 
 
-async def _heads(maps: Maps, memory: Memory) -> list[SegmentHead]:
+async def _heads(maps: Maps, memory: ChainMemory) -> list[SegmentHead]:
     """Of every segment there is that makes sense. Raises `BackendError`."""
     items = await maps.listed(memory.layout.labels, data=False)
-    return [head for head in Listed.of(memory.layout, items, None).heads.values() if head is not None]
+    return [head for head in SegmentListing.of(memory.layout, items, None).heads.values() if head is not None]
 
 
-async def _fenced(maps: Maps, memory: Memory, term: int, attempted: set[str]) -> bool:
+async def _fenced(maps: Maps, memory: ChainMemory, term: int, attempted: set[str]) -> bool:
     """Put the head of a new term into the last segment, along with what memory has; False: look again."""
     last, tail = memory.head, memory.tail
     head = Head(last.journal, term, last.revision + 1, secrets.token_hex(6), digest=last.digest)
     attempted.add(head.lineage)
-    draft = Draft(tail.number, active(head, memory.first, tail.data), tail.data, tail.size)
+    draft = SegmentDraft(tail.number, active(head, memory.first, tail.data), tail.data, tail.size)
     memory.doubts.append(draft)
     name = memory.layout.segment(tail.number)
     try:

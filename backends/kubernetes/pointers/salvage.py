@@ -10,8 +10,8 @@ import logging
 from typing import Final
 
 from backends.contract import NO_RECORDS, Head, JournalDamaged
-from backends.kubernetes.configmaps.chain import Chain, Listed, Segment
-from backends.kubernetes.configmaps.head import EMPTY, SegmentHead, State, active, sealed
+from backends.kubernetes.configmaps.chain import Chain, Segment, SegmentListing
+from backends.kubernetes.configmaps.head import EMPTY, SegmentHead, SegmentState, active, sealed
 from backends.kubernetes.configmaps.objects import Metadata
 
 log = logging.getLogger("milepost.kubernetes")
@@ -21,7 +21,7 @@ _AHEAD: Final = 1_000_000
 """Revisions: more than may have been lost."""
 
 
-def salvaged(listed: Listed, damage: JournalDamaged) -> Chain:
+def salvaged(listed: SegmentListing, damage: JournalDamaged) -> Chain:
     """The journal without what is lost. Raises ``damage`` if what is left makes none."""
     layout = listed.layout
     what = str(damage).partition(". To go on")[0]  # how to accept it was told before
@@ -32,7 +32,7 @@ def salvaged(listed: Listed, damage: JournalDamaged) -> Chain:
     newest = max(readable.values(), key=lambda told: (told.term, told.revision), default=None)
     top = readable.get(held[-1])
     first = top.first if top is not None else _oldest(held, newest)
-    last = held[-1] + (top is not None and top.state is State.SEALED)
+    last = held[-1] + (top is not None and top.state is SegmentState.SEALED)
     if last - first - len(held) > _MOST_MISSING:
         raise damage
     head = _going_on(listed, newest)
@@ -61,7 +61,7 @@ def _oldest(held: list[int], newest: SegmentHead | None) -> int:
     return held[0] if newest is None else max(held[0], newest.first)
 
 
-def _going_on(listed: Listed, newest: SegmentHead | None) -> Head:
+def _going_on(listed: SegmentListing, newest: SegmentHead | None) -> Head:
     term, revision = max(listed.past, (0, 0) if newest is None else (newest.term, newest.revision))
     lineage, digest = ("salvaged", NO_RECORDS) if newest is None else (newest.lineage, newest.digest)
     return Head(listed.layout.journal, max(term, 1), revision + _AHEAD, lineage, digest)

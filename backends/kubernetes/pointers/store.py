@@ -17,25 +17,25 @@ from backends.contract import (
     BackendError,
     Change,
     Commit,
+    CommitRefused,
     GroupLimits,
     Head,
     Misconfigured,
     Refusal,
-    Refused,
     StorageUnavailable,
     TakeOverLost,
     check_key,
 )
-from backends.kubernetes.address import Address
-from backends.kubernetes.client import Client
+from backends.kubernetes.address import KubernetesAddress
+from backends.kubernetes.client import KubernetesClient
 from backends.kubernetes.configmaps.chain import chain_of
-from backends.kubernetes.configmaps.head import Witness, decode
+from backends.kubernetes.configmaps.head import WitnessAnnotation, decode
 from backends.kubernetes.configmaps.maps import Maps
-from backends.kubernetes.configmaps.memory import Memory
-from backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, Layout
+from backends.kubernetes.configmaps.memory import ChainMemory
+from backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, ConfigMapLayout
 from backends.kubernetes.labels import labels_of
 from backends.kubernetes.pointers.checks import stored_head
-from backends.kubernetes.pointers.journal import Journal
+from backends.kubernetes.pointers.journal import ConfigMapJournal
 from backends.kubernetes.pointers.retake import retake
 from backends.kubernetes.pointers.takeover import take_over
 
@@ -58,7 +58,7 @@ class KubernetesPointers:
 
     def __init__(
         self,
-        address: Address,
+        address: KubernetesAddress,
         *,
         limits: GroupLimits = LIMITS,
         patience: float = 5.0,
@@ -67,11 +67,11 @@ class KubernetesPointers:
     ) -> None:
         self.limits = replace(limits, journal_bytes=address.most_bytes)
         self._instance = address.name
-        self._client = Client(address, "pointers", patience=patience)
+        self._client = KubernetesClient(address, "pointers", patience=patience)
         self._maps = Maps(self._client)
         self._check_seconds = check_seconds
         self._accept_loss = frozenset(accept_loss)
-        self._journals: dict[str, Journal] = {}
+        self._journals: dict[str, ConfigMapJournal] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._attempted: dict[str, set[str]] = {}
         self._known: set[str] = set()
@@ -139,7 +139,7 @@ class KubernetesPointers:
             self._follow(memory)
             return memory.head
 
-    async def _retaken(self, ours: Head | None, attempted: set[str]) -> Memory | None:
+    async def _retaken(self, ours: Head | None, attempted: set[str]) -> ChainMemory | None:
         """What this process remembers of a journal that it leads, under its next term; None: what is listed counts."""
         journal = None if ours is None else self._journals.get(ours.journal)
         if ours is None or journal is None or not journal.memory.knows(ours):
@@ -171,15 +171,15 @@ class KubernetesPointers:
         for key, _ in changes:
             check_key(key)
         if excess := self.limits.excess(changes):
-            return Refused(Refusal.TOO_LARGE, excess)
+            return CommitRefused(Refusal.TOO_LARGE, excess)
         after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
         async with self._turn(head.journal):  # in the order they come
             try:
                 journal = await self._followed(head)
             except BackendError as error:
-                return Refused(Refusal.FAILED, str(error))
+                return CommitRefused(Refusal.FAILED, str(error))
             if journal is None:
-                return Refused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} is not {head}")
+                return CommitRefused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} is not {head}")
             try:
                 return await journal.commit(changes, after)
             finally:
@@ -205,13 +205,13 @@ class KubernetesPointers:
 
     # -- within ----------------------------------------------------------------------------------------------------
 
-    def _layout(self, journal: str) -> Layout:
-        return Layout(self._instance, journal)
+    def _layout(self, journal: str) -> ConfigMapLayout:
+        return ConfigMapLayout(self._instance, journal)
 
     def _turn(self, journal: str) -> asyncio.Lock:
         return self._turns.setdefault(journal, asyncio.Lock())
 
-    async def _followed(self, head: Head) -> Journal | None:
+    async def _followed(self, head: Head) -> ConfigMapJournal | None:
         """The journal under this head, listed anew where it was not followed since its take-over, as after `open`.
 
         None if the head is another one. Raises `BackendError`.
@@ -223,18 +223,18 @@ class KubernetesPointers:
         if chain is None or chain.head != head:
             return None
         await self._forget(head.journal)
-        return self._follow(Memory(layout, chain))
+        return self._follow(ChainMemory(layout, chain))
 
-    def _follow(self, memory: Memory) -> Journal:
+    def _follow(self, memory: ChainMemory) -> ConfigMapJournal:
         """Raises `StorageUnavailable`: the store was closed meanwhile."""
         if self._checking is None:
             raise StorageUnavailable("the pointers were closed meanwhile")
         name = memory.layout.journal
-        self._journals[name] = Journal(self._maps, memory, self._turn(name))
+        self._journals[name] = ConfigMapJournal(self._maps, memory, self._turn(name))
         return self._journals[name]
 
-    async def _forget_if_past(self, name: str, journal: Journal) -> None:
-        """Memory that a later term has overtaken is not kept; by whoever has the turn."""
+    async def _forget_if_past(self, name: str, journal: ConfigMapJournal) -> None:
+        """ChainMemory that a later term has overtaken is not kept; by whoever has the turn."""
         if journal.memory.is_past and self._journals.get(name) is journal:
             await self._forget(name)
 
@@ -249,7 +249,7 @@ class KubernetesPointers:
             return False
         number = self._layout(annotations[NAME]).number(item.metadata.name)
         if number is None:
-            return Witness.decode(annotations.get(HEAD), item.metadata.name) is not None
+            return WitnessAnnotation.decode(annotations.get(HEAD), item.metadata.name) is not None
         head = decode(annotations.get(HEAD), item.metadata.name)
         return head is not None and head.term > 0
 

@@ -27,11 +27,11 @@ from typing import Final
 import msgspec
 
 from backends.contract import Head, JournalDamaged, StorageUnavailable, TakeOverLost
-from backends.kubernetes.configmaps.chain import Chain, Listed, sound
-from backends.kubernetes.configmaps.head import State, active, decode, first, sum_of
+from backends.kubernetes.configmaps.chain import Chain, SegmentListing, sound
+from backends.kubernetes.configmaps.head import SegmentState, active, decode, first, sum_of
 from backends.kubernetes.configmaps.maps import Maps, metadata_of
-from backends.kubernetes.configmaps.memory import Draft, Memory
-from backends.kubernetes.configmaps.objects import HEAD, Layout, Metadata
+from backends.kubernetes.configmaps.memory import ChainMemory, SegmentDraft
+from backends.kubernetes.configmaps.objects import HEAD, ConfigMapLayout, Metadata
 from backends.kubernetes.configmaps.stamps import Stamp, note, read
 from backends.kubernetes.errors import backend_error
 from backends.kubernetes.pointers.repair import exists_already
@@ -45,8 +45,8 @@ _FENCES: Final = 20
 
 
 async def take_over(
-    maps: Maps, layout: Layout, attempted: set[str], *, known: Head | bool, accepted: Collection[str] = ()
-) -> Memory:
+    maps: Maps, layout: ConfigMapLayout, attempted: set[str], *, known: Head | bool, accepted: Collection[str] = ()
+) -> ChainMemory:
     """See `PointerStore.take_over`. A journal that is ``known`` to have been there is not made anew.
 
     ``attempted``: lineages of this process's own earlier attempts, of which one may land late; ours is added.
@@ -56,7 +56,7 @@ async def take_over(
     fenced: Head | None = None
     for _ in range(_LISTINGS):
         mark = await read(maps, layout.founding)
-        listed = Listed.of(layout, await maps.listed(layout.labels, data=True), mark)
+        listed = SegmentListing.of(layout, await maps.listed(layout.labels, data=True), mark)
         chain = _accepted(listed, accepted)
         if chain is None:
             if known:
@@ -73,7 +73,7 @@ async def take_over(
                     log.error("the entries of the ConfigMap %s were altered by somebody, as its sum tells", name)
                 await asyncio.sleep(0)  # there may be many megabytes of them
             await _mend(maps, layout, chain)
-        memory = Memory(layout, chain)
+        memory = ChainMemory(layout, chain)
         if fenced is None:
             fenced = await _fence(maps, memory, chain, listed.past[0], attempted)
         if memory.head == fenced:
@@ -82,7 +82,7 @@ async def take_over(
     raise StorageUnavailable(f"the ConfigMaps of {layout.journal!r} keep changing")
 
 
-async def stamp(maps: Maps, memory: Memory, witness: Stamp, mark: Stamp) -> None:
+async def stamp(maps: Maps, memory: ChainMemory, witness: Stamp, mark: Stamp) -> None:
     """Record who took over last, unless a later one has. Raises `TakeOverLost`, `BackendError`."""
     for each in (witness, mark):
         if each.metadata is not None and each.told is None:
@@ -91,7 +91,7 @@ async def stamp(maps: Maps, memory: Memory, witness: Stamp, mark: Stamp) -> None
     memory.mark = await note(maps, memory.layout, mark, memory.head)
 
 
-def _accepted(listed: Listed, accepted: Collection[str]) -> Chain | None:
+def _accepted(listed: SegmentListing, accepted: Collection[str]) -> Chain | None:
     """What is listed. Raises `JournalDamaged`, but for a loss that was accepted."""
     try:
         return sound(listed)
@@ -101,7 +101,7 @@ def _accepted(listed: Listed, accepted: Collection[str]) -> Chain | None:
         return salvaged(listed, damage)
 
 
-def _not_older(layout: Layout, chain: Chain, known: Head | bool) -> None:
+def _not_older(layout: ConfigMapLayout, chain: Chain, known: Head | bool) -> None:
     """Raises `JournalDamaged`: there is less than this process itself has seen committed."""
     if isinstance(known, Head) and chain.head.revision < known.revision:
         raise JournalDamaged(
@@ -110,7 +110,7 @@ def _not_older(layout: Layout, chain: Chain, known: Head | bool) -> None:
         )
 
 
-async def _make_first(maps: Maps, layout: Layout) -> None:
+async def _make_first(maps: Maps, layout: ConfigMapLayout) -> None:
     """Make the first segment of a new journal; another process may do so first."""
     name = layout.segment(1)
     answer = await maps.create(layout.marked(Metadata(name=name), first().encoded(name)), {})
@@ -118,7 +118,7 @@ async def _make_first(maps: Maps, layout: Layout) -> None:
         metadata_of(answer, f"create the ConfigMap {name}")
 
 
-async def _mend(maps: Maps, layout: Layout, chain: Chain) -> None:
+async def _mend(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> None:
     """Write what an accepted loss has changed. Raises `BackendError`, also where somebody else does so just now.
 
     A segment that lost its labels is there all the same, with entries that prove themselves or do not.
@@ -137,7 +137,7 @@ async def _mend(maps: Maps, layout: Layout, chain: Chain) -> None:
         segment.metadata = metadata_of(answer, f"go on without what was lost of {layout.journal!r}")
 
 
-async def _fence(maps: Maps, memory: Memory, chain: Chain, past: int, attempted: set[str]) -> Head | None:
+async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attempted: set[str]) -> Head | None:
     """Put a new head into the last segment; it is in ``memory`` too if nothing landed meanwhile. None: list again."""
     layout, tail = memory.layout, memory.tail
     name = layout.segment(tail.number)
@@ -149,7 +149,7 @@ async def _fence(maps: Maps, memory: Memory, chain: Chain, past: int, attempted:
         moved = active(head, first, data)
         if altered is not None:
             moved = msgspec.structs.replace(moved, entries=altered)
-        draft = Draft(tail.number, moved, data, tail.size)
+        draft = SegmentDraft(tail.number, moved, data, tail.size)
         answer = await maps.replace(layout.marked(metadata, draft.head.encoded(name)), data, frozen)
         if answer.done:
             if attempt == 0:
@@ -159,7 +159,7 @@ async def _fence(maps: Maps, memory: Memory, chain: Chain, past: int, attempted:
             raise backend_error(answer, f"take over {layout.journal!r}")
         found = await maps.read(name, data=True)
         told = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
-        if found is None or told is None or told.state is not State.ACTIVE or told.lineage in attempted:
+        if found is None or told is None or told.state is not SegmentState.ACTIVE or told.lineage in attempted:
             return None
         if (told.term, told.lineage) != (chain.head.term, chain.head.lineage):
             raise TakeOverLost(f"another leader took {layout.journal!r} over just now")

@@ -15,10 +15,10 @@ from backends.contract import (
     BackendError,
     Change,
     Commit,
+    CommitRefused,
     Done,
     Head,
     Refusal,
-    Refused,
     StorageFull,
     StorageUnavailable,
     Unknown,
@@ -28,9 +28,9 @@ from backends.kubernetes.configmaps.compaction import CAP, compact
 from backends.kubernetes.configmaps.entries import encode, size_of
 from backends.kubernetes.configmaps.head import EMPTY, active, decode, sealed
 from backends.kubernetes.configmaps.maps import Maps, metadata_of
-from backends.kubernetes.configmaps.memory import Draft, Memory
+from backends.kubernetes.configmaps.memory import ChainMemory, SegmentDraft
 from backends.kubernetes.configmaps.objects import HEAD, Metadata
-from backends.kubernetes.errors import Answer, Fate, NotSent
+from backends.kubernetes.errors import ApiAnswer, Fate, NotSent
 from backends.kubernetes.pointers.repair import delete, deposed, exists_already, repair
 
 log = logging.getLogger("milepost.kubernetes")
@@ -51,7 +51,7 @@ _ATTEMPTS: Final = 5
 
 
 async def commit(
-    maps: Maps, memory: Memory, changes: Sequence[Change], after: Head, spare_made: Callable[[], Awaitable[None]]
+    maps: Maps, memory: ChainMemory, changes: Sequence[Change], after: Head, spare_made: Callable[[], Awaitable[None]]
 ) -> Commit:
     """Write a group that moves the head in ``memory`` to ``after``, and ``memory`` with it; see `PointerStore.commit`.
 
@@ -65,10 +65,10 @@ async def commit(
         end = await _group(maps, memory, entries, after, spare_made)
         if not isinstance(end, _Frozen):
             return end
-    return Refused(Refusal.FAILED, f"somebody keeps making {memory.layout.journal!r}'s ConfigMaps immutable")
+    return CommitRefused(Refusal.FAILED, f"somebody keeps making {memory.layout.journal!r}'s ConfigMaps immutable")
 
 
-async def make_spare(maps: Maps, memory: Memory) -> None:
+async def make_spare(maps: Maps, memory: ChainMemory) -> None:
     """Make the segment that will follow the last one, or find it made. Raises `BackendError`."""
     number = memory.last + 1
     name = memory.layout.segment(number)
@@ -81,7 +81,7 @@ async def make_spare(maps: Maps, memory: Memory) -> None:
         memory.spare = Segment(number, metadata, EMPTY)
 
 
-async def _emptied(maps: Maps, memory: Memory, name: str) -> Metadata:
+async def _emptied(maps: Maps, memory: ChainMemory, name: str) -> Metadata:
     """Of what stands where the next segment is to be: an empty one, or one that somebody garbled, which is put right.
 
     While this process leads nobody else's group can be in that. What does not carry our labels is not touched. Raises
@@ -102,21 +102,21 @@ async def _emptied(maps: Maps, memory: Memory, name: str) -> Metadata:
     return metadata_of(answer, f"put right the ConfigMap {name}")
 
 
-def _excess(maps: Maps, memory: Memory, entries: Mapping[str, str]) -> Refused | None:
+def _excess(maps: Maps, memory: ChainMemory, entries: Mapping[str, str]) -> CommitRefused | None:
     """Why the group is more than there may be. What makes the journal no larger is always taken."""
     written = _size(entries)
     if written > _LARGEST_GROUP:
-        return Refused(Refusal.TOO_LARGE, f"the group takes {written} bytes of a ConfigMap")
+        return CommitRefused(Refusal.TOO_LARGE, f"the group takes {written} bytes of a ConfigMap")
     most, live = maps.client.address.most_bytes * _SLACK, memory.grown(entries)
     few = max(_LEAST_LEFT, maps.client.address.most_bytes // CAP)
     if memory.left > (few if live > memory.live else 2 * few):
-        return Refused(
+        return CommitRefused(
             Refusal.FULL,
             f"{memory.left} ConfigMaps of {memory.layout.journal!r} that no longer count cannot be deleted, as the log"
             " tells, and etcd must not fill up with them",
         )
     if live > max(most, memory.live):
-        return Refused(
+        return CommitRefused(
             Refusal.FULL,
             f"the records take {memory.live} bytes, at the very most they may take {most:.0f}, and the group would make"
             f" that {live}",
@@ -126,7 +126,7 @@ def _excess(maps: Maps, memory: Memory, entries: Mapping[str, str]) -> Refused |
 
 async def _group(
     maps: Maps,
-    memory: Memory,
+    memory: ChainMemory,
     entries: Mapping[str, str],
     after: Head,
     spare_made: Callable[[], Awaitable[None]],
@@ -146,11 +146,11 @@ async def _group(
         first, size = compact(memory, data, size, _size(entries))
     spare = memory.spare if size >= _sealed_from(memory) else None
     moved = active(after, first, data) if spare is None else sealed(after, first, spare.number, data)
-    end = await _written(maps, memory, Draft(memory.last, moved, data, size, spare))
+    end = await _written(maps, memory, SegmentDraft(memory.last, moved, data, size, spare))
     return Done(memory.head) if end is None else end
 
 
-def _goes_beyond(memory: Memory, entries: Mapping[str, str], size: int) -> bool:
+def _goes_beyond(memory: ChainMemory, entries: Mapping[str, str], size: int) -> bool:
     """Whether the group goes into the last segment though that is full, since the next one cannot be made for now.
 
     It costs more bytes each time, and what makes the journal no larger has room in it for longer.
@@ -158,7 +158,7 @@ def _goes_beyond(memory: Memory, entries: Mapping[str, str], size: int) -> bool:
     return memory.spare is None and size <= (_BEYOND if memory.grown(entries) > memory.live else _LARGEST_GROUP)
 
 
-async def _sealed(maps: Maps, memory: Memory) -> Commit | _Frozen | None:
+async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
     """Seal the last segment as it is, and go on in the next one. None: done."""
     try:
         if memory.spare is None:
@@ -169,10 +169,10 @@ async def _sealed(maps: Maps, memory: Memory) -> Commit | _Frozen | None:
     assert spare is not None
     data = memory.tail.data
     head = sealed(memory.head, memory.first, spare.number, data)
-    return await _written(maps, memory, Draft(memory.last, head, data, memory.tail.size, spare))
+    return await _written(maps, memory, SegmentDraft(memory.last, head, data, memory.tail.size, spare))
 
 
-async def _written(maps: Maps, memory: Memory, draft: Draft) -> Commit | _Frozen | None:
+async def _written(maps: Maps, memory: ChainMemory, draft: SegmentDraft) -> Commit | _Frozen | None:
     """Let the last segment become the draft. None: done, and ``memory`` knows.
 
     Until it is known to have landed, or that it never will, it stays among the doubts of ``memory``.
@@ -184,7 +184,7 @@ async def _written(maps: Maps, memory: Memory, draft: Draft) -> Commit | _Frozen
     return end
 
 
-async def _sent(maps: Maps, memory: Memory, draft: Draft) -> Commit | _Frozen | None:
+async def _sent(maps: Maps, memory: ChainMemory, draft: SegmentDraft) -> Commit | _Frozen | None:
     """The same. See `kubernetes_repair` on conflicts."""
     segment = memory.tail
     name = memory.layout.segment(segment.number)
@@ -209,14 +209,14 @@ async def _sent(maps: Maps, memory: Memory, draft: Draft) -> Commit | _Frozen | 
             return end
         if segment.frozen is not None and draft.data != segment.data:
             return _Frozen()
-    return Refused(Refusal.FAILED, f"somebody keeps changing the ConfigMap {name}")
+    return CommitRefused(Refusal.FAILED, f"somebody keeps changing the ConfigMap {name}")
 
 
 class _Frozen:
     """The last segment was made immutable: it takes no group any more, but can be sealed as it is."""
 
 
-def _sealed_from(memory: Memory) -> int:
+def _sealed_from(memory: ChainMemory) -> int:
     """How many bytes in the last segment are enough to seal it.
 
     Every group writes the whole last segment again, so a small one costs fewer bytes; but a large journal in small
@@ -225,18 +225,18 @@ def _sealed_from(memory: Memory) -> int:
     return min(max(_SEAL_FROM, memory.live // _SEGMENTS), _SEAL_AT_LAST)
 
 
-def _end_of(answer: Answer) -> Commit | None:
+def _end_of(answer: ApiAnswer) -> Commit | None:
     """What an answer other than success means for the group; None for a conflict, which has to be looked into."""
     if answer.fate is Fate.UNKNOWN:
         return Unknown(f"the Kubernetes API answers {answer}")
     if answer.status in (404, 409) or answer.is_of_immutable:
         return None
-    return Refused(answer.refusal, f"the Kubernetes API answers {answer}")
+    return CommitRefused(answer.refusal, f"the Kubernetes API answers {answer}")
 
 
-def _refused(error: BackendError) -> Refused:
+def _refused(error: BackendError) -> CommitRefused:
     """Of a group that was not sent, or only what comes before it."""
-    return Refused(Refusal.FULL if isinstance(error, StorageFull) else Refusal.FAILED, str(error))
+    return CommitRefused(Refusal.FULL if isinstance(error, StorageFull) else Refusal.FAILED, str(error))
 
 
 def _size(data: Mapping[str, str]) -> int:

@@ -13,10 +13,10 @@ from typing import Any, Final
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NoNodeError
 
 from backends.contract import StorageUnavailable
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.bridge import Bridge
-from backends.zookeeper.client import Client
-from backends.zookeeper.connection import Connection
+from backends.zookeeper.client import ZooKeeperClient
+from backends.zookeeper.connection import ZooKeeperConnection
 from backends.zookeeper.election.entries import Entry, election_of, encode, in_order
 from backends.zookeeper.election.evidence import EXCHANGES, SessionEvidence
 
@@ -29,8 +29,8 @@ _ATTEMPTS: Final = 20
 class SessionCandidate:
     """A session of its own, so that its end takes the entry out of the queue at once, whatever was on its way."""
 
-    def __init__(self, address: Address, advertise: str, patience: float | None = None) -> None:
-        self.connection = Connection(address, "election", patience)
+    def __init__(self, address: ZooKeeperAddress, advertise: str, patience: float | None = None) -> None:
+        self.connection = ZooKeeperConnection(address, "election", patience)
         self.evidence = SessionEvidence()
         self._place = election_of(address.root)
         self._advertise = advertise
@@ -141,7 +141,7 @@ class SessionCandidate:
         """What ZooKeeper tells of an entry, None if it is not there; and the id of our session."""
         session = 0
 
-        def look(client: Client) -> Any:
+        def look(client: ZooKeeperClient) -> Any:
             nonlocal session
             session = client.session_id
             return client.exists_async(path, watch=watch)

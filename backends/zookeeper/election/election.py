@@ -10,9 +10,9 @@ from typing import Any, Final
 from kazoo.exceptions import NoNodeError
 
 from backends.contract import Leadership, StorageUnavailable
-from backends.zookeeper.address import Address
-from backends.zookeeper.client import Client
-from backends.zookeeper.connection import Connection
+from backends.zookeeper.address import ZooKeeperAddress
+from backends.zookeeper.client import ZooKeeperClient
+from backends.zookeeper.connection import ZooKeeperConnection
 from backends.zookeeper.election.candidate import SessionCandidate
 from backends.zookeeper.election.entries import advertised_in, election_of, in_order
 from backends.zookeeper.election.leadership import SessionLeadership
@@ -32,12 +32,12 @@ class ZooKeeperElection:
     ``patience`` (seconds) bounds the wait for each answer.
     """
 
-    def __init__(self, address: Address, advertise: str, *, patience: float | None = None) -> None:
+    def __init__(self, address: ZooKeeperAddress, advertise: str, *, patience: float | None = None) -> None:
         self._address = address
         self._advertise = advertise
         self._patience = patience
         self._place = election_of(address.root)
-        self._looking = Connection(address, "view of the election", patience)
+        self._looking = ZooKeeperConnection(address, "view of the election", patience)
         self._open = False
         self._standing: SessionLeadership | None = None
         self._told = b""
@@ -105,5 +105,5 @@ class ZooKeeperElection:
         return advertised
 
 
-def _get(path: str, client: Client) -> Any:
+def _get(path: str, client: ZooKeeperClient) -> Any:
     return client.get_async(path)

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError, NotEmptyError
 
-from backends.contract import Change, Commit, Done, Head, Refusal, Refused, Unknown
-from backends.zookeeper.client import Client
+from backends.contract import Change, Commit, CommitRefused, Done, Head, Refusal, Unknown
+from backends.zookeeper.client import ZooKeeperClient
 from backends.zookeeper.errors import culprit, name_of, refusal
-from backends.zookeeper.pointers.layout import Layout, encode_head
+from backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
 
 MAX_TRANSACTION_BYTES: Final = 900 * 1024
 """A server drops the connection of who sends more than ``jute.maxbuffer``, 1 MiB unless set otherwise."""
@@ -85,7 +85,7 @@ class Transaction:
         for path in self.deleted:
             znodes.learn(path, there=False)
 
-    def send(self, client: Client, layout: Layout, head: Head, version: int) -> Any:
+    def send(self, client: ZooKeeperClient, layout: ZnodeLayout, head: Head, version: int) -> Any:
         """Send it, led by what makes it this leader's: the head of its term is at ``version``."""
         request = client.transaction()
         request.set_data(layout.head(head), encode_head(head), version)
@@ -98,7 +98,7 @@ class Transaction:
         return request.commit_async()
 
 
-def involved(layout: Layout, changes: Sequence[Change]) -> Iterator[str]:
+def involved(layout: ZnodeLayout, changes: Sequence[Change]) -> Iterator[str]:
     """The paths of which must be known whether they are there."""
     yield layout.witness
     for key, value in changes:
@@ -108,14 +108,14 @@ def involved(layout: Layout, changes: Sequence[Change]) -> Iterator[str]:
             yield from parents(layout, path)
 
 
-def parents(layout: Layout, path: str) -> list[str]:
+def parents(layout: ZnodeLayout, path: str) -> list[str]:
     """The records' znode, and those between it and this one, from the top."""
     names = path[len(layout.records) + 1 :].split("/")[:-1]
     below = [layout.records + "/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
     return [layout.records, *below]
 
 
-def build(layout: Layout, changes: Sequence[Change], znodes: Znodes, after: Head) -> Transaction:
+def build(layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes, after: Head) -> Transaction:
     """The transaction that makes these changes and leaves ``after`` as the head; everything `involved` is known."""
     transaction = Transaction()
     # Whatever version the witness has: the head is what the transaction is conditional on.
@@ -144,10 +144,10 @@ def end_of(results: list[object], head: Head, paths: Sequence[str]) -> Commit:
         return Done(head) if odd is None else Unknown(f"the transaction ended with {name_of(odd)}")
     number, error = failure
     if number == 0 and isinstance(error, BadVersionError | NoNodeError):
-        return Refused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} moved ({name_of(error)})")
+        return CommitRefused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} moved ({name_of(error)})")
     what = f"the transaction ended with {name_of(error)} at {paths[number]}"
     if isinstance(error, NoNodeError | NodeExistsError | NotEmptyError):
         # The head was this leader's, so nobody else leads: a take-over writes back what should be there.
-        return Refused(Refusal.HEAD_MOVED, f"somebody else changed what is stored of {head.journal!r}: {what}")
+        return CommitRefused(Refusal.HEAD_MOVED, f"somebody else changed what is stored of {head.journal!r}: {what}")
     reason = refusal(error)
-    return Unknown(what) if reason is None else Refused(reason, what)
+    return Unknown(what) if reason is None else CommitRefused(reason, what)

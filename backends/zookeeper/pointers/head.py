@@ -18,19 +18,19 @@ from kazoo.exceptions import (
 )
 
 from backends.contract import BackendError, Head, JournalDamaged, Misconfigured, StorageUnavailable, TakeOverLost
-from backends.zookeeper.connection import Connection
+from backends.zookeeper.connection import ZooKeeperConnection
 from backends.zookeeper.errors import backend_error, culprit
 from backends.zookeeper.pointers.layout import (
     HEAD_PREFIX,
     RECORDS,
-    Layout,
+    ZnodeLayout,
     decode_head,
     encode_head,
     founded_of,
     head_name,
     journals_of,
 )
-from backends.zookeeper.pointers.succession import Found, Ours, Stored, succession
+from backends.zookeeper.pointers.succession import Ours, Stored, StoredJournal, succession
 
 log = logging.getLogger("milepost.zookeeper")
 
@@ -50,7 +50,7 @@ class Heads:
     Remembers the lineage and term of each take-over that this process has sent and that may stand, or land late.
     """
 
-    def __init__(self, connection: Connection, accepted: Collection[str] = ()) -> None:
+    def __init__(self, connection: ZooKeeperConnection, accepted: Collection[str] = ()) -> None:
         self._connection = connection
         self._accepted = accepted
         self._attempted: dict[str, dict[str, int]] = {}
@@ -63,7 +63,7 @@ class Heads:
         """Make a directory and what lies above it, where it is not there."""
         await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
 
-    async def version(self, layout: Layout, head: Head) -> int | None:
+    async def version(self, layout: ZnodeLayout, head: Head) -> int | None:
         """The version of the znode's data, if the stored head is this one. Raises `JournalDamaged`."""
         path = layout.head(head)
         found = await self._stored(layout, path)
@@ -75,7 +75,7 @@ class Heads:
             raise JournalDamaged(f"{path} does not prove itself to be a head: {found.data[:300]!r}")
         return found.version if found.head == head else None
 
-    async def missing(self, layout: Layout, head: Head) -> BackendError:
+    async def missing(self, layout: ZnodeLayout, head: Head) -> BackendError:
         """What it means that ``head``, which a take-over had made, is not there: it is lost if somebody else took a
         later term, and otherwise a foreign hand was at it.
         """
@@ -86,14 +86,14 @@ class Heads:
             return TakeOverLost(f"another leader took {layout.journal!r} over")
         return StorageUnavailable(f"{layout.head(head)} is not as it was left: somebody else deleted or altered it")
 
-    async def confirm(self, layout: Layout, head: Head) -> bool:
+    async def confirm(self, layout: ZnodeLayout, head: Head) -> bool:
         """Whether the stored head is of this term."""
         path = layout.head(head)
         await self.sync(path)
         doing = f"read the head of {layout.journal!r}"
         return await self._connection.ask(doing, lambda client: client.exists_async(path)) is not None
 
-    async def take_over(self, layout: Layout, ours: Head | None, *, digests: Collection[str], known: bool) -> Head:
+    async def take_over(self, layout: ZnodeLayout, ours: Head | None, *, digests: Collection[str], known: bool) -> Head:
         """See `PointerStore.take_over`. ``digests``: what the last groups of this process were to leave. ``known``: the
         journal was there once.
         """
@@ -135,8 +135,11 @@ class Heads:
         for lineage in [lineage for lineage, term in attempted.items() if term < oldest.term]:
             del attempted[lineage]
 
-    async def _found(self, layout: Layout) -> Found | None:
-        """What there is of the journal, read in the order that `Found` tells of; None if a head vanished meanwhile."""
+    async def _found(self, layout: ZnodeLayout) -> StoredJournal | None:
+        """Read what there is of the journal, in the order that `StoredJournal` tells of.
+
+        None if a head vanished meanwhile.
+        """
         witness = await self._stored(layout, layout.witness)
         try:
             names = await self._connection.ask(
@@ -145,7 +148,7 @@ class Heads:
                 NoNodeError,
             )
         except NoNodeError:
-            return Found(layout.journal, layout.place, False, False, (), witness)
+            return StoredJournal(layout.journal, layout.place, False, False, (), witness)
         heads = []
         for name in sorted(names):
             if name.startswith(HEAD_PREFIX):
@@ -153,9 +156,9 @@ class Heads:
                 if stored is None:
                     return None
                 heads.append(stored)
-        return Found(layout.journal, layout.place, True, RECORDS in names, tuple(heads), witness)
+        return StoredJournal(layout.journal, layout.place, True, RECORDS in names, tuple(heads), witness)
 
-    async def _stored(self, layout: Layout, path: str) -> Stored | None:
+    async def _stored(self, layout: ZnodeLayout, path: str) -> Stored | None:
         """A znode that is meant to hold a head: that of a term, which is named after it, or the witness."""
         try:
             data, stat = await self._connection.ask(
@@ -170,7 +173,9 @@ class Heads:
             head = None
         return Stored(path, bytes(data), int(stat.version), head)
 
-    async def _succeed(self, layout: Layout, found: Found, last: Head, attempted: dict[str, int]) -> Head | None:
+    async def _succeed(
+        self, layout: ZnodeLayout, found: StoredJournal, last: Head, attempted: dict[str, int]
+    ) -> Head | None:
         """Put a new head in the place of all that was found; None if something of it is not as it was found."""
         head = Head(layout.journal, last.term + 1, last.revision + 1, secrets.token_hex(6), last.digest)
         attempted[head.lineage] = head.term
@@ -222,7 +227,7 @@ class Heads:
             )
         return None
 
-    async def _transact(self, layout: Layout, fill: Callable[[Any], None]) -> KazooException | None:
+    async def _transact(self, layout: ZnodeLayout, fill: Callable[[Any], None]) -> KazooException | None:
         """Make a transaction; what it failed of."""
 
         def act(client: Any) -> Any:

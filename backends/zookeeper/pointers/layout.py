@@ -34,7 +34,7 @@ _BUCKET: Final = re.compile(r"~[0-9a-f]{2}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ZnodeLayout:
     """The paths of one journal."""
 
     root: str

@@ -11,10 +11,10 @@ from typing import Final
 from kazoo.exceptions import NoAuthError, NoNodeError
 
 from backends.contract import Change
-from backends.zookeeper.connection import Connection
+from backends.zookeeper.connection import ZooKeeperConnection
 from backends.zookeeper.errors import backend_error
-from backends.zookeeper.pointers.layout import Layout, is_bucket
-from backends.zookeeper.reading import AT_ONCE, Answer, Children, Found, MultiRead
+from backends.zookeeper.pointers.layout import ZnodeLayout, is_bucket
+from backends.zookeeper.reading import AT_ONCE, Answer, Children, MultiRead, ZnodeContent
 
 log = logging.getLogger("milepost.zookeeper")
 
@@ -31,7 +31,7 @@ class Walk:
     remembered in `strange`, each znode after the one that it lies below, since it has to go before the record can.
     """
 
-    def __init__(self, connection: Connection, layout: Layout) -> None:
+    def __init__(self, connection: ZooKeeperConnection, layout: ZnodeLayout) -> None:
         self.present: list[str] = [layout.records]
         self.strange: defaultdict[str, list[str]] = defaultdict(list)
         self._record_above: dict[str, str] = {}
@@ -51,13 +51,13 @@ class Walk:
                 for path, answer in zip(paths, answers, strict=True):
                     if isinstance(answer, Children):
                         self._descend(path, answer)
-                    elif isinstance(answer, Found):
+                    elif isinstance(answer, ZnodeContent):
                         if self._belongs(path):
                             yield self._record(path, answer)
                     elif isinstance(answer, NoAuthError) and self._is_single(path):
                         log.error("ZooKeeper does not permit to read %s", path)
                         if path not in self._record_above and self._belongs(path):
-                            yield self._record(path, Found(UNREADABLE))
+                            yield self._record(path, ZnodeContent(UNREADABLE))
                     elif not isinstance(answer, NoNodeError):
                         raise backend_error(answer, f"read {path}") from answer
         finally:
@@ -94,7 +94,7 @@ class Walk:
         else:
             self._directories.extend(paths)
 
-    def _record(self, path: str, found: Found) -> Change:
+    def _record(self, path: str, found: ZnodeContent) -> Change:
         if found.children:
             log.error("%s is a record, but something lies below it, which goes when the record is removed", path)
             self._record_above[path] = path

@@ -15,22 +15,22 @@ from backends.contract import (
     BackendError,
     Change,
     Commit,
+    CommitRefused,
     Done,
     GroupLimits,
     Head,
     JournalDamaged,
     Refusal,
-    Refused,
     StorageUnavailable,
     Unknown,
     check_key,
 )
-from backends.zookeeper.address import Address
-from backends.zookeeper.connection import Connection
+from backends.zookeeper.address import ZooKeeperAddress
+from backends.zookeeper.connection import ZooKeeperConnection
 from backends.zookeeper.errors import name_of
 from backends.zookeeper.pointers.group import MAX_TRANSACTION_BYTES, Znodes, build, end_of, involved
 from backends.zookeeper.pointers.head import Heads
-from backends.zookeeper.pointers.layout import Layout, founded_of, journals_of
+from backends.zookeeper.pointers.layout import ZnodeLayout, founded_of, journals_of
 from backends.zookeeper.pointers.load import Walk
 
 log = logging.getLogger("milepost.zookeeper")
@@ -76,7 +76,7 @@ class ZooKeeperPointers:
 
     def __init__(
         self,
-        address: Address,
+        address: ZooKeeperAddress,
         *,
         limits: GroupLimits = LIMITS,
         patience: float | None = None,
@@ -86,7 +86,7 @@ class ZooKeeperPointers:
         self.bytes_sent = 0
         self.place = f"zookeeper:{','.join(sorted(address.hosts.split(',')))}{address.root}"
         self._root = address.root
-        self._connection = Connection(address, "pointers", patience)
+        self._connection = ZooKeeperConnection(address, "pointers", patience)
         self._heads = Heads(self._connection, accept_loss)
         self._leads: dict[str, _Lead] = {}
         self._turns: dict[str, asyncio.Lock] = {}
@@ -127,7 +127,7 @@ class ZooKeeperPointers:
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
         """See `PointerStore.take_over`."""
-        layout = Layout(self._root, check_key(journal))
+        layout = ZnodeLayout(self._root, check_key(journal))
         self._leads.pop(journal, None)
         digests = self._digests.setdefault(journal, deque(maxlen=2 * self.limits.in_flight))
         head = await self._heads.take_over(layout, ours, digests=digests, known=journal in self._known)
@@ -137,7 +137,7 @@ class ZooKeeperPointers:
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
         """See `PointerStore.load`. From then on it is known which znodes there are, which makes commits cheaper."""
-        layout = Layout(self._root, head.journal)
+        layout = ZnodeLayout(self._root, head.journal)
         session = self._connection.lost_sessions
         version = await self._heads.version(layout, head)
         if version is None:
@@ -160,15 +160,15 @@ class ZooKeeperPointers:
         for key, _ in changes:
             check_key(key)
         if excess := self.limits.excess(changes):
-            return Refused(Refusal.TOO_LARGE, excess)
+            return CommitRefused(Refusal.TOO_LARGE, excess)
         after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
         async with self._turns.setdefault(head.journal, asyncio.Lock()):  # groups are sent in the order they come
             try:
                 flight = await self._send(head, changes, after)
             except JournalDamaged as error:
-                return Refused(Refusal.HEAD_MOVED, str(error))  # by a foreign hand; a take-over puts it right
+                return CommitRefused(Refusal.HEAD_MOVED, str(error))  # by a foreign hand; a take-over puts it right
             except BackendError as error:
-                return Refused(Refusal.FAILED, str(error))
+                return CommitRefused(Refusal.FAILED, str(error))
         if not isinstance(flight, _Flight):
             return flight
         end = await self._end(flight)
@@ -178,7 +178,7 @@ class ZooKeeperPointers:
 
     async def confirm(self, head: Head) -> bool:
         """See `PointerStore.confirm`."""
-        return await self._heads.confirm(Layout(self._root, head.journal), head)
+        return await self._heads.confirm(ZnodeLayout(self._root, head.journal), head)
 
     async def _list(self) -> list[str]:
         place = journals_of(self._root)
@@ -197,24 +197,24 @@ class ZooKeeperPointers:
             except BackendError as error:
                 log.debug("cannot look for journals now: %s", error)
 
-    async def _send(self, head: Head, changes: Sequence[Change], after: Head) -> _Flight | Refused:
+    async def _send(self, head: Head, changes: Sequence[Change], after: Head) -> _Flight | CommitRefused:
         """Send a group, and count on it from now on. Raises `BackendError`: nothing was sent."""
         self._connection.require()
-        layout = Layout(self._root, head.journal)
+        layout = ZnodeLayout(self._root, head.journal)
         lead = self._leads.get(head.journal)
         if lead is None or lead.head != head:
             lead = await self._recalled(layout, head)
         if lead is None:
-            return Refused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} is not {head}")
+            return CommitRefused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} is not {head}")
         if lead.version >= _LAST_VERSION:
-            return Refused(Refusal.FAILED, f"the head of {head.journal!r} had too many groups: take over anew")
+            return CommitRefused(Refusal.FAILED, f"the head of {head.journal!r} had too many groups: take over anew")
         await self._look_up(layout, changes, lead.znodes)
         if not lead.znodes.has(layout.witness):
             log.error("%s, the witness of journal %r, was deleted; it is written anew", layout.witness, head.journal)
             await self._heads.make(founded_of(self._root))
         transaction = build(layout, changes, lead.znodes, after)
         if transaction.size > MAX_TRANSACTION_BYTES:
-            return Refused(Refusal.TOO_LARGE, f"the group takes {transaction.size} bytes on its way to ZooKeeper")
+            return CommitRefused(Refusal.TOO_LARGE, f"the group takes {transaction.size} bytes on its way to ZooKeeper")
         version = lead.version
         results = self._connection.submit(lambda client: transaction.send(client, layout, after, version))
         self.bytes_sent += transaction.size
@@ -225,13 +225,13 @@ class ZooKeeperPointers:
         self._leads[head.journal] = lead
         return _Flight(lead, after, results, transaction.paths(layout.head(after)))
 
-    async def _recalled(self, layout: Layout, head: Head) -> _Lead | None:
+    async def _recalled(self, layout: ZnodeLayout, head: Head) -> _Lead | None:
         """A leader that was not followed from its take-over on, as after `open`; None if the head is another one."""
         await self._heads.sync(layout.place)
         version = await self._heads.version(layout, head)
         return None if version is None else _Lead(head, version)
 
-    async def _look_up(self, layout: Layout, changes: Sequence[Change], znodes: Znodes) -> None:
+    async def _look_up(self, layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes) -> None:
         """Learn which of the znodes that this group has to do with are there. After a `load` that is known."""
         unknown = [path for path in dict.fromkeys(involved(layout, changes)) if znodes.has(path) is None]
         for begin in range(0, len(unknown), _LOOKUPS):

@@ -28,7 +28,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredJournal:
     """What there is of a journal in ZooKeeper: the znode of it, that of its records, its heads, its witness.
 
     The witness was read before the heads, so that a group which lands meanwhile does not make it look newer.
@@ -75,7 +75,7 @@ class Succession:
 
 
 def succession(
-    found: Found, witness_path: str, *, ours: Ours | None, known: bool, accepted: Collection[str]
+    found: StoredJournal, witness_path: str, *, ours: Ours | None, known: bool, accepted: Collection[str]
 ) -> Succession:
     """Judge what was ``found``. Raises `JournalDamaged` for what nobody may go on from, and `TakeOverLost` where
     somebody else has written under a later term.
@@ -112,7 +112,7 @@ def succession(
     return Succession(last, (f"{damage}; accepted as the loss {error.loss}, it goes on after {_named(last)}",))
 
 
-def _witnessed(found: Found, witness: Head | None) -> tuple[Head | None, tuple[str, ...]]:
+def _witnessed(found: StoredJournal, witness: Head | None) -> tuple[Head | None, tuple[str, ...]]:
     """The one head, or the one of several that the witness is a copy of; what is told of the others, which go."""
     if len(found.heads) == 1:
         return found.heads[0].head, ()
@@ -124,7 +124,7 @@ def _witnessed(found: Found, witness: Head | None) -> tuple[Head | None, tuple[s
     )
 
 
-def _damage(found: Found, head: Head | None, witness: Head | None) -> str | None:
+def _damage(found: StoredJournal, head: Head | None, witness: Head | None) -> str | None:
     """What is wrong with the journal, in words; None if its head proves itself and is not contradicted."""
     if not found.there:
         return f"{found.place} was deleted"
@@ -167,7 +167,7 @@ def _named(head: Head) -> str:
     return f"term {head.term}, revision {head.revision}"
 
 
-def _evidence(found: Found) -> str:
+def _evidence(found: StoredJournal) -> str:
     """What tells this damage from any other, and stays as it is while nobody takes over."""
     parts = sorted(f"{each.path} {hashlib.blake2b(each.data, digest_size=16).hexdigest()}" for each in found.stored)
     return f"{found.place} {found.there} {found.records} {parts}"

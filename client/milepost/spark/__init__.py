@@ -54,6 +54,6 @@ from milepost.spark.job import Job
 from milepost.spark.lead import lead
 from milepost.spark.manifest import PublishedBatch
 from milepost.spark.reader import published_batches, read_published
-from milepost.spark.recovery import Recovery
+from milepost.spark.recovery import JobRecovery
 
-__all__ = ["lead", "Job", "BatchContext", "Recovery", "read_published", "published_batches", "PublishedBatch"]
+__all__ = ["lead", "Job", "BatchContext", "JobRecovery", "read_published", "published_batches", "PublishedBatch"]

@@ -15,7 +15,7 @@ from milepost.spark.beside import Beside
 from milepost.spark.context import BatchContext
 from milepost.spark.guard import QueryGuard
 from milepost.spark.pointer import JobPointer
-from milepost.spark.record import Checkpoint
+from milepost.spark.record import JobCheckpoint
 from milepost.spark.removals import Removals
 from milepost.spark.running import calling_run
 from milepost.spark.sink import FilesSink
@@ -44,7 +44,7 @@ class ExactlyOnce:
     guard: QueryGuard
     removals: Removals
     retain: int
-    resumed: Checkpoint | None = None
+    resumed: JobCheckpoint | None = None
     """What was restored for the query; None for a job that begins."""
     gate: BatchGate = field(default_factory=BatchGate, init=False)
     failure: BaseException | None = field(default=None, init=False)

@@ -23,7 +23,7 @@ from milepost.spark.hadoop import HadoopFiles
 from milepost.spark.local import SCHEME, LocalFiles
 from milepost.spark.manifest import published_by_files
 from milepost.spark.pointer import JobPointer
-from milepost.spark.recovery import Recovery
+from milepost.spark.recovery import JobRecovery
 from milepost.spark.removals import Removals
 from milepost.spark.running import active_in
 from milepost.spark.sink import FilesSink
@@ -49,7 +49,7 @@ class Job:
         pointer: JobPointer,
         snapshotter: Snapshotter,
         removals: Removals,
-        recovery: Recovery,
+        recovery: JobRecovery,
         retain: int,
         grace: float,
     ) -> None:

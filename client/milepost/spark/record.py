@@ -31,7 +31,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class JobCheckpoint:
     """What a driver needs to go on from one point of a query.
 
     Two kinds: taken when ``batch`` was entered (``committed`` false; the restart runs ``batch`` again, with the
@@ -70,11 +70,11 @@ class JobRecord:
     epoch: int
     published: int = -1
     manifest: Any = None
-    checkpoints: tuple[Checkpoint, ...] = field(default=())
+    checkpoints: tuple[JobCheckpoint, ...] = field(default=())
     entered: int = -1
     entries: int = 0
 
-    def entering(self, checkpoint: Checkpoint, retain: int) -> JobRecord:
+    def entering(self, checkpoint: JobCheckpoint, retain: int) -> JobRecord:
         """The record after ``checkpoint`` was registered at the entry to its batch."""
         again = self.entries + 1 if checkpoint.batch == self.entered else 1
         kept = self._with(checkpoint, retain)
@@ -88,11 +88,11 @@ class JobRecord:
         """The record after the published batch was evaluated once more: none of its drivers ended inside it."""
         return replace(self, epoch=epoch, entries=0)
 
-    def ending(self, checkpoint: Checkpoint, retain: int) -> JobRecord:
+    def ending(self, checkpoint: JobCheckpoint, retain: int) -> JobRecord:
         """The record after the tail of a run was registered."""
         return replace(self, epoch=checkpoint.epoch, checkpoints=self._with(checkpoint, retain))
 
-    def _with(self, checkpoint: Checkpoint, retain: int) -> tuple[Checkpoint, ...]:
+    def _with(self, checkpoint: JobCheckpoint, retain: int) -> tuple[JobCheckpoint, ...]:
         older = [c for c in self.checkpoints if c.resumes_at < checkpoint.resumes_at]
         return (checkpoint, *older)[:retain]
 
@@ -140,7 +140,7 @@ def decode(state: bytes) -> JobRecord:
         raise RecordUnreadable(f"the state of handle {JOB!r} is no job record: {error!r}") from error
 
 
-def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
+def _checkpoint_json(checkpoint: JobCheckpoint) -> dict[str, Any]:
     return {
         "batch": checkpoint.batch,
         "committed": checkpoint.committed,
@@ -150,8 +150,8 @@ def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _checkpoint(raw: Mapping[str, Any]) -> Checkpoint:
-    return Checkpoint(
+def _checkpoint(raw: Mapping[str, Any]) -> JobCheckpoint:
+    return JobCheckpoint(
         batch=int(raw["batch"]),
         committed=bool(raw["committed"]),
         epoch=int(raw["epoch"]),

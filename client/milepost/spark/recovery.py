@@ -10,8 +10,8 @@ from pathlib import Path
 
 from milepost.spark.inputs import check_inputs, inputs_of
 from milepost.spark.preflight import ConfDifference, conf_differences
-from milepost.spark.record import Checkpoint, JobRecord
-from milepost.spark.restore import Restored, Skipped, restore
+from milepost.spark.record import JobCheckpoint, JobRecord
+from milepost.spark.restore import Restored, SkippedCheckpoint, restore
 from milepost.spark.store import HandleStore
 from milepost.spark.workdir import remove_older, remove_unfinished
 
@@ -20,7 +20,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
-class Recovery:
+class JobRecovery:
     """What a driver found when it took over.
 
     ``checkpoint`` is the one restored (None: the job begins), ``skipped`` what was damaged or too old before it.
@@ -30,9 +30,9 @@ class Recovery:
     """
 
     epoch: int
-    checkpoint: Checkpoint | None
+    checkpoint: JobCheckpoint | None
     entries: int = 0
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedCheckpoint, ...] = ()
     conf: tuple[ConfDifference, ...] = field(default=())
     rewritten: tuple[str, ...] = ()
 
@@ -45,7 +45,7 @@ def recover(
     *,
     setting: Callable[[str], str | None],
     modified_ms: Callable[[str], int | None],
-) -> tuple[Restored, Recovery]:
+) -> tuple[Restored, JobRecovery]:
     """Restore the newest safe checkpoint into ``workdir`` and look at it before a query does.
 
     ``setting`` gives the session's value of a key, ``modified_ms`` a file's modification time (None: it is gone).
@@ -54,12 +54,12 @@ def recover(
     restored = _restored(store, record, workdir, epoch)
     checkpoint = restored.checkpoint
     if checkpoint is None:
-        return restored, Recovery(epoch, None)
+        return restored, JobRecovery(epoch, None)
     offsets = checkpoint.inline.get(f"offsets/{checkpoint.batch}", b"")
     rewritten: list[str] = []
     if not checkpoint.committed:
         rewritten = check_inputs(inputs_of(restored.directory, checkpoint.batch), modified_ms, checkpoint.batch)
-    recovery = Recovery(
+    recovery = JobRecovery(
         epoch=epoch,
         checkpoint=checkpoint,
         entries=record.entries if record.entered == checkpoint.resumes_at else 0,
@@ -85,7 +85,7 @@ def _restored(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) 
     return restore(store, record, workdir, epoch)
 
 
-def _report(recovery: Recovery) -> None:
+def _report(recovery: JobRecovery) -> None:
     _log.info("epoch %d goes on from the %s", recovery.epoch, recovery.checkpoint)
     for skipped in recovery.skipped:
         _log.error("the %s was passed over: %s", skipped.checkpoint, skipped.reason)

@@ -25,7 +25,7 @@ from milepost.spark.layer_index import LayerIndex
 from milepost.spark.layers import unpack
 from milepost.spark.manifest import published_by_files
 from milepost.spark.portable import fitted, is_data
-from milepost.spark.record import Checkpoint, JobRecord, Layer
+from milepost.spark.record import JobCheckpoint, JobRecord, Layer
 from milepost.spark.snapshot import Stat, scan
 from milepost.spark.store import HandleStore
 
@@ -34,10 +34,10 @@ _READS = 3
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedCheckpoint:
     """A checkpoint that was passed over, and why."""
 
-    checkpoint: Checkpoint
+    checkpoint: JobCheckpoint
     reason: str
 
 
@@ -47,8 +47,8 @@ class Restored:
 
     directory: Path
     layer_index: LayerIndex
-    checkpoint: Checkpoint | None
-    skipped: tuple[Skipped, ...] = ()
+    checkpoint: JobCheckpoint | None
+    skipped: tuple[SkippedCheckpoint, ...] = ()
 
 
 def restore(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) -> Restored:
@@ -68,11 +68,11 @@ def restore(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) ->
 
 
 def _built(store: HandleStore, record: JobRecord, directory: Path, building: Path) -> Restored:
-    skipped: list[Skipped] = []
+    skipped: list[SkippedCheckpoint] = []
     for checkpoint in record.checkpoints:
         reason = _unsafe(checkpoint, record)
         if reason:
-            skipped.append(Skipped(checkpoint, reason))
+            skipped.append(SkippedCheckpoint(checkpoint, reason))
             continue
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir(parents=True)
@@ -80,7 +80,7 @@ def _built(store: HandleStore, record: JobRecord, directory: Path, building: Pat
             layer_index = materialise(store, checkpoint, building)
         except (Damaged, StateTruncated, NotExist, VersionMismatch) as damage:
             _log.error("%s is damaged: %s", checkpoint, damage)
-            skipped.append(Skipped(checkpoint, f"damaged: {damage}"))
+            skipped.append(SkippedCheckpoint(checkpoint, f"damaged: {damage}"))
             continue
         fit(building, directory, layer_index)
         building.rename(directory)
@@ -96,7 +96,7 @@ def _built(store: HandleStore, record: JobRecord, directory: Path, building: Pat
     return Restored(directory, LayerIndex(), None)
 
 
-def _unsafe(checkpoint: Checkpoint, record: JobRecord) -> str:
+def _unsafe(checkpoint: JobCheckpoint, record: JobRecord) -> str:
     """Why a query must not go on from ``checkpoint``, however intact it is; empty if it may."""
     if checkpoint.resumes_at < record.published:
         return f"older than the published batch {record.published}, which would be cut differently"
@@ -108,7 +108,7 @@ def _unsafe(checkpoint: Checkpoint, record: JobRecord) -> str:
     return ""
 
 
-def materialise(store: HandleStore, checkpoint: Checkpoint, directory: Path) -> LayerIndex:
+def materialise(store: HandleStore, checkpoint: JobCheckpoint, directory: Path) -> LayerIndex:
     """Write the files of ``checkpoint`` into the empty ``directory``; which of them came from where."""
     layer_index = LayerIndex()
     for layer in checkpoint.layers:

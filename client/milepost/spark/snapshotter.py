@@ -8,7 +8,7 @@ from pathlib import Path
 from milepost.spark.layer_index import LayerIndex, Plan
 from milepost.spark.layers import pack
 from milepost.spark.portable import portable
-from milepost.spark.record import Checkpoint, Layer
+from milepost.spark.record import JobCheckpoint, Layer
 from milepost.spark.snapshot import Selection, scan, select, settled
 from milepost.spark.store import SettlingStore
 
@@ -36,7 +36,7 @@ class Snapshotter:
     layer_index: LayerIndex = field(default_factory=LayerIndex)
     _made: int = 0
 
-    def take(self, batch: int, *, committed: bool) -> Checkpoint:
+    def take(self, batch: int, *, committed: bool) -> JobCheckpoint:
         """Read and store the checkpoint at the entry to ``batch`` or after its commit. Raises as both steps do."""
         return self.keep(self.read(batch, committed=committed))
 
@@ -48,7 +48,7 @@ class Snapshotter:
         """
         return settled(lambda: self._read(batch, committed))
 
-    def keep(self, reading: Reading) -> Checkpoint:
+    def keep(self, reading: Reading) -> JobCheckpoint:
         """Store what was read last. Nothing of the directory is looked at any more. Raises what the upload raises."""
         plan = reading.plan
         try:
@@ -57,7 +57,7 @@ class Snapshotter:
             self._scratch.unlink(missing_ok=True)
         self.layer_index.stored(plan, reading.selection.files, layer)
         layers = plan.keep if layer is None else (*plan.keep, layer)
-        return Checkpoint(reading.batch, reading.committed, self.store.epoch, reading.inline, layers)
+        return JobCheckpoint(reading.batch, reading.committed, self.store.epoch, reading.inline, layers)
 
     def _read(self, batch: int, committed: bool) -> Reading:
         selection = select(scan(self.directory), batch, committed=committed)

@@ -15,7 +15,7 @@ from service.http.documents import ACTING, CHANGING, EPOCH_EXAMPLE, described, j
 from service.http.headers import accepts, caller, checked_name
 from service.http.protocol import hung_up
 from service.http.replies import empty_reply, json_reply
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.operations import epochs
 from service.problems import problem
 
@@ -39,7 +39,7 @@ class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
         body=json_body({"wait": 30}, {"wait": seconds(0, MAX_WAIT_SECONDS)}, []),
     ),
 )
-async def campaign(request: Request, store: str) -> Response:
+async def campaign(request: HttpRequest, store: str) -> Response:
     """Ask for the next epoch, waiting up to `wait` seconds while another session holds the current one.
 
     Who waits is granted it only while his session is kept alive: renewed within the last half of its TTL. A connection
@@ -66,7 +66,7 @@ async def campaign(request: Request, store: str) -> Response:
         codes=[Code.CORRUPT, Code.NOT_ACCEPTABLE],
     ),
 )
-async def current(request: Request, store: str) -> Response:
+async def current(request: HttpRequest, store: str) -> Response:
     """Who leads this store's job."""
     checked_name(store, "store")
     accepts(request, "application/json")
@@ -83,7 +83,7 @@ async def current(request: Request, store: str) -> Response:
         answers=[Header.REPLAYED],
     ),
 )
-async def resign(request: Request, store: str) -> Response:
+async def resign(request: HttpRequest, store: str) -> Response:
     """Give the epoch back; its number stays current until the next is granted."""
     checked_name(store, "store")
     return empty_reply(await epochs.resign(request.replica, caller(request), store))

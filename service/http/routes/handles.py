@@ -12,7 +12,7 @@ from milepost.wire import MAX_PAGE, Code, Header
 from service.http.documents import ACTING, CHANGING, CORRUPT_EXAMPLE, HANDLE_EXAMPLE, PAGED, WRITING, described
 from service.http.headers import accepts, caller, checked_name, if_match
 from service.http.replies import about, empty_reply, json_reply, json_response, reply_headers
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.operations import handles, stores
 from service.problems import problem
 
@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1/stores/{store}", tags=["handles"])
     summary="exists",
     **described(success={200: ("It exists.", None)}, codes=[Code.NOT_EXIST, Code.CORRUPT], answers=[Header.ETAG]),
 )
-async def exists(request: Request, store: str, name: str) -> Response:
+async def exists(request: HttpRequest, store: str, name: str) -> Response:
     """Whether the handle exists, and its version."""
     reply = handles.get(request.replica, checked_name(store, "store"), checked_name(name))
     return Response(headers=reply_headers(reply))
@@ -39,7 +39,7 @@ async def exists(request: Request, store: str, name: str) -> Response:
         answers=[Header.ETAG],
     ),
 )
-async def get(request: Request, store: str, name: str) -> Response:
+async def get(request: HttpRequest, store: str, name: str) -> Response:
     """The record of a handle; takes no lock."""
     accepts(request, "application/json")
     return json_reply(handles.get(request.replica, checked_name(store, "store"), checked_name(name)))
@@ -55,7 +55,7 @@ async def get(request: Request, store: str, name: str) -> Response:
         answers=[Header.ETAG, Header.REPLAYED],
     ),
 )
-async def lock(request: Request, store: str, name: str) -> Response:
+async def lock(request: HttpRequest, store: str, name: str) -> Response:
     """Lock a handle: while the session lives, nobody else can remove it."""
     names = checked_name(store, "store"), checked_name(name)
     return json_reply(await handles.lock(request.replica, caller(request), *names))
@@ -71,7 +71,7 @@ async def lock(request: Request, store: str, name: str) -> Response:
         answers=[Header.REPLAYED],
     ),
 )
-async def release(request: Request, store: str, name: str) -> Response:
+async def release(request: HttpRequest, store: str, name: str) -> Response:
     """Give the lock back; none held is fine."""
     names = checked_name(store, "store"), checked_name(name)
     return empty_reply(await handles.release(request.replica, caller(request), *names))
@@ -87,7 +87,7 @@ async def release(request: Request, store: str, name: str) -> Response:
         answers=[Header.REPLAYED],
     ),
 )
-async def remove(request: Request, store: str, name: str) -> Response:
+async def remove(request: HttpRequest, store: str, name: str) -> Response:
     """Release the own lock and remove the handle, unless others hold it. An absent handle counts as removed."""
     names = checked_name(store, "store"), checked_name(name)
     return json_reply(await handles.remove(request.replica, caller(request), *names, if_match(request)))
@@ -104,7 +104,7 @@ async def remove(request: Request, store: str, name: str) -> Response:
         query=PAGED,
     ),
 )
-async def list_handles(request: Request, store: str) -> Response:
+async def list_handles(request: HttpRequest, store: str) -> Response:
     """The handles by name, a page at a time; those whose removal has begun may be among them."""
     checked_name(store, "store")
     accepts(request, "application/json")
@@ -123,7 +123,7 @@ async def list_handles(request: Request, store: str) -> Response:
         answers=[Header.REPLAYED],
     ),
 )
-async def clear(request: Request, store: str) -> Response:
+async def clear(request: HttpRequest, store: str) -> Response:
     """All pointers are gone, whoever holds them; the blobs stay for the collector."""
     checked_name(store, "store")
     return json_reply(await stores.clear(request.replica, caller(request), store))
@@ -139,7 +139,7 @@ async def clear(request: Request, store: str) -> Response:
         answers=[Header.REPLAYED],
     ),
 )
-async def lock_all(request: Request, store: str) -> Response:
+async def lock_all(request: HttpRequest, store: str) -> Response:
     """Lock every handle there is; damaged records are reported beside them."""
     checked_name(store, "store")
     return json_reply(await stores.lock_all(request.replica, caller(request), store))
@@ -155,13 +155,13 @@ async def lock_all(request: Request, store: str) -> Response:
         answers=[Header.REPLAYED],
     ),
 )
-async def release_all(request: Request, store: str) -> Response:
+async def release_all(request: HttpRequest, store: str) -> Response:
     """Release every lock of the session in this store."""
     checked_name(store, "store")
     return empty_reply(await stores.release_all(request.replica, caller(request), store))
 
 
-def only_known(request: Request, known: set[str]) -> None:
+def only_known(request: HttpRequest, known: set[str]) -> None:
     """Raises ``invalid-request`` for a query parameter that means nothing here, or that stands twice."""
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):
@@ -171,7 +171,7 @@ def only_known(request: Request, known: set[str]) -> None:
         raise problem(Code.INVALID_REQUEST, f"the query parameter {unknown[0][:60]!r} is not known here")
 
 
-def page_of(request: Request) -> tuple[str, int]:
+def page_of(request: HttpRequest) -> tuple[str, int]:
     """The name behind which a page begins, and how much it may hold."""
     only_known(request, set(PAGED))
     query = request.query_params

@@ -11,14 +11,14 @@ from milepost.wire import Header
 from service.http.context import Context
 from service.http.documents import described, probed
 from service.http.replies import json_response
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.probes import probe
 
 router = APIRouter(tags=["around"])
 
 
 @router.get("/livez", summary="Is the process alive", **probed("It is."))
-async def livez(_: Request) -> Response:
+async def livez(_: HttpRequest) -> Response:
     """Touches no backend."""
     return Response("ok\n", media_type="text/plain")
 
@@ -33,7 +33,7 @@ async def livez(_: Request) -> Response:
         exclude="A part that is not asked, `leadership`, `records`, `pointers` or `blobs`; may be given several times.",
     ),
 )
-async def readyz(request: Request) -> Response:
+async def readyz(request: HttpRequest) -> Response:
     """200 or 503; with `verbose` a line per part, without those that `exclude` names."""
     context = request.context
     lines = await probe(context.replica, context.leader_locator, request.query_params.getlist("exclude"))
@@ -44,14 +44,14 @@ async def readyz(request: Request) -> Response:
 
 
 @router.get("/leader", summary="Does this replica lead", **probed("It does.", "It does not."))
-async def leader(request: Request) -> Response:
+async def leader(request: HttpRequest) -> Response:
     """200 on the leader, 503 elsewhere."""
     leads = request.context.replica.leads
     return Response("leader\n" if leads else "follower\n", 200 if leads else 503, media_type="text/plain")
 
 
 @router.get("/metrics", summary="Prometheus metrics", **probed("Counters and gauges."))
-async def metrics(request: Request) -> Response:
+async def metrics(request: HttpRequest) -> Response:
     """In Prometheus' text form."""
     return Response(request.context.metrics.text(), media_type="text/plain; version=0.0.4")
 
@@ -79,7 +79,7 @@ async def metrics(request: Request) -> Response:
         by_leader=False,
     ),
 )
-async def status(request: Request) -> Response:
+async def status(request: HttpRequest) -> Response:
     """`lease_remaining` is null for a lease that lasts as long as the process, and on followers."""
     context = request.context
     return json_response(

@@ -15,7 +15,7 @@ from service.http.bodies import json_of
 from service.http.documents import ACTING, FIELDS, described, json_body, seconds
 from service.http.headers import accepts, caller, checked_name, one
 from service.http.replies import empty_reply, json_reply
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.operations import sessions
 from service.problems import problem
 
@@ -57,7 +57,7 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
         store=False,
     ),
 )
-async def open_session(request: Request) -> Response:
+async def open_session(request: HttpRequest) -> Response:
     """A session is a lease of `ttl` seconds that heartbeats keep alive. It is no credential."""
     accepts(request, "application/json")
     body = await json_of(request, NewSession)
@@ -85,7 +85,7 @@ def _id_by(key: str | None) -> str:
         store=False,
     ),
 )
-async def keepalive(request: Request, session: str) -> Response:
+async def keepalive(request: HttpRequest, session: str) -> Response:
     """The lease counts anew from the moment this request came in."""
     replica = request.replica
     received = replica.clock()
@@ -106,7 +106,7 @@ async def keepalive(request: Request, session: str) -> Response:
         store=False,
     ),
 )
-async def get(request: Request, session: str) -> Response:
+async def get(request: HttpRequest, session: str) -> Response:
     """What the session has left, and the locks it holds."""
     accepts(request, "application/json")
     return json_reply(await sessions.get_session(request.replica, checked_name(session, "session id")))
@@ -123,6 +123,6 @@ async def get(request: Request, session: str) -> Response:
         store=False,
     ),
 )
-async def end(request: Request, session: str) -> Response:
+async def end(request: HttpRequest, session: str) -> Response:
     """End the session at its own wish; handles stay."""
     return empty_reply(await sessions.end_session(request.replica, caller(request, session)))

@@ -27,7 +27,7 @@ from service.http.documents import (
 )
 from service.http.headers import accepts, caller, checked_name, if_match, labels, one, required_if_match
 from service.http.replies import about, json_reply
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.http.routes.handles import only_known
 from service.operations import reading, states
 from service.problems import problem
@@ -60,7 +60,7 @@ _SENT = [*WRITING, Header.CONTENT_DIGEST]
         body=_BODY,
     ),
 )
-async def add(request: Request, store: str, name: str) -> Response:
+async def add(request: HttpRequest, store: str, name: str) -> Response:
     """Store the bytes, or take those of an upload, then add the handle that points to them.
 
     Labels are headers: `Milepost-Label-<key>: value`, at most 32, keys `a-z 0-9 . _ -`, values to 256 characters.
@@ -90,7 +90,7 @@ async def add(request: Request, store: str, name: str) -> Response:
         body=_BODY,
     ),
 )
-async def replace(request: Request, store: str, name: str) -> Response:
+async def replace(request: HttpRequest, store: str, name: str) -> Response:
     """Store the bytes, or take those of an upload, then move the handle to them if it is still at the version of
     If-Match. Labels, as for adding, replace those that are there; none keeps them.
     """
@@ -121,7 +121,7 @@ async def replace(request: Request, store: str, name: str) -> Response:
         elsewhere=(", or to a signed URL if asked for", [Header.ETAG, Header.REPR_DIGEST, Header.REVISION]),
     ),
 )
-async def read(request: Request, store: str, name: str) -> Response:
+async def read(request: HttpRequest, store: str, name: str) -> Response:
     """The bytes, whole or a range; damaged ones are never delivered whole.
 
     With `redirect=true` a blob store that can sign answers 307 to a signed URL; others answer the bytes.
@@ -159,7 +159,7 @@ def _headers(found: reading.Delivery | reading.Location) -> dict[str, str]:
     }
 
 
-def _redirect(request: Request) -> bool:
+def _redirect(request: HttpRequest) -> bool:
     value = request.query_params.get("redirect", "false")
     if value not in ("true", "false"):
         raise problem(Code.INVALID_REQUEST, f"redirect takes true or false, not {value[:60]!r}")

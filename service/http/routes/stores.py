@@ -9,7 +9,7 @@ from milepost.wire import Code
 from service.http.documents import PAGED, described
 from service.http.headers import accepts, checked_name
 from service.http.replies import about, json_response
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.http.routes.handles import page_of, to_token
 from service.operations import stores
 from service.problems import problem
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/v1/stores", tags=["stores"])
         store=False,
     ),
 )
-async def list_stores(request: Request) -> Response:
+async def list_stores(request: HttpRequest) -> Response:
     """A store exists from its first change on."""
     accepts(request, "application/json")
     page = await stores.list_stores(request.replica, *page_of(request))
@@ -49,7 +49,7 @@ async def list_stores(request: Request) -> Response:
         query={"after": "Resume behind this revision."},
     ),
 )
-async def watch(_: Request, store: str) -> Response:
+async def watch(_: HttpRequest, store: str) -> Response:
     """Not there yet."""
     checked_name(store, "store")
     raise problem(Code.NOT_SUPPORTED, "watching is not there yet")

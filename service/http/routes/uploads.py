@@ -11,7 +11,7 @@ from service.http.bodies import Digest, Size, json_of
 from service.http.documents import ACTING, ANNOUNCEMENT, ANNOUNCEMENT_EXAMPLE, CHANGING, described, json_body
 from service.http.headers import caller, checked_name
 from service.http.replies import json_response, reply_headers
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.operations import uploads
 
 router = APIRouter(prefix="/v1/stores/{store}/uploads", tags=["uploads"])
@@ -48,7 +48,7 @@ class Announcement(msgspec.Struct, forbid_unknown_fields=True):
         body=json_body(ANNOUNCEMENT_EXAMPLE, ANNOUNCEMENT, list(ANNOUNCEMENT)),
     ),
 )
-async def announce(request: Request, store: str) -> Response:
+async def announce(request: HttpRequest, store: str) -> Response:
     """Send exactly this request to the URL, with the bytes, before `expires_in` seconds are over. Then add or replace a
     handle with the upload's reference: one upload becomes one handle at most.
 

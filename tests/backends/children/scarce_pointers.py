@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from backends.contract import Change, Done, Head, PointerStore, Refused
+from backends.contract import Change, CommitRefused, Done, Head, PointerStore
 from backends.embedded.pointers import FILE_NAME, EmbeddedPointers
 
 LIMIT = 400_000
@@ -109,7 +109,7 @@ async def main(scarce: str, place: Path, scratch: Path) -> None:
     again = await store.commit(head, [Change(f"{acknowledged}/{part}", b"") for part in range(8)], head.revision + 1)
     await store.close()
     report = {
-        "end": end.reason.name if isinstance(end, Refused) else "UNKNOWN",
+        "end": end.reason.name if isinstance(end, CommitRefused) else "UNKNOWN",
         "acknowledged": list(range(acknowledged)),
         "after a crash": crashed,
         "after a take-over": found,

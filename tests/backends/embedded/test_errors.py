@@ -14,10 +14,10 @@ import pytest
 
 from backends.contract import (
     BackendError,
+    CommitRefused,
     JournalDamaged,
     Misconfigured,
     Refusal,
-    Refused,
     StorageFull,
     StorageUnavailable,
     Unknown,
@@ -129,7 +129,7 @@ def test_each_error_has_its_meaning(
 ) -> None:
     error = made_by(fault, connection, path)
     end = commit_end(error, committing=False, lacks_room=never_asked)
-    assert isinstance(end, Refused)
+    assert isinstance(end, CommitRefused)
     assert end.reason is refusal
     assert str(error) in end.detail
     translated = backend_error(error, "cannot do it")
@@ -146,7 +146,7 @@ def test_in_commit_nothing_but_a_full_disk_is_certain(fault: Fault, connection: 
 
 def test_a_full_disk_is_certain_in_commit_too(connection: sqlite3.Connection, path: Path) -> None:
     end = commit_end(made_by(full, connection, path), committing=True, lacks_room=never_asked)
-    assert isinstance(end, Refused)
+    assert isinstance(end, CommitRefused)
     assert end.reason is Refusal.FULL
 
 
@@ -154,7 +154,7 @@ def test_a_full_disk_is_certain_in_commit_too(connection: sqlite3.Connection, pa
 def test_a_write_that_was_refused_for_want_of_room_is_certain_too(committing: bool) -> None:
     """As under a quota, which SQLite does not call a full disk."""
     end = commit_end(refused_by_the_system(), committing=committing, lacks_room=lambda: True)
-    assert isinstance(end, Refused)
+    assert isinstance(end, CommitRefused)
     assert end.reason is Refusal.FULL
     other = commit_end(refused_by_the_system(), committing=committing, lacks_room=lambda: False)
     assert isinstance(other, Unknown) is committing

@@ -14,10 +14,10 @@ import pytest
 from backends.contract import (
     BackendError,
     Change,
+    CommitRefused,
     Done,
     JournalDamaged,
     Refusal,
-    Refused,
     StorageFull,
     StorageUnavailable,
     TakeOverLost,
@@ -30,7 +30,7 @@ from backends.embedded import journals as sqlite_journal
 from backends.embedded import place as sqlite_place
 from backends.embedded.heads import move_head
 from backends.embedded.pointers import FILE_NAME, RESERVE_NAME, WITNESS_NAME, EmbeddedPointers
-from backends.embedded.witness import Witness
+from backends.embedded.witness import FileWitness
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
 from tests.support.waiting import until
 
@@ -364,7 +364,7 @@ async def test_a_witness_that_cannot_be_written_makes_no_commit_fail_and_is_told
     assert [record.levelname for record in caplog.records if "witness" in record.message] == ["ERROR"]
     (tmp_path / "absent").mkdir()
     head = await put(store, head, writes(a=b"1"))
-    assert Witness(tmp_path / WITNESS_NAME).ask(ROOT) == (head, None)
+    assert FileWitness(tmp_path / WITNESS_NAME).ask(ROOT) == (head, None)
 
 
 async def test_a_store_that_could_not_be_opened_can_be_later(tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ async def test_groups_that_were_handed_over_before_the_close_end_as_what_they_ar
     await asyncio.sleep(0)
     await store.close()
     assert isinstance(await flight, Done)
-    assert isinstance(await late, Refused)
+    assert isinstance(await late, CommitRefused)
     await store.open()
     assert done(await flight).revision == head.revision + 1
     assert (await taken_over(store))[1] == {"a": b"1"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Head
-from backends.embedded.witness import DAMAGED, GONE, Witness
+from backends.embedded.witness import DAMAGED, GONE, FileWitness
 from backends.embedded.witness import Testimony as Said
 
 BLOCK = 4096
@@ -26,56 +26,56 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def witness(path: Path) -> Witness:
-    return Witness(path)
+def witness(path: Path) -> FileWitness:
+    return FileWitness(path)
 
 
-def test_it_says_what_it_was_told_last(witness: Witness, path: Path) -> None:
+def test_it_says_what_it_was_told_last(witness: FileWitness, path: Path) -> None:
     assert witness.ask("root") == Said(None, GONE)
     witness.begin(FIRST)
-    assert Witness(path).ask("root") == Said(FIRST, None)
+    assert FileWitness(path).ask("root") == Said(FIRST, None)
     for by in range(1, 6):
         witness.note(later(FIRST, by))
-        assert Witness(path).ask("root") == Said(later(FIRST, by), None)
+        assert FileWitness(path).ask("root") == Said(later(FIRST, by), None)
     assert path.stat().st_size == 2 * BLOCK
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_each_journal_has_slots_of_its_own(witness: Witness, path: Path) -> None:
+def test_each_journal_has_slots_of_its_own(witness: FileWitness, path: Path) -> None:
     odd = replace(FIRST, journal="with blanks, and " + "long " * 50)
     for head in (FIRST, odd):
         assert witness.ask(head.journal).head is None
         witness.begin(head)
         witness.note(later(head))
     for head in (FIRST, odd):
-        assert Witness(path).ask(head.journal) == Said(later(head), None)
-    assert Witness(path).ask("other") == Said(None, None)
+        assert FileWitness(path).ask(head.journal) == Said(later(head), None)
+    assert FileWitness(path).ask("other") == Said(None, None)
 
 
 @pytest.mark.parametrize("slot", [0, 1])
-def test_a_torn_slot_leaves_the_other(witness: Witness, path: Path, slot: int) -> None:
+def test_a_torn_slot_leaves_the_other(witness: FileWitness, path: Path, slot: int) -> None:
     witness.begin(FIRST)
     witness.note(later(FIRST))
     content = bytearray(path.read_bytes())
     content[slot * BLOCK + 30] ^= 1
     path.write_bytes(content)
-    found = Witness(path).ask("root")
+    found = FileWitness(path).ask("root")
     assert found.trouble == DAMAGED
     assert found.head in (FIRST, later(FIRST))
-    again = Witness(path)
+    again = FileWitness(path)
     again.ask("root")
     again.begin(later(FIRST, 2))
-    assert Witness(path).ask("root") == Said(later(FIRST, 2), None)
+    assert FileWitness(path).ask("root") == Said(later(FIRST, 2), None)
 
 
-def test_without_a_slot_that_proves_itself_it_says_so(witness: Witness, path: Path) -> None:
+def test_without_a_slot_that_proves_itself_it_says_so(witness: FileWitness, path: Path) -> None:
     path.write_bytes(b"\xff" * 2 * BLOCK)
     assert witness.ask("root") == Said(None, DAMAGED)
     witness.begin(FIRST)
-    assert Witness(path).ask("root") == Said(FIRST, None)
+    assert FileWitness(path).ask("root") == Said(FIRST, None)
 
 
-def test_a_note_after_a_beginning_that_failed_begins(witness: Witness, path: Path) -> None:
+def test_a_note_after_a_beginning_that_failed_begins(witness: FileWitness, path: Path) -> None:
     witness.path = path.parent / "absent" / path.name
     witness.ask("root")
     with pytest.raises(FileNotFoundError):
@@ -84,11 +84,11 @@ def test_a_note_after_a_beginning_that_failed_begins(witness: Witness, path: Pat
         witness.note(later(FIRST))
     witness.path = path
     witness.note(later(FIRST, 2))
-    assert Witness(path).ask("root") == Said(later(FIRST, 2), None)
+    assert FileWitness(path).ask("root") == Said(later(FIRST, 2), None)
 
 
 def test_a_note_that_failed_spoils_no_more_than_its_own_slot(
-    witness: Witness, path: Path, monkeypatch: pytest.MonkeyPatch
+    witness: FileWitness, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A write cut short is made up: the disk would have to be full, and blocks of this file to be moved."""
     witness.begin(FIRST)
@@ -98,7 +98,7 @@ def test_a_note_that_failed_spoils_no_more_than_its_own_slot(
     for _ in range(3):
         with pytest.raises(OSError, match="No space left"):
             witness.note(later(FIRST, 2))
-        assert Witness(path).ask("root") == Said(later(FIRST), DAMAGED)
+        assert FileWitness(path).ask("root") == Said(later(FIRST), DAMAGED)
     monkeypatch.undo()
     witness.note(later(FIRST, 3))
-    assert Witness(path).ask("root") == Said(later(FIRST, 3), None)
+    assert FileWitness(path).ask("root") == Said(later(FIRST, 3), None)

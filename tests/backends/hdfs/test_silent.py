@@ -17,7 +17,7 @@ import pytest
 from backends.contract import StorageUnavailable
 from backends.hdfs.address import parse_address
 from backends.hdfs.blobs import HdfsBlobs
-from backends.hdfs.connection import Connection
+from backends.hdfs.connection import HdfsConnection
 from testbed.hadoop import configure
 from tests.support.hdfs import alone
 
@@ -72,7 +72,7 @@ async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 @pytest.mark.parametrize("url", ["hdfs://pair/m", "hdfs:///m"])
 async def test_name_nodes_that_hang_take_turns(pair: tuple[Silent, Silent], url: str) -> None:
-    connection = Connection(parse_address(url), deadline=0.5)
+    connection = HdfsConnection(parse_address(url), deadline=0.5)
     for _ in range(3):
         with pytest.raises(StorageUnavailable):
             await connection.status("/m/x")
@@ -80,7 +80,7 @@ async def test_name_nodes_that_hang_take_turns(pair: tuple[Silent, Silent], url:
 
 
 async def test_a_caller_who_is_less_patient_is_enough_to_find_out(pair: tuple[Silent, Silent]) -> None:
-    connection = Connection(parse_address("hdfs://pair/m"), deadline=2.0)
+    connection = HdfsConnection(parse_address("hdfs://pair/m"), deadline=2.0)
     for _ in range(3):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(connection.status("/m/x"), 1.5)

@@ -7,22 +7,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from backends.kubernetes.address import Address
-from backends.kubernetes.configmaps.memory import Memory
-from backends.kubernetes.configmaps.objects import HEAD, Layout
+from backends.kubernetes.address import KubernetesAddress
+from backends.kubernetes.configmaps.memory import ChainMemory
+from backends.kubernetes.configmaps.objects import HEAD, ConfigMapLayout
 from backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes_admin import MERGE_PATCH
 from tests.contracts.journals import ROOT
 from tests.support.kubernetes import NAME, Site
 from tests.support.waiting import until
 
-LAYOUT = Layout(NAME, ROOT)
+LAYOUT = ConfigMapLayout(NAME, ROOT)
 NEVER = 3600.0
 
 
 @asynccontextmanager
 async def opened(
-    address: Address, *, patience: float = 60.0, check_seconds: float = NEVER
+    address: KubernetesAddress, *, patience: float = 60.0, check_seconds: float = NEVER
 ) -> AsyncIterator[KubernetesPointers]:
     """A store, open; it has all the time in the world for that."""
     store = KubernetesPointers(address, patience=60.0, check_seconds=check_seconds)
@@ -34,7 +34,7 @@ async def opened(
         await store.close()
 
 
-def memory_of(store: KubernetesPointers) -> Memory:
+def memory_of(store: KubernetesPointers) -> ChainMemory:
     """What the store knows of the root journal."""
     return store._journals[ROOT].memory
 

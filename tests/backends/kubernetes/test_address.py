@@ -7,21 +7,25 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Misconfigured
-from backends.kubernetes.address import Address
+from backends.kubernetes.address import KubernetesAddress
 
 
 def test_namespace_name_and_options_are_taken_apart() -> None:
-    address = Address.parse(
+    address = KubernetesAddress.parse(
         "kubernetes://team-a/flights/?kubeconfig=/run/a%20b&context=admin&bytes_per_second=200000&lease_duration=3"
         "&renew_deadline=2&retry_period=0.5&pod=milepost-0"
     )
-    assert address == Address("team-a", "flights", Path("/run/a b"), "admin", 200_000, 3.0, 2.0, 0.5, pod="milepost-0")
+    assert address == KubernetesAddress(
+        "team-a", "flights", Path("/run/a b"), "admin", 200_000, 3.0, 2.0, 0.5, pod="milepost-0"
+    )
 
 
 @pytest.mark.parametrize("url", ["kubernetes://", "kubernetes:///", "kubernetes:///milepost"])
 def test_what_is_left_out_has_a_default(url: str) -> None:
-    assert Address.parse(url) == Address(None, "milepost", None, None, 900_000, 15.0, 10.0, 2.0, None)
-    assert Address.parse("kubernetes://team") == Address("team", "milepost")
+    assert KubernetesAddress.parse(url) == KubernetesAddress(
+        None, "milepost", None, None, 900_000, 15.0, 10.0, 2.0, None
+    )
+    assert KubernetesAddress.parse("kubernetes://team") == KubernetesAddress("team", "milepost")
 
 
 @pytest.mark.parametrize(
@@ -53,10 +57,10 @@ def test_what_is_left_out_has_a_default(url: str) -> None:
 )
 def test_what_is_wrong_is_told(url: str, told: str) -> None:
     with pytest.raises(Misconfigured, match=told):
-        Address.parse(url)
+        KubernetesAddress.parse(url)
 
 
 def test_a_password_in_the_address_is_refused_and_not_repeated() -> None:
     with pytest.raises(Misconfigured, match="kubeconfig") as caught:
-        Address.parse("kubernetes://user:hunter2@team/a")
+        KubernetesAddress.parse("kubernetes://user:hunter2@team/a")
     assert "hunter2" not in str(caught.value)

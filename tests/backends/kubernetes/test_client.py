@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from backends.contract import BackendError, Misconfigured
-from backends.kubernetes.address import Address
-from backends.kubernetes.client import METADATA, Client
+from backends.kubernetes.address import KubernetesAddress
+from backends.kubernetes.client import METADATA, KubernetesClient
 from backends.kubernetes.errors import NoAnswer, NotSent
 from testbed.ports import Port
 from tests.support.waiting import until
@@ -126,8 +126,8 @@ def kubeconfig(
 
 
 @asynccontextmanager
-async def opened(file: Path, patience: float = 20.0) -> AsyncIterator[Client]:
-    client = Client(Address(kubeconfig=file), "tests", patience=patience)
+async def opened(file: Path, patience: float = 20.0) -> AsyncIterator[KubernetesClient]:
+    client = KubernetesClient(KubernetesAddress(kubeconfig=file), "tests", patience=patience)
     await client.open()
     try:
         yield client
@@ -216,7 +216,7 @@ async def test_a_cancelled_request_goes_its_way(tmp_path: Path) -> None:
 
 async def test_before_open_and_after_close_nothing_is_sent(tmp_path: Path) -> None:
     async with serving(answers) as server:
-        client = Client(Address(kubeconfig=kubeconfig(tmp_path, server.port)), "tests")
+        client = KubernetesClient(KubernetesAddress(kubeconfig=kubeconfig(tmp_path, server.port)), "tests")
         with pytest.raises(NotSent):
             await client.request("GET", "/api/x")
         await client.open()
@@ -304,11 +304,11 @@ async def test_a_password_in_the_servers_address_is_neither_logged_nor_told(
 async def test_the_namespace_is_the_addresss_or_the_contexts_or_the_default(tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, 1)
     for address, namespace in (
-        (Address(kubeconfig=file), "team"),
-        (Address(kubeconfig=file, context="other"), "another"),
-        (Address("mine", kubeconfig=file), "mine"),
+        (KubernetesAddress(kubeconfig=file), "team"),
+        (KubernetesAddress(kubeconfig=file, context="other"), "another"),
+        (KubernetesAddress("mine", kubeconfig=file), "mine"),
     ):
-        client = Client(address, "tests")
+        client = KubernetesClient(address, "tests")
         await client.open()
         assert client.namespace == namespace
         await client.close()
@@ -322,12 +322,12 @@ async def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path, conte
     if content is not None:
         file.write_text(content)
     with pytest.raises(Misconfigured, match="cannot configure"):
-        await Client(Address(kubeconfig=file), "tests").open()
+        await KubernetesClient(KubernetesAddress(kubeconfig=file), "tests").open()
 
 
 async def test_a_context_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="nowhere"):
-        await Client(Address(kubeconfig=kubeconfig(tmp_path, 1), context="nowhere"), "tests").open()
+        await KubernetesClient(KubernetesAddress(kubeconfig=kubeconfig(tmp_path, 1), context="nowhere"), "tests").open()
 
 
 async def test_inside_of_a_cluster_the_pods_own_account_is_used(
@@ -337,6 +337,6 @@ async def test_inside_of_a_cluster_the_pods_own_account_is_used(
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
     with pytest.raises(Misconfigured, match="Service token file does not exist"):
-        await Client(Address(), "tests").open()
+        await KubernetesClient(KubernetesAddress(), "tests").open()
     async with opened(kubeconfig(tmp_path, 1)) as client:
         assert client.namespace == "team"

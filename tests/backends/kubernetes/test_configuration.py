@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from kubernetes.config import incluster_config
 
-from backends.kubernetes.address import Address
-from backends.kubernetes.client import Client
+from backends.kubernetes.address import KubernetesAddress
+from backends.kubernetes.client import KubernetesClient
 from testbed.kubernetes_keys import Keys
 from tests.backends.kubernetes.test_client import Server, answers, breaks_off, kubeconfig, serving
 
@@ -44,7 +44,7 @@ async def test_inside_of_a_cluster_a_proxy_is_not_on_the_way_to_the_api_server(
     async with listening, serving(breaks_off) as proxy:
         in_a_pod.setenv("KUBERNETES_SERVICE_PORT", str(listening.sockets[0].getsockname()[1]))
         in_a_pod.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        client = Client(Address("team"), "tests")
+        client = KubernetesClient(KubernetesAddress("team"), "tests")
         await client.open()
         for _ in range(2):  # each looks at the account's token anew
             assert (await client.request("GET", "/api/x")).done
@@ -60,7 +60,7 @@ async def test_outside_of_a_cluster_the_environment_names_the_proxy(
 ) -> None:
     async with serving(answers) as proxy:
         in_a_pod.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
-        client = Client(Address(kubeconfig=kubeconfig(tmp_path, 1)), "tests")
+        client = KubernetesClient(KubernetesAddress(kubeconfig=kubeconfig(tmp_path, 1)), "tests")
         await client.open()
         assert (await client.request("GET", "/api/x")).done
         await client.close()

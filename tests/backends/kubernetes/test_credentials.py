@@ -9,8 +9,8 @@ from threading import Event
 
 import pytest
 
-from backends.kubernetes.address import Address
-from backends.kubernetes.client import Client
+from backends.kubernetes.address import KubernetesAddress
+from backends.kubernetes.client import KubernetesClient
 from backends.kubernetes.credentials import Credentials
 from backends.kubernetes.errors import NotSent
 from tests.backends.kubernetes.test_client import answers, kubeconfig, opened, serving
@@ -75,7 +75,9 @@ async def test_opening_has_an_end_though_a_plugin_hangs(tmp_path: Path) -> None:
     plugin = Plugin(tmp_path)
     plugin.hang()
     try:
-        client = Client(Address(kubeconfig=kubeconfig(tmp_path, 1, plugin.user)), "tests", opening=0.3)
+        client = KubernetesClient(
+            KubernetesAddress(kubeconfig=kubeconfig(tmp_path, 1, plugin.user)), "tests", opening=0.3
+        )
         async with asyncio.timeout(20):
             with pytest.raises(NotSent, match="cannot configure"):
                 await client.open()

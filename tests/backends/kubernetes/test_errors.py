@@ -17,12 +17,12 @@ from urllib3.exceptions import (
 )
 
 from backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
-from backends.kubernetes.errors import Answer, Fate, NoAnswer, NotSent, backend_error, transport_error
+from backends.kubernetes.errors import ApiAnswer, Fate, NoAnswer, NotSent, backend_error, transport_error
 
 
-def answer(status: int, message: str = "", reason: str = "") -> Answer:
+def answer(status: int, message: str = "", reason: str = "") -> ApiAnswer:
     """As it comes over the wire."""
-    return Answer.read(status, json.dumps({"kind": "Status", "message": message, "reason": reason}).encode())
+    return ApiAnswer.read(status, json.dumps({"kind": "Status", "message": message, "reason": reason}).encode())
 
 
 FULL = "etcdserver: mvcc: database space exceeded"
@@ -87,9 +87,9 @@ def test_what_may_have_been_applied_is_no_misconfiguration() -> None:
 def test_a_status_is_taken_apart_and_plain_text_is_a_message() -> None:
     conflict = answer(409, "the object has been modified", "Conflict")
     assert (conflict.reason, conflict.message) == ("Conflict", "the object has been modified")
-    plain = Answer.read(429, b"Too many requests, please try again later.\n")
+    plain = ApiAnswer.read(429, b"Too many requests, please try again later.\n")
     assert (plain.reason, plain.message) == ("", "Too many requests, please try again later.")
-    assert Answer.read(502, b"\xff\xfe").fate is Fate.UNKNOWN
+    assert ApiAnswer.read(502, b"\xff\xfe").fate is Fate.UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from backends.contract import Misconfigured, StorageFull, StorageUnavailable
 from backends.s3 import errors as s3_errors
 from backends.s3.address import parse_address
 from backends.s3.blobs import S3Blobs
-from backends.s3.connection import Connection
+from backends.s3.connection import S3Connection
 from backends.s3.setup import ABANDONED_AFTER, prepare
 from service.blobs.keys import blob_key
 from testbed.ports import Port
@@ -232,7 +232,7 @@ async def test_a_server_that_is_not_there_yet(s3: S3Place) -> None:
 
 def opened(url: str, abandoned_after: timedelta) -> None:
     """Open a store when uploads begun so long ago count as abandoned; by the server's clock, which counts seconds."""
-    connection = Connection(parse_address(url), deadline=20.0, threads=2)
+    connection = S3Connection(parse_address(url), deadline=20.0, threads=2)
     try:
         prepare(connection, abandoned_after)
     finally:

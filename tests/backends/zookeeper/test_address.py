@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Misconfigured
-from backends.zookeeper.address import Address, Tls
+from backends.zookeeper.address import Tls, ZooKeeperAddress
 
 
 def test_hosts_path_and_options_are_taken_apart() -> None:
-    address = Address.parse(
+    address = ZooKeeperAddress.parse(
         "zookeeper://h1:2182,h2,[::1]:2183/team/milepost/?session_timeout=2.5&credentials_file=/run/a%20b"
     )
-    assert address == Address("h1:2182,h2:2181,[::1]:2183", "/team/milepost", 2.5, Path("/run/a b"), None)
+    assert address == ZooKeeperAddress("h1:2182,h2:2181,[::1]:2183", "/team/milepost", 2.5, Path("/run/a b"), None)
 
 
 def test_what_is_left_out_has_a_default() -> None:
-    assert Address.parse("zookeeper://h1") == Address("h1:2181", "/milepost", 4.0, None, None)
-    assert Address.parse("zookeeper+tls://h1/") == Address("h1:2281", "/milepost", 4.0, None, Tls())
+    assert ZooKeeperAddress.parse("zookeeper://h1") == ZooKeeperAddress("h1:2181", "/milepost", 4.0, None, None)
+    assert ZooKeeperAddress.parse("zookeeper+tls://h1/") == ZooKeeperAddress("h1:2281", "/milepost", 4.0, None, Tls())
 
 
 def test_tls_has_options_of_its_own() -> None:
-    address = Address.parse("zookeeper+tls://h1/m?ca_file=/ca&cert_file=/cert&key_file=/key&verify=ca")
+    address = ZooKeeperAddress.parse("zookeeper+tls://h1/m?ca_file=/ca&cert_file=/cert&key_file=/key&verify=ca")
     assert address.tls == Tls(Path("/ca"), Path("/cert"), Path("/key"), "ca")
 
 
@@ -52,20 +52,20 @@ def test_tls_has_options_of_its_own() -> None:
 )
 def test_what_is_wrong_is_told(url: str, told: str) -> None:
     with pytest.raises(Misconfigured, match=told):
-        Address.parse(url)
+        ZooKeeperAddress.parse(url)
 
 
 def test_a_password_in_the_address_is_refused_and_not_repeated() -> None:
     with pytest.raises(Misconfigured, match="credentials_file") as caught:
-        Address.parse("zookeeper://user:hunter2@h1/a")
+        ZooKeeperAddress.parse("zookeeper://user:hunter2@h1/a")
     assert "hunter2" not in str(caught.value)
 
 
 def test_credentials_are_read_from_their_file(tmp_path: Path) -> None:
     file = tmp_path / "credentials"
     file.write_text("milepost:hunter2\n")
-    assert Address("h1", credentials_file=file).credentials() == "milepost:hunter2"
-    assert Address("h1").credentials() is None
+    assert ZooKeeperAddress("h1", credentials_file=file).credentials() == "milepost:hunter2"
+    assert ZooKeeperAddress("h1").credentials() is None
 
 
 @pytest.mark.parametrize("content", ["", "hunter2", "milepost:", "milepost:hunter2\nmore", ":hunter2"])
@@ -73,10 +73,10 @@ def test_a_file_without_credentials_is_refused_and_not_repeated(tmp_path: Path, 
     file = tmp_path / "credentials"
     file.write_text(content)
     with pytest.raises(Misconfigured, match="user:password") as caught:
-        Address("h1", credentials_file=file).credentials()
+        ZooKeeperAddress("h1", credentials_file=file).credentials()
     assert "hunter2" not in str(caught.value)
 
 
 def test_a_missing_file_of_credentials_is_told(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="No such file"):
-        Address("h1", credentials_file=tmp_path / "absent").credentials()
+        ZooKeeperAddress("h1", credentials_file=tmp_path / "absent").credentials()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Misconfigured
-from backends.zookeeper.address import Address, Tls
-from backends.zookeeper.client import Client
-from backends.zookeeper.connection import Connection
+from backends.zookeeper.address import Tls, ZooKeeperAddress
+from backends.zookeeper.client import ZooKeeperClient
+from backends.zookeeper.connection import ZooKeeperConnection
 from testbed.zookeeper import ZooKeeperServer
 from tests.support.waiting import until
 
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize(("asked", "granted"), [(0.2, 1.0), (2.5, 2.5), (60.0, 10.0)])
 async def test_the_timeout_that_the_servers_granted_is_known(
-    zookeeper_address: Address, asked: float, granted: float
+    zookeeper_address: ZooKeeperAddress, asked: float, granted: float
 ) -> None:
     """They grant 2 to 20 ticks of 0.5 s."""
-    connection = Connection(Address(zookeeper_address.hosts, session_seconds=asked), "test", 60.0)
+    connection = ZooKeeperConnection(ZooKeeperAddress(zookeeper_address.hosts, session_seconds=asked), "test", 60.0)
     assert connection.session_seconds == 0
     await connection.open()
     assert connection.session_seconds == granted
@@ -31,13 +31,13 @@ async def test_the_timeout_that_the_servers_granted_is_known(
 
 
 async def test_a_password_is_not_logged_at_any_level(
-    zookeeper_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    zookeeper_address: ZooKeeperAddress, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "credentials"
     file.write_text("milepost:hunter2")
-    address = Address(zookeeper_address.hosts, credentials_file=file)
+    address = ZooKeeperAddress(zookeeper_address.hosts, credentials_file=file)
     caplog.set_level(1)
-    connection = Connection(address, "test", 60.0)
+    connection = ZooKeeperConnection(address, "test", 60.0)
     await connection.open()
     await connection.ask("look at the root", lambda client: client.exists_async("/"))
     await connection.close()
@@ -57,7 +57,7 @@ async def test_a_sessions_password_is_not_logged_where_a_server_answers_garbage(
         await writer.drain()
         writer.close()
 
-    connection = Connection(Address(server.address), "test", 60.0)
+    connection = ZooKeeperConnection(ZooKeeperAddress(server.address), "test", 60.0)
     await connection.open()
     assert connection._client is not None
     password = connection._client.client_id[1]
@@ -77,11 +77,11 @@ async def test_files_that_cannot_be_used_for_tls_are_told_at_once(tmp_path: Path
     (tmp_path / "garbage").write_text("no certificate")
     for ca_file in (tmp_path / "absent", tmp_path / "garbage"):
         with pytest.raises(Misconfigured, match=ca_file.name):
-            await Connection(Address("127.0.0.1:1", tls=Tls(ca_file)), "test", 60.0).open()
+            await ZooKeeperConnection(ZooKeeperAddress("127.0.0.1:1", tls=Tls(ca_file)), "test", 60.0).open()
 
 
-async def test_so_many_answers_at_once_take_few_wake_ups(zookeeper_address: Address) -> None:
-    connection = Connection(zookeeper_address, "test", 60.0)
+async def test_so_many_answers_at_once_take_few_wake_ups(zookeeper_address: ZooKeeperAddress) -> None:
+    connection = ZooKeeperConnection(zookeeper_address, "test", 60.0)
     await connection.open()
     assert connection._bridge is not None
     before = connection._bridge.wake_ups
@@ -94,5 +94,5 @@ async def test_so_many_answers_at_once_take_few_wake_ups(zookeeper_address: Addr
     await connection.close()
 
 
-def _root(client: Client) -> object:
+def _root(client: ZooKeeperClient) -> object:
     return client.exists_async("/")

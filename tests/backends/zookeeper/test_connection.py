@@ -13,9 +13,9 @@ import pytest
 from kazoo.exceptions import NodeExistsError
 
 from backends.contract import Misconfigured, StorageUnavailable
-from backends.zookeeper.address import Address
-from backends.zookeeper.client import Client
-from backends.zookeeper.connection import Connection
+from backends.zookeeper.address import ZooKeeperAddress
+from backends.zookeeper.client import ZooKeeperClient
+from backends.zookeeper.connection import ZooKeeperConnection
 from testbed.ports import Port
 from testbed.zookeeper import ZooKeeperServer
 from tests.support.waiting import until
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.anyio
 PATIENCE = 60.0
 
 
-def at(server: ZooKeeperServer, session_seconds: float = 4.0) -> Address:
-    return Address(server.address, session_seconds=session_seconds)
+def at(server: ZooKeeperServer, session_seconds: float = 4.0) -> ZooKeeperAddress:
+    return ZooKeeperAddress(server.address, session_seconds=session_seconds)
 
 
 @asynccontextmanager
-async def opened(address: Address, patience: float = PATIENCE) -> AsyncIterator[Connection]:
-    connection = Connection(address, "test", PATIENCE)
+async def opened(address: ZooKeeperAddress, patience: float = PATIENCE) -> AsyncIterator[ZooKeeperConnection]:
+    connection = ZooKeeperConnection(address, "test", PATIENCE)
     await connection.open()
     connection.patience = patience
     try:
@@ -41,19 +41,19 @@ async def opened(address: Address, patience: float = PATIENCE) -> AsyncIterator[
         await connection.close()
 
 
-def root(client: Client) -> Any:
+def root(client: ZooKeeperClient) -> Any:
     return client.exists_async("/")
 
 
-async def answers(connection: Connection) -> bool:
+async def answers(connection: ZooKeeperConnection) -> bool:
     try:
         return await connection.ask("look at the root", root) is not None
     except StorageUnavailable:
         return False
 
 
-async def test_open_and_close_can_be_repeated(zookeeper_address: Address) -> None:
-    connection = Connection(zookeeper_address, "test", PATIENCE)
+async def test_open_and_close_can_be_repeated(zookeeper_address: ZooKeeperAddress) -> None:
+    connection = ZooKeeperConnection(zookeeper_address, "test", PATIENCE)
     for _ in range(2):
         await connection.open()
         await connection.open()
@@ -68,7 +68,7 @@ async def test_open_and_close_can_be_repeated(zookeeper_address: Address) -> Non
 
 async def test_where_nobody_listens_open_ends_at_its_deadline() -> None:
     port = Port()
-    connection = Connection(Address(port.address), "test", 0.5)
+    connection = ZooKeeperConnection(ZooKeeperAddress(port.address), "test", 0.5)
     with pytest.raises(StorageUnavailable, match=f"cannot reach ZooKeeper at {port.address} within 0.5 s"):
         await connection.open()
     port.release()
@@ -76,7 +76,7 @@ async def test_where_nobody_listens_open_ends_at_its_deadline() -> None:
 
 async def test_closing_ends_an_open_that_is_under_way() -> None:
     port = Port()
-    connection = Connection(Address(port.address), "test", PATIENCE)
+    connection = ZooKeeperConnection(ZooKeeperAddress(port.address), "test", PATIENCE)
     opening = asyncio.create_task(connection.open())
     await asyncio.sleep(0.1)
     await connection.close()
@@ -85,7 +85,7 @@ async def test_closing_ends_an_open_that_is_under_way() -> None:
     port.release()
 
 
-async def test_an_error_is_translated_unless_it_is_expected(zookeeper_address: Address) -> None:
+async def test_an_error_is_translated_unless_it_is_expected(zookeeper_address: ZooKeeperAddress) -> None:
     async with opened(zookeeper_address) as connection:
         with pytest.raises(NodeExistsError):
             await connection.ask("make /", lambda client: client.create_async("/zookeeper"), NodeExistsError)
@@ -115,7 +115,7 @@ async def test_a_server_that_comes_back_is_found_again(server: ZooKeeperServer) 
         assert isinstance(waiting.exception(), StorageUnavailable | None)
 
 
-async def test_who_stops_waiting_disturbs_nobody(zookeeper_address: Address) -> None:
+async def test_who_stops_waiting_disturbs_nobody(zookeeper_address: ZooKeeperAddress) -> None:
     async with opened(zookeeper_address) as connection:
         asking = [asyncio.create_task(connection.ask("look at the root", root)) for _ in range(100)]
         await asyncio.sleep(0)
@@ -153,7 +153,7 @@ async def test_a_server_that_says_nothing_is_left_however_much_is_asked(
 
 
 async def test_closing_does_not_wait_for_a_server_that_says_nothing(server: ZooKeeperServer) -> None:
-    connection = Connection(at(server), "test", PATIENCE)
+    connection = ZooKeeperConnection(at(server), "test", PATIENCE)
     await connection.open()
     server.pause()
     connection.patience = 0.2
@@ -234,7 +234,7 @@ async def test_what_is_missing_to_make_kazoo_anew_is_waited_for(
     """The file of the credentials is just being exchanged."""
     credentials = tmp_path / "credentials"
     credentials.write_text("milepost:hunter2")
-    async with opened(Address(server.address, credentials_file=credentials), patience=1.0) as connection:
+    async with opened(ZooKeeperAddress(server.address, credentials_file=credentials), patience=1.0) as connection:
         client = connection._client
         assert client is not None
         monkeypatch.setattr(client._connection, "_read_socket", fails)
@@ -261,7 +261,7 @@ async def test_a_process_that_was_out_of_descriptors_comes_back(
     server: ZooKeeperServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A name cannot be resolved without one, which ends kazoo's thread; nor can another client be begun."""
-    async with opened(Address(f"localhost:{server.port.number}"), patience=1.0) as connection:
+    async with opened(ZooKeeperAddress(f"localhost:{server.port.number}"), patience=1.0) as connection:
         server.kill()
         with no_descriptors():
             await until_told(caplog, "anew yet: cannot begin to connect")
@@ -270,7 +270,7 @@ async def test_a_process_that_was_out_of_descriptors_comes_back(
 
 
 async def test_an_open_that_is_out_of_descriptors_is_told_and_may_be_tried_again(server: ZooKeeperServer) -> None:
-    connection = Connection(at(server), "test", PATIENCE)
+    connection = ZooKeeperConnection(at(server), "test", PATIENCE)
     with no_descriptors(), pytest.raises(StorageUnavailable, match="cannot begin to connect"):
         await connection.open()
     await connection.open()
@@ -281,7 +281,7 @@ async def test_an_open_that_is_out_of_descriptors_is_told_and_may_be_tried_again
 async def test_a_connection_that_is_made_anew_can_be_closed_meanwhile(
     server: ZooKeeperServer,
 ) -> None:
-    connection = Connection(at(server), "test", PATIENCE)
+    connection = ZooKeeperConnection(at(server), "test", PATIENCE)
     await connection.open()
     client = connection._client
     assert client is not None

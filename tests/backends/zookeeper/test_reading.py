@@ -6,15 +6,15 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from backends.zookeeper.address import Address
-from backends.zookeeper.connection import Connection
-from backends.zookeeper.reading import Answer, Children, Found, MultiRead
+from backends.zookeeper.address import ZooKeeperAddress
+from backends.zookeeper.connection import ZooKeeperConnection
+from backends.zookeeper.reading import Answer, Children, MultiRead, ZnodeContent
 
 pytestmark = pytest.mark.anyio
 
 
-async def ask(address: Address, request: MultiRead) -> list[Answer]:
-    connection = Connection(address, "test")
+async def ask(address: ZooKeeperAddress, request: MultiRead) -> list[Answer]:
+    connection = ZooKeeperConnection(address, "test")
     await connection.open()
     try:
         answers: list[Answer] = await connection.ask("read", lambda client: client.send(request))
@@ -24,7 +24,7 @@ async def ask(address: Address, request: MultiRead) -> list[Answer]:
 
 
 async def test_values_are_read_and_one_that_is_missing_does_not_fail_the_others(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     root = zookeeper_address.root
     visitor.create(f"{root}/a", b"\0\xff" * 1000, makepath=True)
@@ -32,23 +32,23 @@ async def test_values_are_read_and_one_that_is_missing_does_not_fail_the_others(
     visitor.create(f"{root}/c", None)
     found = await ask(zookeeper_address, MultiRead.values([f"{root}/{name}" for name in ("a", "absent", "b", "c")]))
     assert isinstance(found.pop(1), NoNodeError)
-    assert found == [Found(b"\0\xff" * 1000), Found(b""), Found(b"")]
+    assert found == [ZnodeContent(b"\0\xff" * 1000), ZnodeContent(b""), ZnodeContent(b"")]
 
 
 async def test_how_many_children_there_are_is_told_with_the_value(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     root = zookeeper_address.root
     for name in ("x", "y"):
         visitor.create(f"{root}/a/{name}", makepath=True)
     visitor.set(f"{root}/a", b"value")
     assert await ask(zookeeper_address, MultiRead.values([f"{root}/a", f"{root}/a/x"])) == [
-        Found(b"value", 2),
-        Found(b"", 0),
+        ZnodeContent(b"value", 2),
+        ZnodeContent(b"", 0),
     ]
 
 
-async def test_children_are_read(zookeeper_address: Address, visitor: KazooClient) -> None:
+async def test_children_are_read(zookeeper_address: ZooKeeperAddress, visitor: KazooClient) -> None:
     root = zookeeper_address.root
     for name in ("x", "žlutý"):
         visitor.create(f"{root}/a/{name}", makepath=True)

@@ -20,9 +20,9 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL
 
 from backends.contract import Misconfigured, Refusal, StorageUnavailable
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.election.election import ZooKeeperElection
-from backends.zookeeper.pointers.layout import Layout
+from backends.zookeeper.pointers.layout import ZnodeLayout
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from testbed.ports import Port
 from testbed.zookeeper import ZooKeeperServer
@@ -83,7 +83,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 async def test_everything_goes_through_tls(secured: Secured) -> None:
-    address = Address.parse(secured.url())
+    address = ZooKeeperAddress.parse(secured.url())
     pointers, election = ZooKeeperPointers(address), ZooKeeperElection(address, "http://127.0.0.1:1")
     await pointers.open()
     await election.open()
@@ -99,7 +99,7 @@ async def test_everything_goes_through_tls(secured: Secured) -> None:
 
 async def test_answers_that_come_in_one_piece_do_not_wait_for_the_next(secured: Secured) -> None:
     """TLS decrypts several at once, and then the socket below is silent: kazoo alone would wait for its next ping."""
-    pointers = ZooKeeperPointers(Address.parse(secured.url()))
+    pointers = ZooKeeperPointers(ZooKeeperAddress.parse(secured.url()))
     await pointers.open()
     await pointers.take_over(ROOT)
     loop = asyncio.get_running_loop()
@@ -116,32 +116,32 @@ async def test_answers_that_come_in_one_piece_do_not_wait_for_the_next(secured: 
     "options", [{"ca_file": "other-ca.pem"}, {"cert_file": "", "key_file": ""}], ids=["not trusted", "no certificate"]
 )
 async def test_who_is_not_trusted_gets_no_connection(secured: Secured, options: dict[str, str]) -> None:
-    pointers = ZooKeeperPointers(Address.parse(secured.url(**options)), patience=1.0)
+    pointers = ZooKeeperPointers(ZooKeeperAddress.parse(secured.url(**options)), patience=1.0)
     with pytest.raises(StorageUnavailable, match="cannot reach"):
         await pointers.open()
 
 
 async def test_the_name_of_the_host_is_checked_unless_told_otherwise(secured: Secured) -> None:
     other_name = secured.url("localhost")
-    pointers = ZooKeeperPointers(Address.parse(other_name), patience=1.0)
+    pointers = ZooKeeperPointers(ZooKeeperAddress.parse(other_name), patience=1.0)
     with pytest.raises(StorageUnavailable, match="cannot reach"):
         await pointers.open()
-    pointers = ZooKeeperPointers(Address.parse(other_name + "&verify=ca"))
+    pointers = ZooKeeperPointers(ZooKeeperAddress.parse(other_name + "&verify=ca"))
     await pointers.open()
     await pointers.close()
 
 
 @pytest.fixture
-def owned(zookeeper_address: Address, visitor: KazooClient, tmp_path: Path) -> Address:
+def owned(zookeeper_address: ZooKeeperAddress, visitor: KazooClient, tmp_path: Path) -> ZooKeeperAddress:
     """A place with credentials, below one that is open to all."""
     visitor.ensure_path(zookeeper_address.root.rpartition("/")[0])
     file = tmp_path / "credentials"
     file.write_text("milepost:hunter2\n")
-    return Address(zookeeper_address.hosts, zookeeper_address.root, 10.0, credentials_file=file)
+    return ZooKeeperAddress(zookeeper_address.hosts, zookeeper_address.root, 10.0, credentials_file=file)
 
 
 async def test_what_is_made_with_credentials_is_closed_to_others(
-    owned: Address, visitor: KazooClient, tmp_path: Path
+    owned: ZooKeeperAddress, visitor: KazooClient, tmp_path: Path
 ) -> None:
     pointers, election = ZooKeeperPointers(owned), ZooKeeperElection(owned, "http://127.0.0.1:1")
     await pointers.open()
@@ -149,10 +149,10 @@ async def test_what_is_made_with_credentials_is_closed_to_others(
     head, _ = await taken_over(pointers)
     head = await put(pointers, head, writes(a=b"1"))
     leadership = await election.campaign()
-    stranger = Address(owned.hosts, owned.root)
+    stranger = ZooKeeperAddress(owned.hosts, owned.root)
     wrong = tmp_path / "wrong"
     wrong.write_text("milepost:wrong\n")
-    for address in (stranger, Address(owned.hosts, owned.root, credentials_file=wrong)):
+    for address in (stranger, ZooKeeperAddress(owned.hosts, owned.root, credentials_file=wrong)):
         with pytest.raises(Misconfigured, match="does not permit"):
             await ZooKeeperPointers(address).open()
         with pytest.raises(Misconfigured, match="does not permit"):
@@ -168,13 +168,13 @@ async def test_what_is_made_with_credentials_is_closed_to_others(
     await pointers.close()
 
 
-async def test_a_record_that_may_not_be_written_is_denied(owned: Address, visitor: KazooClient) -> None:
+async def test_a_record_that_may_not_be_written_is_denied(owned: ZooKeeperAddress, visitor: KazooClient) -> None:
     """Somebody took the right away while a leader was at work."""
-    pointers = ZooKeeperPointers(Address(owned.hosts, owned.root))
+    pointers = ZooKeeperPointers(ZooKeeperAddress(owned.hosts, owned.root))
     await pointers.open()
     head, _ = await taken_over(pointers)
     head = await put(pointers, head, writes(a=b"1"))
     visitor.add_auth("digest", "other:secret")
-    visitor.set_acls(Layout(owned.root, ROOT).record("a"), CREATOR_ALL_ACL)
+    visitor.set_acls(ZnodeLayout(owned.root, ROOT).record("a"), CREATOR_ALL_ACL)
     assert refused(await pointers.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.DENIED
     await pointers.close()

@@ -16,7 +16,7 @@ from backends.contract import BlobStore, Election, PointerStore
 from backends.embedded.pointers import FILE_NAME
 from backends.hdfs.address import parse_address as parse_hdfs_address
 from backends.s3.address import parse_address
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from tests.contracts.factories import BLOBS, ELECTIONS, POINTERS
 from tests.contracts.places import Backend, Services
 from tests.support.kubernetes import without_config_maps
@@ -149,7 +149,7 @@ def _read(client: hdfs_native.Client, path: str) -> bytes:
 @contextmanager
 def _journal_deleted(url: str) -> Generator[None, None, None]:
     """It is not put back: its leader has made it anew."""
-    address = Address.parse(url)
+    address = ZooKeeperAddress.parse(url)
     client = KazooClient(address.hosts)
     client.start(60)
     try:

@@ -11,20 +11,20 @@ from starlette.responses import Response
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.http.requests import Request
+from service.http.requests import HttpRequest
 from service.http.routing import Routes, allowed
 from service.problems import problem
 
 
-async def refuses(_: Request) -> None:
+async def refuses(_: HttpRequest) -> None:
     raise problem(Code.INVALID_REQUEST, "refused by a check")
 
 
-async def shown(_: Request, store: str, name: str) -> Response:
+async def shown(_: HttpRequest, store: str, name: str) -> Response:
     return Response(f"{store} {name}")
 
 
-async def listed(_: Request, store: str) -> Response:
+async def listed(_: HttpRequest, store: str) -> Response:
     return Response(store)
 
 
@@ -63,7 +63,7 @@ def test_what_a_path_takes(path: str, methods: str, parameters: list[str]) -> No
 @pytest.mark.anyio
 async def test_an_endpoint_is_called_with_the_parameters_in_their_order_after_its_checks() -> None:
     endpoints, parameters = routes().find(["", "v1", "stores", "s", "handles", "n"])
-    nobody_looks_at_it = cast(Request, None)
+    nobody_looks_at_it = cast(HttpRequest, None)
     assert (await endpoints["GET"].answer(nobody_looks_at_it, parameters)).body == b"s n"
     with pytest.raises(Problem, match="refused by a check"):
         await endpoints["PUT"].answer(nobody_looks_at_it, parameters)

@@ -7,12 +7,12 @@ import pytest
 
 from backends.contract import Head, JournalDamaged
 from backends.kubernetes.configmaps.chain import chain_of
-from backends.kubernetes.configmaps.head import EMPTY, SegmentHead, Witness, active, sealed, sum_of
+from backends.kubernetes.configmaps.head import EMPTY, SegmentHead, WitnessAnnotation, active, sealed, sum_of
 from backends.kubernetes.configmaps.head import first as untaken
-from backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, Layout, Metadata
+from backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, ConfigMapLayout, Metadata
 from backends.kubernetes.configmaps.stamps import Stamp
 
-LAYOUT = Layout("milepost", "root")
+LAYOUT = ConfigMapLayout("milepost", "root")
 HEAD_OF_TERM = Head("root", 3, 40, "abc")
 OF_ANOTHER_SCHEMA = msgspec.structs.replace(active(HEAD_OF_TERM, 1, {}), schema=1)
 
@@ -53,7 +53,7 @@ def test_a_journal_that_nobody_took_over_has_term_0() -> None:
 
 
 def test_the_highest_segment_that_was_written_holds_the_head() -> None:
-    told = Witness.of(HEAD_OF_TERM)
+    told = WitnessAnnotation.of(HEAD_OF_TERM)
     chain = chain_of(LAYOUT, [last(3, 2), segment(4, EMPTY), full(2), witness(told.encoded(LAYOUT.witness)), full(1)])
     assert chain is not None
     assert (chain.head, chain.first, chain.last, sorted(chain.segments)) == (HEAD_OF_TERM, 2, 3, [2, 3])
@@ -124,7 +124,7 @@ def test_anything_else_is_damage_and_the_message_names_the_config_map(items: lis
 
 def test_a_witness_alone_is_damage() -> None:
     with pytest.raises(JournalDamaged, match=LAYOUT.witness):
-        chain_of(LAYOUT, [witness(Witness.of(HEAD_OF_TERM).encoded(LAYOUT.witness))])
+        chain_of(LAYOUT, [witness(WitnessAnnotation.of(HEAD_OF_TERM).encoded(LAYOUT.witness))])
 
 
 @pytest.mark.parametrize(("later", "earlier"), [((4, 40), (2, 40)), ((3, 41), (3, 39)), ((4, 39), (2, 41))])
@@ -132,7 +132,7 @@ def test_a_witness_or_a_mark_that_is_ahead_of_the_newest_segment_is_damage(
     later: tuple[int, int], earlier: tuple[int, int]
 ) -> None:
     """Segments are written first: somebody put an older copy in its place, and groups are missing."""
-    ahead, behind = (Witness.of(Head("root", *told, "abc")) for told in (later, earlier))
+    ahead, behind = (WitnessAnnotation.of(Head("root", *told, "abc")) for told in (later, earlier))
     with pytest.raises(JournalDamaged, match="older copy"):
         chain_of(LAYOUT, [last(1), witness(ahead.encoded(LAYOUT.witness))])
     mark = Stamp(LAYOUT.founding, Metadata(LAYOUT.founding, "ns", "uid", "8"), ahead)
@@ -142,7 +142,7 @@ def test_a_witness_or_a_mark_that_is_ahead_of_the_newest_segment_is_damage(
 
 
 def test_a_founding_mark_alone_is_damage() -> None:
-    mark = Stamp(LAYOUT.founding, Metadata(LAYOUT.founding, "ns", "uid", "8"), Witness.of(HEAD_OF_TERM))
+    mark = Stamp(LAYOUT.founding, Metadata(LAYOUT.founding, "ns", "uid", "8"), WitnessAnnotation.of(HEAD_OF_TERM))
     with pytest.raises(JournalDamaged, match=LAYOUT.founding):
         chain_of(LAYOUT, [], mark)
 

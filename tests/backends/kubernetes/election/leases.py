@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from backends.contract import Leadership
-from backends.kubernetes.address import Address
+from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.election.election import KubernetesElection
 from backends.kubernetes.election.leadership import LeaseLeadership
 from tests.support.kubernetes import Site
@@ -21,7 +21,7 @@ FOR_EVER = {"lease_duration": "3600", "renew_deadline": "1800", "retry_period": 
 
 
 @asynccontextmanager
-async def opened(address: Address, advertise: str, **arguments: Any) -> AsyncIterator[KubernetesElection]:
+async def opened(address: KubernetesAddress, advertise: str, **arguments: Any) -> AsyncIterator[KubernetesElection]:
     election = KubernetesElection(address, advertise, **arguments)
     await election.open()
     try:

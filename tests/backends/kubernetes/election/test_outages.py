@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from backends.contract import Misconfigured, StorageUnavailable
-from backends.kubernetes.client import Client
+from backends.kubernetes.client import KubernetesClient
 from backends.kubernetes.election.election import KubernetesElection
-from backends.kubernetes.errors import Answer, NoAnswer
+from backends.kubernetes.errors import ApiAnswer, NoAnswer
 from tests.backends.kubernetes.election.leases import (
     DEADLINE,
     FOR_EVER,
@@ -57,16 +57,16 @@ def far(site: Site, way: Link) -> Site:
 @pytest.fixture
 def held_up(way: Link, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """While cleared, the next write finds the way back closed as it is sent, and sets this."""
-    request, event = Client.request, asyncio.Event()
+    request, event = KubernetesClient.request, asyncio.Event()
     event.set()
 
-    async def noticed(client: Client, method: str, *arguments: Any, **options: Any) -> Answer:
+    async def noticed(client: KubernetesClient, method: str, *arguments: Any, **options: Any) -> ApiAnswer:
         if method != "GET" and not event.is_set():
             way.answers_pass.clear()
             event.set()
         return await request(client, method, *arguments, **options)
 
-    monkeypatch.setattr(Client, "request", noticed)
+    monkeypatch.setattr(KubernetesClient, "request", noticed)
     return event
 
 
@@ -190,9 +190,9 @@ async def test_a_claim_that_is_late_finds_no_lease_to_take(
     site: Site, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     """It is kept back here, since no link can hold one request and pass the next, and sent after its campaign."""
-    request, kept = Client.request, list[tuple[str, str, Any]]()
+    request, kept = KubernetesClient.request, list[tuple[str, str, Any]]()
 
-    async def keeps_the_first(client: Client, method: str, path: str, **options: Any) -> Answer:
+    async def keeps_the_first(client: KubernetesClient, method: str, path: str, **options: Any) -> ApiAnswer:
         if method != "GET" and not kept:
             kept.append((method, path, json.loads(options["body"])))
             raise NoAnswer("kept")
@@ -206,7 +206,7 @@ async def test_a_claim_that_is_late_finds_no_lease_to_take(
             for task in first._tasks:  # as if its process were gone
                 task.cancel()
         async with opened(site.address(**SHORT), "http://127.0.0.1:7073") as late:
-            monkeypatch.setattr(Client, "request", keeps_the_first)
+            monkeypatch.setattr(KubernetesClient, "request", keeps_the_first)
             with pytest.raises(StorageUnavailable, match="kept"):
                 await late.campaign()
         assert holder(site) == ""

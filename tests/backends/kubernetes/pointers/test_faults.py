@@ -12,11 +12,11 @@ import pytest
 from backends.contract import (
     BackendError,
     Change,
+    CommitRefused,
     Done,
     Head,
     Misconfigured,
     Refusal,
-    Refused,
     StorageFull,
     StorageUnavailable,
     Unknown,
@@ -162,7 +162,7 @@ async def test_without_an_api_server_a_commit_is_refused_and_never_lands(tmp_pat
             api.server.kill()
 
             async def refuses() -> bool:
-                return isinstance(await store.commit(head, writes(b=b"2"), head.revision + 1), Refused)
+                return isinstance(await store.commit(head, writes(b=b"2"), head.revision + 1), CommitRefused)
 
             await until(refuses)
             with pytest.raises(StorageUnavailable):

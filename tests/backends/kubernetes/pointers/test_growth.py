@@ -9,7 +9,7 @@ import pytest
 
 from backends.contract import Change, Done, Refusal
 from backends.kubernetes.configmaps.compaction import CAP
-from backends.kubernetes.configmaps.memory import Memory
+from backends.kubernetes.configmaps.memory import ChainMemory
 from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
 from tests.support.kubernetes import Site
@@ -171,7 +171,7 @@ async def test_random_groups_leave_what_a_plain_dictionary_holds(site: Site) -> 
                 assert figures(before) == figures(listed)
 
 
-def figures(memory: Memory) -> tuple[object, ...]:
+def figures(memory: ChainMemory) -> tuple[object, ...]:
     data = {number: segment.data for number, segment in memory.segments.items()}
     return memory.first, memory.last, memory.space, memory.live, data
 

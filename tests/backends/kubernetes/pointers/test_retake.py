@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from backends.contract import Change, Done, Head, JournalDamaged, Refusal, Refused, StorageUnavailable, Unknown
+from backends.contract import Change, CommitRefused, Done, Head, JournalDamaged, Refusal, StorageUnavailable, Unknown
 from backends.kubernetes.configmaps.compaction import CAP
 from backends.kubernetes.configmaps.objects import HEAD
 from backends.kubernetes.errors import NoAnswer
@@ -318,7 +318,7 @@ async def test_while_somebody_keeps_editing_groups_end_truthfully_and_nothing_is
             if isinstance(end, Done):
                 head = end.head
             else:
-                assert isinstance(end, Refused)
+                assert isinstance(end, CommitRefused)
                 assert end.reason is Refusal.FAILED
         stopping.set()
         await asyncio.gather(*editing)

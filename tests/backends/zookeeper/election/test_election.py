@@ -14,7 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from backends.contract import Leadership, StorageUnavailable
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.election.candidate import SessionCandidate
 from backends.zookeeper.election.election import ZooKeeperElection
 from backends.zookeeper.election.entries import Entry, advertised_in, encode, in_order
@@ -31,7 +31,9 @@ DEADLINE = 60.0
 
 
 @asynccontextmanager
-async def opened(address: Address, advertise: str, patience: float = DEADLINE) -> AsyncIterator[ZooKeeperElection]:
+async def opened(
+    address: ZooKeeperAddress, advertise: str, patience: float = DEADLINE
+) -> AsyncIterator[ZooKeeperElection]:
     election = ZooKeeperElection(address, advertise, patience=patience)
     election._looking.patience = DEADLINE
     async with asyncio.timeout(DEADLINE):
@@ -70,12 +72,12 @@ async def until_lost(leadership: Leadership) -> None:
     assert leadership.remaining(time.monotonic()) <= 0
 
 
-def entries(visitor: KazooClient, address: Address) -> list[Entry]:
+def entries(visitor: KazooClient, address: ZooKeeperAddress) -> list[Entry]:
     return in_order(visitor.get_children(f"{address.root}/election"))
 
 
-async def test_the_lease_is_renewed_and_never_longer_than_is_certain(zookeeper_address: Address) -> None:
-    address = Address(zookeeper_address.hosts, zookeeper_address.root, 2.0)
+async def test_the_lease_is_renewed_and_never_longer_than_is_certain(zookeeper_address: ZooKeeperAddress) -> None:
+    address = ZooKeeperAddress(zookeeper_address.hosts, zookeeper_address.root, 2.0)
     async with opened(address, ONE) as one:
         leadership = await won(one)
         granted = leadership._candidate.connection.session_seconds
@@ -90,9 +92,9 @@ async def test_the_lease_is_renewed_and_never_longer_than_is_certain(zookeeper_a
         await until(renewed)
 
 
-async def test_who_waited_in_the_queue_has_a_lease_as_soon_as_it_wins(zookeeper_address: Address) -> None:
+async def test_who_waited_in_the_queue_has_a_lease_as_soon_as_it_wins(zookeeper_address: ZooKeeperAddress) -> None:
     """Its session was made long ago, and kazoo by itself asks nothing for a third of a session's time."""
-    address = Address(zookeeper_address.hosts, zookeeper_address.root, 4.0)
+    address = ZooKeeperAddress(zookeeper_address.hosts, zookeeper_address.root, 4.0)
     async with opened(address, ONE) as one, opened(address, OTHER) as other:
         first = await won(one)
         waiting = asyncio.create_task(won(other))
@@ -109,7 +111,9 @@ def stand_still(seconds: float) -> None:
     time.sleep(seconds)
 
 
-async def test_the_lease_counts_for_less_when_nothing_was_asked_for_a_while(zookeeper_address: Address) -> None:
+async def test_the_lease_counts_for_less_when_nothing_was_asked_for_a_while(
+    zookeeper_address: ZooKeeperAddress,
+) -> None:
     """The process stands still. The exchange that follows may be heard of by one server alone, and that one may stop:
     what is certain is what was asked before, whatever kazoo's own thread sent meanwhile.
     """
@@ -139,7 +143,7 @@ async def test_the_lease_counts_for_less_when_nothing_was_asked_for_a_while(zook
 async def test_the_lease_counts_from_before_the_exchange(tmp_path: Path) -> None:
     """The server answers late: what was sent before that counts, not what was heard."""
     with zookeeper(tmp_path, tick_seconds=1.0) as server:
-        async with opened(Address(server.address, session_seconds=10.0), ONE) as one:
+        async with opened(ZooKeeperAddress(server.address, session_seconds=10.0), ONE) as one:
             leadership = await won(one)
             server.pause()
             paused = time.monotonic()
@@ -157,7 +161,7 @@ async def test_the_lease_counts_from_before_the_exchange(tmp_path: Path) -> None
 
 
 async def test_a_session_that_ends_is_leadership_lost_and_the_next_one_leads(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     async with opened(zookeeper_address, ONE) as one, opened(zookeeper_address, OTHER) as other:
         leadership = await won(one)
@@ -169,7 +173,9 @@ async def test_a_session_that_ends_is_leadership_lost_and_the_next_one_leads(
         assert await one.leader() == OTHER
 
 
-async def test_an_entry_that_is_gone_is_leadership_lost(zookeeper_address: Address, visitor: KazooClient) -> None:
+async def test_an_entry_that_is_gone_is_leadership_lost(
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
+) -> None:
     async with opened(zookeeper_address, ONE) as one:
         leadership = await won(one)
         visitor.delete(leadership._candidate.path)
@@ -177,7 +183,9 @@ async def test_an_entry_that_is_gone_is_leadership_lost(zookeeper_address: Addre
         assert await one.leader() is None
 
 
-async def test_an_entry_that_is_gone_ends_a_candidacy(zookeeper_address: Address, visitor: KazooClient) -> None:
+async def test_an_entry_that_is_gone_ends_a_candidacy(
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
+) -> None:
     async with opened(zookeeper_address, ONE) as one, opened(zookeeper_address, OTHER) as other:
         leader = await won(one)
         waiting = asyncio.create_task(other.campaign())
@@ -195,7 +203,7 @@ async def test_an_entry_that_is_gone_ends_a_candidacy(zookeeper_address: Address
 
 
 async def test_an_entry_that_is_gone_before_it_was_looked_for_ends_a_candidacy_too(
-    zookeeper_address: Address, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was made, so that it is not there is no reason to make another one."""
     look = SessionCandidate._queue
@@ -213,7 +221,9 @@ async def test_an_entry_that_is_gone_before_it_was_looked_for_ends_a_candidacy_t
         assert entries(visitor, zookeeper_address) == []
 
 
-async def test_a_candidate_watches_the_one_before_it_alone(zookeeper_address: Address, visitor: KazooClient) -> None:
+async def test_a_candidate_watches_the_one_before_it_alone(
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
+) -> None:
     elections = [ZooKeeperElection(zookeeper_address, f"http://127.0.0.1:{port}") for port in range(7071, 7075)]
     for election in elections:
         await election.open()
@@ -239,7 +249,7 @@ async def test_a_candidate_watches_the_one_before_it_alone(zookeeper_address: Ad
     assert entries(visitor, zookeeper_address) == []
 
 
-async def test_what_is_not_an_entry_does_not_count(zookeeper_address: Address, visitor: KazooClient) -> None:
+async def test_what_is_not_an_entry_does_not_count(zookeeper_address: ZooKeeperAddress, visitor: KazooClient) -> None:
     place = f"{zookeeper_address.root}/election"
     async with opened(zookeeper_address, ONE) as one:
         for name in ("0000000000", "lock-0000000000", "0" * 32 + "-000000000", "žluťoučký", "0" * 31 + "g-0000000000"):
@@ -250,9 +260,9 @@ async def test_what_is_not_an_entry_does_not_count(zookeeper_address: Address, v
 
 
 async def test_an_entry_that_somebody_altered_names_nobody_and_is_written_anew(
-    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    address = Address(zookeeper_address.hosts, zookeeper_address.root, 4.0)
+    address = ZooKeeperAddress(zookeeper_address.hosts, zookeeper_address.root, 4.0)
     async with opened(address, ONE) as one:
         leadership = await won(one)
         path = leadership._candidate.path
@@ -286,7 +296,7 @@ def test_no_bit_of_an_entry_can_be_flipped_unnoticed() -> None:
 
 
 async def test_an_entry_whose_making_was_not_confirmed_is_found_again(
-    zookeeper_address: Address, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection breaks as the entry is made: the session comes back, and finds it there or makes it again."""
     create, broken = SessionCandidate._create, 0
@@ -310,7 +320,7 @@ async def test_an_entry_whose_making_was_not_confirmed_is_found_again(
 
 async def test_a_server_that_restarts_within_the_session_costs_no_leadership(tmp_path: Path) -> None:
     with zookeeper(tmp_path, tick_seconds=1.0) as server:
-        async with opened(Address(server.address, session_seconds=20.0), ONE) as one:
+        async with opened(ZooKeeperAddress(server.address, session_seconds=20.0), ONE) as one:
             leadership = await won(one)
             server.kill()
             with pytest.raises(StorageUnavailable):
@@ -327,7 +337,7 @@ async def test_a_server_that_restarts_within_the_session_costs_no_leadership(tmp
 
 async def test_without_a_server_a_resignation_ends_at_its_deadline(tmp_path: Path) -> None:
     with zookeeper(tmp_path) as server:
-        async with opened(Address(server.address), ONE, patience=1.0) as one:
+        async with opened(ZooKeeperAddress(server.address), ONE, patience=1.0) as one:
             leadership = await won(one)
             server.pause()
             async with asyncio.timeout(DEADLINE):
@@ -342,7 +352,7 @@ async def test_a_server_that_is_cut_off_answers_reads_but_renews_no_lease(tmp_pa
     """Why an exchange is a transaction: the two others, paused here, might have elected another leader by now."""
     with ensemble(tmp_path, tick_seconds=2.0) as servers:
         follower = next(member for member in servers.members if member.mode() == "follower")
-        async with opened(Address(follower.address, session_seconds=4.0), ONE) as one:
+        async with opened(ZooKeeperAddress(follower.address, session_seconds=4.0), ONE) as one:
             leadership = await won(one)
             path = leadership._candidate.path
             for member in servers.members:
@@ -362,7 +372,7 @@ async def test_a_server_that_is_cut_off_answers_reads_but_renews_no_lease(tmp_pa
 
 async def test_an_ensemble_that_lost_its_leader_goes_on(tmp_path: Path) -> None:
     with ensemble(tmp_path, tick_seconds=0.5) as servers:
-        address = Address(servers.hosts, session_seconds=10.0)
+        address = ZooKeeperAddress(servers.hosts, session_seconds=10.0)
         async with opened(address, ONE) as one, opened(address, OTHER) as other:
             leadership = await won_at_last(one)
             waiting = asyncio.create_task(won_at_last(other))

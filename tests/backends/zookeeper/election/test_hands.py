@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import ACL, Id, Permissions, make_digest_acl
 
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.election.entries import Entry, encode
 from backends.zookeeper.election.leadership import SessionLeadership
 from backends.zookeeper.errors import OtherError
@@ -52,7 +52,7 @@ def replaced_by_an_altered_copy(visitor: KazooClient, path: str) -> None:
     "act", [may_not_be_read, altered_and_may_not_be_written, replaced_by_a_copy, replaced_by_an_altered_copy]
 )
 async def test_a_leader_whose_entry_can_be_proven_no_more_leaves_and_another_one_leads(
-    zookeeper_address: Address, visitor: KazooClient, act: Act
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, act: Act
 ) -> None:
     async with opened(zookeeper_address, ONE) as one, opened(zookeeper_address, OTHER) as other:
         leadership = await won(one)
@@ -65,7 +65,7 @@ async def test_a_leader_whose_entry_can_be_proven_no_more_leaves_and_another_one
 
 
 async def test_an_entry_that_belongs_to_no_session_holds_nobody_up_and_names_nobody(
-    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Such as comes with a restore of all znodes from a dump."""
     first, second = (f"{zookeeper_address.root}/election/{Entry(0, name * 32).name}" for name in "ab")
@@ -79,10 +79,10 @@ async def test_an_entry_that_belongs_to_no_session_holds_nobody_up_and_names_nob
 
 
 async def test_answers_that_tell_nothing_renew_no_lease_and_end_it_once_it_has_run_out(
-    zookeeper_address: Address, monkeypatch: pytest.MonkeyPatch
+    zookeeper_address: ZooKeeperAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer of a kind that nobody foresaw, which no real server can be made to give."""
-    address = Address(zookeeper_address.hosts, zookeeper_address.root, 2.0)
+    address = ZooKeeperAddress(zookeeper_address.hosts, zookeeper_address.root, 2.0)
     async with opened(address, ONE) as one:
         leadership = await won(one)
         connection = leadership._candidate.connection
@@ -101,7 +101,7 @@ async def test_answers_that_tell_nothing_renew_no_lease_and_end_it_once_it_has_r
 
 
 async def test_an_answer_that_is_lost_costs_nothing_before_the_lease_runs_out(
-    zookeeper_address: Address, monkeypatch: pytest.MonkeyPatch
+    zookeeper_address: ZooKeeperAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(zookeeper_address, ONE) as one:
         leadership: SessionLeadership = await won(one)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kazoo.client import KazooClient
 
 from backends.contract import Head
-from backends.zookeeper.pointers.layout import Layout, encode_head
+from backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Hand:
     """A foreign hand at a journal: what it finds, and what it had found earlier."""
 
     visitor: KazooClient
-    layout: Layout
+    layout: ZnodeLayout
     head: Head
     earlier: bytes
     """What the head held one group before."""

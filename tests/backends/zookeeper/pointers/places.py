@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from backends.zookeeper.address import Address
-from backends.zookeeper.pointers.layout import Layout
+from backends.zookeeper.address import ZooKeeperAddress
+from backends.zookeeper.pointers.layout import ZnodeLayout
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.contracts.journals import ROOT
 
 
 @asynccontextmanager
 async def opened(
-    address: Address, patience: float = 60.0, accept_loss: Collection[str] = ()
+    address: ZooKeeperAddress, patience: float = 60.0, accept_loss: Collection[str] = ()
 ) -> AsyncIterator[ZooKeeperPointers]:
     """A store, open."""
     store = ZooKeeperPointers(address, patience=60.0, accept_loss=accept_loss)
@@ -25,6 +25,6 @@ async def opened(
         await store.close()
 
 
-def layout(address: Address) -> Layout:
+def layout(address: ZooKeeperAddress) -> ZnodeLayout:
     """Of the root journal."""
-    return Layout(address.root, ROOT)
+    return ZnodeLayout(address.root, ROOT)

@@ -7,7 +7,7 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
 from backends.contract import Change, Misconfigured, Refusal
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.pointers.load import UNREADABLE
 from tests.backends.zookeeper.pointers.places import layout, opened
 from tests.contracts.journals import ROOT, put, refused, taken_over, writes
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_record_that_holds_garbage_is_delivered_as_it_is(
-    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -34,7 +34,7 @@ async def test_a_record_that_holds_garbage_is_delivered_as_it_is(
 
 
 async def test_a_record_with_something_below_it_can_be_removed(
-    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What lies there goes with it: ZooKeeper deletes no znode that has children."""
     there = layout(zookeeper_address)
@@ -51,7 +51,7 @@ async def test_a_record_with_something_below_it_can_be_removed(
 
 
 async def test_what_comes_to_lie_below_a_record_fails_one_removal_and_blocks_nothing(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -66,7 +66,7 @@ async def test_what_comes_to_lie_below_a_record_fails_one_removal_and_blocks_not
 
 
 async def test_a_record_that_may_not_be_read_is_delivered_as_garbage(
-    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     there = layout(zookeeper_address)
     others = [make_digest_acl("somebody", "else", all=True)]
@@ -83,7 +83,7 @@ async def test_a_record_that_may_not_be_read_is_delivered_as_garbage(
 
 
 async def test_a_directory_that_may_not_be_read_keeps_the_journal_from_being_loaded(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     """It may hold any number of records, which would be missed without a word."""
     there = layout(zookeeper_address)
@@ -95,7 +95,7 @@ async def test_a_directory_that_may_not_be_read_keeps_the_journal_from_being_loa
 
 
 async def test_a_record_that_somebody_deleted_fails_one_group_and_blocks_nothing(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -109,7 +109,7 @@ async def test_a_record_that_somebody_deleted_fails_one_group_and_blocks_nothing
 
 
 async def test_all_records_that_somebody_deleted_fail_one_group_and_block_nothing(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -123,7 +123,7 @@ async def test_all_records_that_somebody_deleted_fail_one_group_and_block_nothin
 
 
 async def test_a_record_that_somebody_made_fails_one_group_and_blocks_nothing(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -137,7 +137,9 @@ async def test_a_record_that_somebody_made_fails_one_group_and_blocks_nothing(
         assert (await taken_over(store))[1] == {"sessions/a": b"1"}
 
 
-async def test_a_group_larger_than_a_server_takes_is_refused_and_burns_nothing(zookeeper_address: Address) -> None:
+async def test_a_group_larger_than_a_server_takes_is_refused_and_burns_nothing(
+    zookeeper_address: ZooKeeperAddress,
+) -> None:
     """Names count: with them a group of empty values may exceed ``jute.maxbuffer``."""
     async with opened(zookeeper_address) as store:
         head, _ = await taken_over(store)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BackendError, Done, Head, Refused, StorageUnavailable, Unknown
-from backends.zookeeper.address import Address
+from backends.contract import BackendError, CommitRefused, Done, Head, StorageUnavailable, Unknown
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from testbed.zookeeper import ensemble, zookeeper
 from tests.backends.zookeeper.pointers.places import opened
@@ -45,7 +45,7 @@ async def confirmed(store: ZooKeeperPointers, head: Head) -> bool:
 
 async def test_a_commit_to_a_server_that_says_nothing_is_unknown_and_settled_by_a_take_over(tmp_path: Path) -> None:
     with zookeeper(tmp_path, tick_seconds=0.5) as server:
-        async with opened(Address(server.address), patience=1.0) as store:
+        async with opened(ZooKeeperAddress(server.address), patience=1.0) as store:
             await put(store, await store.take_over(ROOT), writes(a=b"1"))
             head, _ = await taken_over(store)
             server.pause()
@@ -62,7 +62,7 @@ async def test_a_commit_to_a_server_that_says_nothing_is_unknown_and_settled_by_
 
 async def test_without_a_connection_a_commit_is_refused_and_never_lands(tmp_path: Path) -> None:
     with zookeeper(tmp_path) as server:
-        async with opened(Address(server.address), patience=1.0) as store:
+        async with opened(ZooKeeperAddress(server.address), patience=1.0) as store:
             head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
             server.kill()
 
@@ -72,7 +72,7 @@ async def test_without_a_connection_a_commit_is_refused_and_never_lands(tmp_path
             async def refuses() -> bool:
                 key = f"b{next(numbers)}"
                 end = await store.commit(head, writes(**{key: b"2"}), head.revision + 1)
-                if not isinstance(end, Refused):
+                if not isinstance(end, CommitRefused):
                     return False
                 never.append(key)
                 return True
@@ -83,14 +83,14 @@ async def test_without_a_connection_a_commit_is_refused_and_never_lands(tmp_path
             server.serve()
             await until(lambda: confirmed(store, head))
             await asyncio.sleep(0.5)  # the head that they were to be led by is still there: now or never
-            async with opened(Address(server.address)) as other:
+            async with opened(ZooKeeperAddress(server.address)) as other:
                 assert set((await taken_over(other))[1]).isdisjoint(never)
             assert set((await taken_over_at_last(store))[1]).isdisjoint(never)
 
 
 async def test_the_same_object_goes_on_when_the_server_was_killed_and_restarted(tmp_path: Path) -> None:
     with zookeeper(tmp_path) as server:
-        async with opened(Address(server.address)) as store:
+        async with opened(ZooKeeperAddress(server.address)) as store:
             head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
             for number in range(2):
                 server.kill()
@@ -102,7 +102,7 @@ async def test_the_same_object_goes_on_when_the_server_was_killed_and_restarted(
 
 async def test_the_loss_of_a_session_does_not_matter(tmp_path: Path) -> None:
     with zookeeper(tmp_path) as server:
-        async with opened(Address(server.address)) as store:
+        async with opened(ZooKeeperAddress(server.address)) as store:
             head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
             await expire(store._connection)
             assert await store.confirm(head)
@@ -112,7 +112,7 @@ async def test_the_loss_of_a_session_does_not_matter(tmp_path: Path) -> None:
 async def test_a_load_across_two_sessions_is_not_trusted(tmp_path: Path) -> None:
     """The second may be with a server that lags behind; a client that lost its session does not know how far it was."""
     with zookeeper(tmp_path) as server:
-        async with opened(Address(server.address)) as store:
+        async with opened(ZooKeeperAddress(server.address)) as store:
             await put(store, await store.take_over(ROOT), writes(a=b"1"))
             head = await store.take_over(ROOT)
             loading = store.load(head)
@@ -125,7 +125,7 @@ async def test_a_load_across_two_sessions_is_not_trusted(tmp_path: Path) -> None
 
 async def test_what_was_acknowledged_is_there_after_the_ensemble_lost_its_leader(tmp_path: Path) -> None:
     with ensemble(tmp_path, tick_seconds=0.5) as servers:
-        async with opened(Address(servers.hosts), patience=5.0) as store:
+        async with opened(ZooKeeperAddress(servers.hosts), patience=5.0) as store:
             head, _ = await taken_over(store)
             acknowledged: set[int] = set()
             stopping = asyncio.Event()

@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
 
 from backends.contract import Commit, Head, Refusal
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.errors import culprit
 from backends.zookeeper.pointers.group import Znodes, build, end_of
 from tests.backends.zookeeper.pointers.places import layout, opened
@@ -29,7 +29,7 @@ def bare_group(client: KazooClient, head: str, record: str, version: int) -> lis
 
 
 def test_the_second_group_of_a_paused_leader_gets_past_a_bare_version(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     """The paused leader had two groups on their way, conditional on 0 and on what the first would leave, 1.
 
@@ -47,7 +47,7 @@ def test_the_second_group_of_a_paused_leader_gets_past_a_bare_version(
 
 
 async def test_the_second_group_of_a_paused_leader_does_not_get_past_the_head_of_its_term(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     """The very requests that the paused leader's store sends, with the versions it counts on."""
     there = layout(zookeeper_address)
@@ -67,7 +67,9 @@ async def test_the_second_group_of_a_paused_leader_does_not_get_past_the_head_of
         assert (await taken_over(leader))[1] == {"mine": b"2"}
 
 
-async def test_while_the_leader_leads_the_same_requests_land(zookeeper_address: Address, visitor: KazooClient) -> None:
+async def test_while_the_leader_leads_the_same_requests_land(
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
+) -> None:
     """So that the test above refuses them for the reason it says."""
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -80,7 +82,7 @@ async def test_while_the_leader_leads_the_same_requests_land(zookeeper_address: 
 
 
 async def test_groups_of_an_older_leader_that_land_during_a_take_over_are_part_of_it(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     """Between reading the head and replacing it: the take-over reads again."""
     there = layout(zookeeper_address)

@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from backends.contract import Change, Head, StorageUnavailable, TakeOverLost
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.pointers.layout import encode_head
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.backends.zookeeper.pointers.places import layout, opened
@@ -40,7 +40,7 @@ def lose_answers(store: ZooKeeperPointers, patch: pytest.MonkeyPatch, after: Cal
 
 
 async def test_a_head_that_vanished_after_a_take_over_of_our_own_landed_is_written_anew_from_memory(
-    zookeeper_address: Address, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = layout(zookeeper_address)
 
@@ -60,7 +60,7 @@ async def test_a_head_that_vanished_after_a_take_over_of_our_own_landed_is_writt
 
 
 async def test_a_take_over_of_our_own_that_lands_during_the_next_one_is_no_successors(
-    zookeeper_address: Address, monkeypatch: pytest.MonkeyPatch
+    zookeeper_address: ZooKeeperAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(zookeeper_address) as store:
         ours = await led(store)
@@ -91,7 +91,7 @@ async def test_a_take_over_of_our_own_that_lands_during_the_next_one_is_no_succe
 
 
 async def test_a_head_that_vanishes_while_it_is_looked_for_is_written_anew_from_memory(
-    zookeeper_address: Address, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the list of names and the read."""
     there = layout(zookeeper_address)
@@ -111,7 +111,7 @@ async def test_a_head_that_vanishes_while_it_is_looked_for_is_written_anew_from_
 
 @pytest.mark.parametrize("early", [True, False])
 async def test_a_head_that_vanishes_while_the_journal_is_loaded_costs_no_memory(
-    zookeeper_address: Address, visitor: KazooClient, early: bool
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, early: bool
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -127,7 +127,7 @@ async def test_a_head_that_vanishes_while_the_journal_is_loaded_costs_no_memory(
         assert await records(store, head) == {"a": b"1"}
 
 
-async def test_a_term_that_somebody_else_took_while_we_load_is_lost(zookeeper_address: Address) -> None:
+async def test_a_term_that_somebody_else_took_while_we_load_is_lost(zookeeper_address: ZooKeeperAddress) -> None:
     async with opened(zookeeper_address) as store, opened(zookeeper_address) as other:
         await led(store)
         head = await store.take_over(ROOT)
@@ -138,7 +138,7 @@ async def test_a_term_that_somebody_else_took_while_we_load_is_lost(zookeeper_ad
             await anext(loading)
 
 
-async def test_what_a_later_term_wrote_is_not_written_over_from_memory(zookeeper_address: Address) -> None:
+async def test_what_a_later_term_wrote_is_not_written_over_from_memory(zookeeper_address: ZooKeeperAddress) -> None:
     """A machine that stood still as a whole, clock and all, wakes with a lease that seems to hold."""
     async with opened(zookeeper_address) as woken, opened(zookeeper_address) as successor:
         ours = await led(woken)
@@ -149,7 +149,7 @@ async def test_what_a_later_term_wrote_is_not_written_over_from_memory(zookeeper
         assert (await taken_over(successor))[1] == {"a": b"2"}
 
 
-async def test_a_term_under_which_nothing_was_written_deposes_nobody(zookeeper_address: Address) -> None:
+async def test_a_term_under_which_nothing_was_written_deposes_nobody(zookeeper_address: ZooKeeperAddress) -> None:
     """That of a leader that was paused in the middle of a take-over, and finds its lease over when it is done."""
     async with opened(zookeeper_address) as store, opened(zookeeper_address) as woken:
         ours = await led(store)
@@ -159,7 +159,7 @@ async def test_a_term_under_which_nothing_was_written_deposes_nobody(zookeeper_a
 
 
 async def test_a_group_in_doubt_that_landed_before_such_a_term_deposes_nobody(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     """Its answer was lost, so memory has an older head, with another digest."""
     there = layout(zookeeper_address)

@@ -6,7 +6,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from backends.contract import Change, GroupLimits
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.backends.zookeeper.pointers.places import layout
 from tests.contracts.journals import ROOT, put, records
@@ -19,7 +19,7 @@ JUTE_MAXBUFFER = 1024 * 1024
 
 
 async def test_a_hundred_thousand_handles_load_and_no_answer_is_too_large(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     expected = {f"stores/flights/handles/checkpoint-{number:06}": b"%d" % number for number in range(COUNT)}
     store = ZooKeeperPointers(zookeeper_address, limits=GroupLimits(requests=GROUP, in_flight=4), patience=60.0)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from backends.contract import NO_RECORDS, Head, JournalDamaged, TakeOverLost
-from backends.zookeeper.pointers.layout import Layout, encode_head
-from backends.zookeeper.pointers.succession import Found, Ours, Stored, Succession, succession
+from backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
+from backends.zookeeper.pointers.succession import Ours, Stored, StoredJournal, Succession, succession
 
-LAYOUT = Layout("/m", "root")
+LAYOUT = ZnodeLayout("/m", "root")
 HEAD = Head("root", 5, 20, "aaaa", "1-" + "a" * 32)
 OLDER = replace(HEAD, revision=19, digest="1-" + "0" * 32)
 BURNT = replace(HEAD, term=6, revision=21, lineage="bbbb")
@@ -29,18 +29,18 @@ def witness(of: Head | None) -> Stored:
     return replace(head(of), path=LAYOUT.witness)
 
 
-def found(*heads: Stored, told: Stored | None = None, there: bool = True, records: bool = True) -> Found:
-    return Found("root", LAYOUT.place, there, records, heads, told)
+def found(*heads: Stored, told: Stored | None = None, there: bool = True, records: bool = True) -> StoredJournal:
+    return StoredJournal("root", LAYOUT.place, there, records, heads, told)
 
 
 NOTHING = found(there=False, records=False)
 
 
-def judged(what: Found, *, ours: Ours | None = None, known: bool = False, accepted: Any = ()) -> Succession:
+def judged(what: StoredJournal, *, ours: Ours | None = None, known: bool = False, accepted: Any = ()) -> Succession:
     return succession(what, LAYOUT.witness, ours=ours, known=known, accepted=accepted)
 
 
-def refused(what: Found, ours: Ours | None = None, known: bool = False) -> JournalDamaged:
+def refused(what: StoredJournal, ours: Ours | None = None, known: bool = False) -> JournalDamaged:
     with pytest.raises(JournalDamaged) as refusal:
         judged(what, ours=ours, known=known)
     return refusal.value
@@ -77,7 +77,7 @@ def test_a_witness_that_is_gone_altered_or_older_is_named(told: Stored | None) -
         found(head(replace(HEAD, digest="1-" + "c" * 32)), told=witness(HEAD)),
     ],
 )
-def test_what_the_witness_contradicts_takes_its_owner_or_who_leads(what: Found) -> None:
+def test_what_the_witness_contradicts_takes_its_owner_or_who_leads(what: StoredJournal) -> None:
     error = refused(what)
     assert LAYOUT.place in str(error)
     last = judged(what, accepted=[error.loss]).last
@@ -107,7 +107,7 @@ def test_an_older_pair_of_head_and_witness_is_seen_through_by_who_leads_alone() 
 
 
 @pytest.mark.parametrize("what", [found(told=witness(BURNT)), found(head(None), told=witness(BURNT))])
-def test_a_take_over_of_our_own_that_landed_late_is_no_later_term(what: Found) -> None:
+def test_a_take_over_of_our_own_that_landed_late_is_no_later_term(what: StoredJournal) -> None:
     assert judged(what, ours=Ours(HEAD, lineages=[BURNT.lineage])).last == BURNT
     assert refused(what, Ours(HEAD)).loss is not None
 

@@ -7,9 +7,9 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
 from backends.contract import NO_RECORDS, JournalDamaged, Misconfigured, Refusal
-from backends.zookeeper.address import Address
+from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.pointers import store as zookeeper
-from backends.zookeeper.pointers.layout import Layout, decode_head
+from backends.zookeeper.pointers.layout import ZnodeLayout, decode_head
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.backends.zookeeper.pointers.hands import (
     AT_HEADS,
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 DIGEST = "1-" + "a" * 32
 
 
-async def worked(store: ZooKeeperPointers, visitor: KazooClient, there: Layout) -> Hand:
+async def worked(store: ZooKeeperPointers, visitor: KazooClient, there: ZnodeLayout) -> Hand:
     """A journal with two groups in it, and a hand that saw both."""
     head, _ = await taken_over(store)
     head = done(await store.commit(head, writes(a=b"1"), head.revision + 1, NO_RECORDS))
@@ -38,7 +38,9 @@ async def worked(store: ZooKeeperPointers, visitor: KazooClient, there: Layout) 
     return Hand(visitor, there, head, earlier)
 
 
-async def test_each_group_leaves_its_head_and_a_witness_of_it(zookeeper_address: Address, visitor: KazooClient) -> None:
+async def test_each_group_leaves_its_head_and_a_witness_of_it(
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
+) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
         hand = await worked(store, visitor, there)
@@ -52,7 +54,7 @@ async def test_each_group_leaves_its_head_and_a_witness_of_it(zookeeper_address:
 
 @pytest.mark.parametrize("act", AT_HEADS)
 async def test_without_a_leader_it_is_refused_by_name_until_it_is_put_right_or_accepted(
-    zookeeper_address: Address, visitor: KazooClient, act: Act, caplog: pytest.LogCaptureFixture
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, act: Act, caplog: pytest.LogCaptureFixture
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -76,7 +78,9 @@ async def test_without_a_leader_it_is_refused_by_name_until_it_is_put_right_or_a
 
 
 @pytest.mark.parametrize("act", AT_HEADS)
-async def test_what_was_put_right_is_served_again(zookeeper_address: Address, visitor: KazooClient, act: Act) -> None:
+async def test_what_was_put_right_is_served_again(
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, act: Act
+) -> None:
     """From a copy of all that was there, as a backup is."""
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -95,7 +99,7 @@ async def test_what_was_put_right_is_served_again(zookeeper_address: Address, vi
 
 @pytest.mark.parametrize("act", AT_HEADS)
 async def test_under_a_live_leader_it_is_written_anew_from_memory(
-    zookeeper_address: Address, visitor: KazooClient, act: Act, caplog: pytest.LogCaptureFixture
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, act: Act, caplog: pytest.LogCaptureFixture
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -114,7 +118,7 @@ async def test_under_a_live_leader_it_is_written_anew_from_memory(
 
 
 async def test_what_a_foreign_hand_hides_is_no_reason_to_write_over_a_later_term(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store, opened(zookeeper_address) as other:
@@ -126,7 +130,7 @@ async def test_what_a_foreign_hand_hides_is_no_reason_to_write_over_a_later_term
 
 
 async def test_groups_that_landed_are_not_written_over_by_an_older_head_of_ours(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     """Their answer was lost, so memory has an older head; the witness tells."""
     there = layout(zookeeper_address)
@@ -140,7 +144,7 @@ async def test_groups_that_landed_are_not_written_over_by_an_older_head_of_ours(
 
 @pytest.mark.parametrize("act", AT_WITNESSES)
 async def test_a_witness_is_written_anew_and_named_by_the_next_leader(
-    zookeeper_address: Address, visitor: KazooClient, act: Act, caplog: pytest.LogCaptureFixture
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, act: Act, caplog: pytest.LogCaptureFixture
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -155,7 +159,7 @@ async def test_a_witness_is_written_anew_and_named_by_the_next_leader(
 
 @pytest.mark.parametrize("act", AT_WITNESSES)
 async def test_a_witness_is_written_anew_under_a_live_leader(
-    zookeeper_address: Address, visitor: KazooClient, act: Act
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, act: Act
 ) -> None:
     """One group may be refused for it, for certain."""
     there = layout(zookeeper_address)
@@ -170,7 +174,7 @@ async def test_a_witness_is_written_anew_under_a_live_leader(
 
 
 async def test_a_second_head_is_named_and_goes_where_the_witness_knows_the_first(
-    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     there = layout(zookeeper_address)
     async with opened(zookeeper_address) as store:
@@ -187,7 +191,7 @@ async def test_a_second_head_is_named_and_goes_where_the_witness_knows_the_first
 
 
 async def test_what_lies_below_a_head_does_not_keep_the_next_leader_from_it(
-    zookeeper_address: Address, visitor: KazooClient, caplog: pytest.LogCaptureFixture
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     """ZooKeeper deletes no znode that has children."""
     there = layout(zookeeper_address)
@@ -202,7 +206,7 @@ async def test_what_lies_below_a_head_does_not_keep_the_next_leader_from_it(
 
 
 async def test_a_second_head_that_may_not_be_read_goes_too_and_the_only_one_is_named(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     there = layout(zookeeper_address)
     others = [make_digest_acl("somebody", "else", all=True)]
@@ -219,7 +223,7 @@ async def test_a_second_head_that_may_not_be_read_goes_too_and_the_only_one_is_n
 
 
 async def test_with_neither_head_nor_witness_no_loss_can_be_accepted(
-    zookeeper_address: Address, visitor: KazooClient
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     """Nobody knows how far the journal was: a revision might be given twice."""
     there = layout(zookeeper_address)
@@ -233,7 +237,7 @@ async def test_with_neither_head_nor_witness_no_loss_can_be_accepted(
 
 
 async def test_where_everything_was_deleted_who_knows_of_it_makes_no_journal_anew(
-    zookeeper_address: Address, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
+    zookeeper_address: ZooKeeperAddress, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was open before there was a journal, and nobody asked it for one since."""
     monkeypatch.setattr(zookeeper, "_LEARN_SECONDS", 0.05)
