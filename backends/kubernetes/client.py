@@ -36,7 +36,7 @@ METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """The same of a list."""
 
-_PATIENCE: Final = 5.0
+_TIMEOUT: Final = 5.0
 _MARGIN: Final = 0.5
 """Seconds that a thread may take beyond its socket's deadline."""
 _THREADS: Final = 4
@@ -47,7 +47,7 @@ _OPENING_SECONDS: Final = 30.0
 class KubernetesClient:
     """A way to the API of one cluster, with connections of its own.
 
-    ``purpose`` is for the log; ``patience`` (seconds) bounds the wait for each answer, ``opening`` that of `open`.
+    ``purpose`` is for the log; ``timeout`` (seconds) bounds the wait for each answer, ``opening`` that of `open`.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class KubernetesClient:
         address: KubernetesAddress,
         purpose: str,
         *,
-        patience: float = _PATIENCE,
+        timeout: float = _TIMEOUT,
         opening: float = _OPENING_SECONDS,
     ) -> None:
         self.address = address
-        self.patience = patience
+        self.timeout = timeout
         self._opening = opening
         self.namespace = address.namespace or ""
         self.bytes_sent = 0
@@ -108,13 +108,13 @@ class KubernetesClient:
     ) -> ApiAnswer:
         """Send one request to ``path``, as in ``/api/v1/namespaces/…``, once; the answer, whatever it says.
 
-        Waits ``timeout`` seconds at most, or `patience`. If the waiting task is cancelled, what was handed to a thread
-        goes its way. Raises `NotSent`, `NoAnswer`.
+        Waits ``timeout`` seconds at most, or those of this client. If the waiting task is cancelled, what was handed to
+        a thread goes its way. Raises `NotSent`, `NoAnswer`.
         """
         api, credentials, threads = self._api, self._credentials, self._threads
         if api is None or credentials is None or threads is None:
             raise NotSent("the connection to Kubernetes is not open")
-        seconds = self.patience if timeout is None else timeout
+        seconds = self.timeout if timeout is None else timeout
         headers = {"Accept": accept, "User-Agent": self._agent}
         if body is not None:
             headers["Content-Type"] = content_type

@@ -38,11 +38,11 @@ class Garbled(KazooException):  # type: ignore[misc]  # kazoo has no types
 
 
 class ZooKeeperConnection:
-    """One session at a time. ``patience`` (seconds) bounds each wait; ``purpose`` is for the log."""
+    """One session at a time. ``timeout`` (seconds) bounds each wait; ``purpose`` is for the log."""
 
-    def __init__(self, address: ZooKeeperAddress, purpose: str, patience: float | None = None) -> None:
+    def __init__(self, address: ZooKeeperAddress, purpose: str, timeout: float | None = None) -> None:
         self.address = address
-        self.patience = max(2.0, 2 * address.session_seconds) if patience is None else patience
+        self.timeout = max(2.0, 2 * address.session_seconds) if timeout is None else timeout
         self._purpose = purpose
         self._client: ZooKeeperClient | None = None
         self._up = asyncio.Event()
@@ -59,7 +59,7 @@ class ZooKeeperConnection:
             self._begin()
             self._lost = asyncio.Event()
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.timeout):
                 await self._up.wait()
             if self._client is None:
                 raise StorageUnavailable("the connection to ZooKeeper was closed while it was opened")
@@ -67,7 +67,7 @@ class ZooKeeperConnection:
             await self.close()
             if isinstance(error, TimeoutError):
                 raise StorageUnavailable(
-                    f"cannot reach ZooKeeper at {self.address.hosts} within {self.patience:g} s"
+                    f"cannot reach ZooKeeper at {self.address.hosts} within {self.timeout:g} s"
                 ) from None
             raise
 
@@ -86,7 +86,7 @@ class ZooKeeperConnection:
         if client is None:
             return True
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.timeout):
                 await self._end(client, client.session_seconds if reconnecting else 0.0)
         except TimeoutError:
             log.warning("the %s session with ZooKeeper could not be closed, and is left to expire", self._purpose)
@@ -134,7 +134,7 @@ class ZooKeeperConnection:
         Raises ``expected`` exceptions as they are, and for others `StorageUnavailable` or `Misconfigured`.
         """
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.timeout):
                 await self._connected()
                 return await self.submit(act)
         except TimeoutError as error:

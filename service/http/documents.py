@@ -109,7 +109,7 @@ PAGED = {"limit": "How much a page may hold.", "token": "Of the page before: `ne
 RECEIVING = (Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN)
 
 
-def described(
+def openapi_operation(
     *,
     success: dict[int, tuple[str, Any]],
     codes: Iterable[Code] = (),

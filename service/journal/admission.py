@@ -20,7 +20,7 @@ from service.rules.requests import INTERNAL, Request, with_id
 class Admission:
     """The requests that wait. ``most_waiting`` bounds them; ``clock`` gives monotonic seconds.
 
-    ``trouble`` is why nothing can be submitted at the moment, for those whose patience ends meanwhile.
+    ``trouble`` is why nothing can be submitted at the moment, for those whose deadline comes meanwhile.
     """
 
     def __init__(self, clock: Callable[[], float], most_waiting: int) -> None:

@@ -52,11 +52,11 @@ class Claims:
     def __init__(self) -> None:
         self._newest: dict[KeyScope, _Claim] = {}
 
-    async def run(self, scope: KeyScope, act: Callable[[MaySubmit], Awaitable[T]], patience: float) -> tuple[T, bool]:
+    async def run(self, scope: KeyScope, act: Callable[[MaySubmit], Awaitable[T]], timeout: float) -> tuple[T, bool]:
         """The result of ``act``, or of a newer attempt that took its place, and whether it is that.
 
         Raises what they raise; ``outcome-unknown`` and ``idempotency-mismatch`` problems where the newer attempt has
-        no end within ``patience`` seconds, or was another request.
+        no end within ``timeout`` seconds, or was another request.
         """
         claim = _Claim()
         if (older := self._newest.get(scope)) is not None:
@@ -66,7 +66,7 @@ class Claims:
             try:
                 result, joined = await act(claim.may_submit), False
             except Superseded:
-                result, joined = await _followed(claim, patience), True
+                result, joined = await _followed(claim, timeout), True
         except Exception as error:
             claim.fail(error)
             raise
@@ -80,10 +80,10 @@ class Claims:
         return result, joined
 
 
-async def _followed(claim: _Claim, patience: float) -> Any:
+async def _followed(claim: _Claim, timeout: float) -> Any:
     newer = claim.newer
     assert newer is not None
-    await asyncio.wait((newer.ended,), timeout=patience)
+    await asyncio.wait((newer.ended,), timeout=timeout)
     if not newer.ended.done():
         raise problem(Code.OUTCOME_UNKNOWN, "a newer attempt of this key has not ended yet")
     result = newer.ended.result()

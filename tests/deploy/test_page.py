@@ -14,7 +14,7 @@ import milepost
 import milepost.spark
 from backends.kubernetes.configmaps.objects import ConfigMapLayout
 from backends.kubernetes.labels import labels_of, selector
-from milepost.core.calls import PATIENCE
+from milepost.core.calls import ATTEMPT_TIMEOUT
 from tests.deploy.helm import CHART, Helm, Refused, Rendered
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +98,7 @@ def test_sessions_that_are_shown_outlive_a_leader_that_dies(helm: Helm) -> None:
     assert len(shown) == 3
     for ttl in shown:
         assert ttl >= 3 * lease["leaseDuration"]
-        assert ttl * 2 / 3 > lease["leaseDuration"] + lease["retryPeriod"] + PATIENCE * 2
+        assert ttl * 2 / 3 > lease["leaseDuration"] + lease["retryPeriod"] + ATTEMPT_TIMEOUT * 2
 
 
 def test_a_lease_for_the_sdks_own_ttl_is_one_that_the_chart_takes(helm: Helm) -> None:

@@ -27,7 +27,7 @@ class Caller:
         self.name = name
         self._favourite: Process | None = None
 
-    async def call(self, ask: Ask, content: bytes = b"", patience: float = 30.0) -> tuple[Told, float]:
+    async def call(self, ask: Ask, content: bytes = b"", timeout: float = 30.0) -> tuple[Told, float]:
         """A good answer, and when the attempt was sent from which on it surely holds."""
         world, time = self.world, self.world.loop.time
         world.tally["calls"] += 1
@@ -35,7 +35,7 @@ class Caller:
         world.chronicle.asked(call)
         history = History(isinstance(ask, Request))
         started = time()
-        deadline = started + min(patience, _KEY_LIFETIME_SECONDS)
+        deadline = started + min(timeout, _KEY_LIFETIME_SECONDS)
         while True:
             began = time()
             result = await self._attempt(call, history.arrived + 1)
@@ -51,7 +51,7 @@ class Caller:
             if error is not None:
                 self._ended(call, error)
                 raise error
-            await asyncio.sleep(self.draw.uniform(0.02, 1.0) * min(1.0 + world.plan.patience / 5, world.plan.patience))
+            await asyncio.sleep(self.draw.uniform(0.02, 1.0) * min(1.0 + world.plan.timeout / 5, world.plan.timeout))
 
     def _may_not_repeat(self, ask: Ask, history: History) -> bool:
         return isinstance(ask, Request) and ask.key is None and history.in_doubt
@@ -92,7 +92,7 @@ class Caller:
         if fate >= faults.lost:
             call.undelivered += 1
             loop.call_later(draw.expovariate(1.0) * faults.latency, process.receive, attempt)
-        wait = world.plan.patience * draw.uniform(0.5, 1.0)
+        wait = world.plan.timeout * draw.uniform(0.5, 1.0)
         timer = loop.call_later(wait, self._give_up, attempt)
         result = await answer
         timer.cancel()

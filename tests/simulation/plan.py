@@ -35,7 +35,7 @@ class Weather:
 class Plan:
     """Everything that is fixed before an episode begins. Times in seconds.
 
-    ``pace``: mean time between two calls of a client. ``patience``: how long a client waits for an answer at most.
+    ``pace``: mean time between two calls of a client. ``timeout``: how long a client waits for an answer at most.
     ``removals``: how often a client that holds a handle removes rather than replaces it. ``kept_keys``: how many
     answers a record keeps. ``uploads``: how many acts of a hundred are about uploads.
     """
@@ -48,7 +48,7 @@ class Plan:
     handles: int
     removals: float
     pace: float
-    patience: float
+    timeout: float
     ttl: float
     kept_keys: int
     limits: GroupLimits
@@ -77,7 +77,7 @@ def draw(seed: int, requests: int) -> Plan:
         handles=random.randint(1, 5),
         removals=random.choice((0.1, 0.1, 0.5)),
         pace=random.choice((0.01, 0.05, 0.2)) * slow,
-        patience=random.choice((1.0, 5.0, 10.0)),
+        timeout=random.choice((1.0, 5.0, 10.0)),
         ttl=random.uniform(2.0, 12.0) * (slow if slow < 10 else 30.0),
         kept_keys=kept,
         limits=GroupLimits(requests=min(kept, random.choice((4, 64))), in_flight=random.randint(1, 4)),

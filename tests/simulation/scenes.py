@@ -25,7 +25,7 @@ def calm(seed: int) -> Plan:
         handles=2,
         removals=0.15,
         pace=0.01,
-        patience=1.0,
+        timeout=1.0,
         ttl=3.0,
         kept_keys=64,
         limits=GroupLimits(requests=64, in_flight=4),
@@ -50,7 +50,7 @@ def calm(seed: int) -> Plan:
 
 def deaf_network(seed: int) -> Plan:
     """Answers get lost on their way to the clients, and records keep few of them."""
-    return replace(calm(seed), network=Faults(lost=0.05, deaf=0.15, latency=0.001), patience=0.3)
+    return replace(calm(seed), network=Faults(lost=0.05, deaf=0.15, latency=0.001), timeout=0.3)
 
 
 def forgetful(seed: int) -> Plan:
@@ -115,12 +115,12 @@ def dying_leaders(seed: int) -> Plan:
 
 def slow_bytes(seed: int) -> Plan:
     """Bytes take their time, and clients have it."""
-    return replace(calm(seed), blobs=Faults(latency=0.005, slow=0.4, latest=2.0), patience=6.0)
+    return replace(calm(seed), blobs=Faults(latency=0.005, slow=0.4, latest=2.0), timeout=6.0)
 
 
 def impatient(seed: int) -> Plan:
     """Bytes take more time than clients have, and the one handle comes and goes."""
-    return replace(calm(seed), handles=1, removals=0.9, patience=0.1, blobs=Faults(latency=0.005, slow=0.4, latest=1.5))
+    return replace(calm(seed), handles=1, removals=0.9, timeout=0.1, blobs=Faults(latency=0.005, slow=0.4, latest=1.5))
 
 
 def away_bytes(seed: int) -> Plan:
@@ -140,7 +140,7 @@ def lonely_leader(seed: int) -> Plan:
         replicas=1,
         blobs=Faults(latency=0.005, slow=0.5, latest=4.0),
         election=Terms(lease=0.3, poll=0.02, prompt=True),
-        patience=6.0,
+        timeout=6.0,
         settings=replace(calm(seed).settings, request_seconds=10.0, collect_interval_seconds=0.05),
         weather=Weather(interval=1.5, pause=1.0, kill=0.0, stop=0.0, cut=0.0, outage=0.0, short=0.5, long=1.5),
     )
@@ -150,7 +150,7 @@ def slow_take_overs(seed: int) -> Plan:
     """Answers of the coordination store get lost, take-overs may last longer than a lease, and clients are patient."""
     return replace(
         calm(seed),
-        patience=20.0,
+        timeout=20.0,
         ttl=60.0,
         pointers=Faults(latency=0.005, deaf=0.1, slow=0.1, latest=6.0),
         settings=replace(

@@ -93,7 +93,7 @@ class User:
         while not neglected or keeper.draw.random() < 0.8:
             await asyncio.sleep(ttl * keeper.draw.uniform(earliest, latest))
             try:
-                _, since = await keeper.call(Look("keepalive", session=session), patience=ttl / 3)
+                _, since = await keeper.call(Look("keepalive", session=session), timeout=ttl / 3)
             except SessionLost:
                 return
             except MilepostError:
@@ -156,8 +156,8 @@ class User:
                 self._put(ask.store_name, told, content)
 
     async def _ask(self, ask: Ask, content: bytes = b"") -> Told:
-        patience = self._draw.uniform(1.0, 10.0) * self._world.plan.patience
-        return (await self._caller.call(ask, content, patience))[0]
+        timeout = self._draw.uniform(1.0, 10.0) * self._world.plan.timeout
+        return (await self._caller.call(ask, content, timeout))[0]
 
     def _write(self) -> tuple[Ask, bytes]:
         """What gets on best with what is known of some handle."""

@@ -103,7 +103,7 @@ class World:
             self.election.died(process.name)
 
     async def stop(self, process: Process) -> None:
-        """Stop a process in order, as its supervisor does: with patience, but not without end."""
+        """Stop a process in order, as its supervisor does: with timeout, but not without end."""
         self.trace.note("stopping", process.name)
         self.tally["stops"] += 1
         process.stop()

@@ -74,7 +74,7 @@ def handles(client: milepost.Client, name: str) -> StateHandleStore:
 @pytest.fixture
 def certain(handles: StateHandleStore) -> SettlingStore:
     """The same, with writes that end for certain."""
-    return SettlingStore(handles, patience=10.0)
+    return SettlingStore(handles, outage_timeout=10.0)
 
 
 @pytest.fixture

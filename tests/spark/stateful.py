@@ -79,7 +79,7 @@ def _processor() -> StatefulProcessor:
     from pyspark.sql import Row
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-    patience, kept = _PATIENCE, _KEPT
+    outage_timeout, kept = _PATIENCE, _KEPT
 
     class Watched(StatefulProcessor):
         """Value, list and map state, and a timer in event time."""
@@ -102,7 +102,7 @@ def _processor() -> StatefulProcessor:
                 self.counts.updateValue(remainder, (known + 1,))
             if until:
                 self.handle.deleteTimer(until)
-            until = max(until, (heard + patience) * 1000)
+            until = max(until, (heard + outage_timeout) * 1000)
             self.handle.registerTimer(until)
             self.total.update((total, until))
             self.last.put([(value,) for value in last])

@@ -82,9 +82,9 @@ class Clock:
         self.now += seconds
 
 
-def certain(real: StateHandleStore, *faults: Fault, patience: float = 5.0) -> tuple[SettlingStore, Faulty]:
+def certain(real: StateHandleStore, *faults: Fault, outage_timeout: float = 5.0) -> tuple[SettlingStore, Faulty]:
     clock, faulty = Clock(), Faulty(real, *faults)
-    return SettlingStore(faulty, patience=patience, clock=clock, sleep=clock.sleep), faulty
+    return SettlingStore(faulty, outage_timeout=outage_timeout, clock=clock, sleep=clock.sleep), faulty
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_an_add_is_applied_once(handles: StateHandleStore, faults: tuple[Fault, 
 
 
 def test_a_large_state_gets_the_time_that_it_needs(handles: StateHandleStore, tmp_path: Path) -> None:
-    """At a mebibyte a second, which is slow; a call begins at the first byte again, so the patience is no help."""
+    """At a mebibyte a second, which is slow; a call begins at the first byte again, so time for outages is no help."""
     large = tmp_path / "layer"
     with large.open("wb") as file:
         file.truncate(12 * 1024 * 1024)
@@ -146,10 +146,10 @@ def test_a_write_that_lands_late_is_recognised(handles: StateHandleStore) -> Non
 
 def test_patience_ends_with_what_is_known(handles: StateHandleStore) -> None:
     first = handles.add_and_lock("job", b"0")
-    store, _ = certain(handles, *[away] * 100, patience=1.0)
+    store, _ = certain(handles, *[away] * 100, outage_timeout=1.0)
     with pytest.raises(Unavailable):
         store.replace("job", first.version, b"1", {})
-    store, _ = certain(handles, *[lost_request] * 100, patience=1.0)
+    store, _ = certain(handles, *[lost_request] * 100, outage_timeout=1.0)
     with pytest.raises(OutcomeUnknown):
         store.replace("job", first.version, b"1", {})
     assert handles.read("job") == b"0"
@@ -165,7 +165,7 @@ def test_what_came_to_nothing_afterwards_leaves_a_write_in_doubt(
     def refused(_write: Callable[[], Handle]) -> Handle:
         raise then
 
-    store, _ = certain(handles, lost_request, *[refused] * 100, patience=1.0)
+    store, _ = certain(handles, lost_request, *[refused] * 100, outage_timeout=1.0)
     with pytest.raises(OutcomeUnknown) as unknown:
         store.replace("job", first.version, b"1", {})
     assert unknown.value.__cause__ is then
@@ -246,6 +246,6 @@ def test_a_manifest_is_what_was_stored_also_for_the_driver_that_wrote_it(handles
 
 
 def test_without_an_epoch_nobody_writes(client: milepost.Client, name: str) -> None:
-    store = SettlingStore(client.session("nobody").store(name), patience=1.0)
+    store = SettlingStore(client.session("nobody").store(name), outage_timeout=1.0)
     with pytest.raises(ValueError, match="epoch"):
         JobPointer.take(store)

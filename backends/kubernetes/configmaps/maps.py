@@ -16,7 +16,7 @@ from backends.kubernetes.errors import SPACE_EXCEEDED, ApiAnswer, backend_error
 from backends.kubernetes.labels import selector
 
 _PAGE: Final = "250"
-_PAGE_PATIENCE: Final = 4
+_PAGE_TIMEOUTS: Final = 4
 """A page of a listing may take so many times as long as another answer: it holds up to eight megabytes."""
 _LISTINGS: Final = 3
 _GONE: Final = 410
@@ -51,8 +51,8 @@ class Maps:
         items: list[ConfigMap] = []
         query = {"labelSelector": selected, "limit": _PAGE}
         while True:
-            patience = self.client.patience * _PAGE_PATIENCE
-            answer = await self.client.request("GET", self._path(), query=query, accept=accept, timeout=patience)
+            timeout = self.client.timeout * _PAGE_TIMEOUTS
+            answer = await self.client.request("GET", self._path(), query=query, accept=accept, timeout=timeout)
             if answer.status == _GONE:
                 return None
             page = _decoded(answer, ConfigMaps, "list the ConfigMaps")

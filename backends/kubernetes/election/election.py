@@ -42,7 +42,7 @@ class KubernetesElection:
         self._advertise = advertise
         self._clock = clock
         self._wall = wall
-        self._looking = KubernetesClient(address, "view of the election", patience=address.request_seconds)
+        self._looking = KubernetesClient(address, "view of the election", timeout=address.request_seconds)
         self._observer = LeaseObserver(address.name, address.lease_duration, clock)
         self._one_look = asyncio.Lock()
         self._label = LeaderLabel(address, address.pod) if address.pod is not None else None

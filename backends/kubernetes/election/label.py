@@ -32,7 +32,7 @@ class LeaderLabel:
     """
 
     def __init__(self, address: KubernetesAddress, pod: str, *, look_again: float = _LOOK_AGAIN_SECONDS) -> None:
-        self._client = KubernetesClient(address, "leader's label", patience=address.request_seconds)
+        self._client = KubernetesClient(address, "leader's label", timeout=address.request_seconds)
         self._name = address.name
         self._pod = pod
         self._again = address.retry_period

@@ -50,7 +50,7 @@ _DENIED_PAUSE: Final = 0.5
 
 
 class KubernetesPointers:
-    """A `PointerStore` in the namespace of ``address``; ``patience`` (seconds) bounds the wait for each answer.
+    """A `PointerStore` in the namespace of ``address``; ``timeout`` (seconds) bounds the wait for each answer.
 
     What others did to the ConfigMaps of journals that this process leads is put right every ``check_seconds``.
     ``accept_loss``: the losses, see `JournalDamaged`, that the owner has accepted.
@@ -61,13 +61,13 @@ class KubernetesPointers:
         address: KubernetesAddress,
         *,
         limits: GroupLimits = LIMITS,
-        patience: float = 5.0,
+        timeout: float = 5.0,
         check_seconds: float = _CHECK_SECONDS,
         accept_loss: Collection[str] = (),
     ) -> None:
         self.limits = replace(limits, journal_bytes=address.most_bytes)
         self._instance = address.name
-        self._client = KubernetesClient(address, "pointers", patience=patience)
+        self._client = KubernetesClient(address, "pointers", timeout=timeout)
         self._maps = Maps(self._client)
         self._check_seconds = check_seconds
         self._accept_loss = frozenset(accept_loss)

@@ -29,8 +29,8 @@ _ATTEMPTS: Final = 20
 class SessionCandidate:
     """A session of its own, so that its end takes the entry out of the queue at once, whatever was on its way."""
 
-    def __init__(self, address: ZooKeeperAddress, advertise: str, patience: float | None = None) -> None:
-        self.connection = ZooKeeperConnection(address, "election", patience)
+    def __init__(self, address: ZooKeeperAddress, advertise: str, timeout: float | None = None) -> None:
+        self.connection = ZooKeeperConnection(address, "election", timeout)
         self.evidence = SessionEvidence()
         self._place = election_of(address.root)
         self._advertise = advertise

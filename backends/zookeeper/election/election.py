@@ -29,15 +29,15 @@ class ZooKeeperElection:
     """An `Election` under ``address``; ``advertise`` is the URL that other replicas hear of.
 
     Each campaign has a session of its own, apart also from the pointers', so that no exchange waits behind bulk.
-    ``patience`` (seconds) bounds the wait for each answer.
+    ``timeout`` (seconds) bounds the wait for each answer.
     """
 
-    def __init__(self, address: ZooKeeperAddress, advertise: str, *, patience: float | None = None) -> None:
+    def __init__(self, address: ZooKeeperAddress, advertise: str, *, timeout: float | None = None) -> None:
         self._address = address
         self._advertise = advertise
-        self._patience = patience
+        self._timeout = timeout
         self._place = election_of(address.root)
-        self._looking = ZooKeeperConnection(address, "view of the election", patience)
+        self._looking = ZooKeeperConnection(address, "view of the election", timeout)
         self._open = False
         self._standing: SessionLeadership | None = None
         self._told = b""
@@ -65,7 +65,7 @@ class ZooKeeperElection:
         """See `Election.campaign`. However it ends, no entry is left but that of a leader."""
         if not self._open:
             raise StorageUnavailable("the election is not open")
-        candidate = SessionCandidate(self._address, self._advertise, self._patience)
+        candidate = SessionCandidate(self._address, self._advertise, self._timeout)
         self._standing = leadership = SessionLeadership(candidate)
         try:
             await candidate.enter()

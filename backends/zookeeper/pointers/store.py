@@ -69,7 +69,7 @@ class _Flight:
 
 
 class ZooKeeperPointers:
-    """A `PointerStore` under ``address``; ``patience`` (seconds) bounds the wait for each answer.
+    """A `PointerStore` under ``address``; ``timeout`` (seconds) bounds the wait for each answer.
 
     A session that is lost does not matter: nothing here depends on it. ``accept_loss``: see `JournalDamaged`.
     """
@@ -79,14 +79,14 @@ class ZooKeeperPointers:
         address: ZooKeeperAddress,
         *,
         limits: GroupLimits = LIMITS,
-        patience: float | None = None,
+        timeout: float | None = None,
         accept_loss: Collection[str] = (),
     ) -> None:
         self.limits = limits
         self.bytes_sent = 0
         self.place = f"zookeeper:{','.join(sorted(address.hosts.split(',')))}{address.root}"
         self._root = address.root
-        self._connection = ZooKeeperConnection(address, "pointers", patience)
+        self._connection = ZooKeeperConnection(address, "pointers", timeout)
         self._heads = Heads(self._connection, accept_loss)
         self._leads: dict[str, _Lead] = {}
         self._turns: dict[str, asyncio.Lock] = {}
@@ -245,7 +245,7 @@ class ZooKeeperPointers:
 
     async def _end(self, flight: _Flight) -> Commit:
         try:
-            async with asyncio.timeout(self._connection.patience):
+            async with asyncio.timeout(self._connection.timeout):
                 return end_of(await flight.results, flight.head, flight.paths)
         except TimeoutError:
             return Unknown("ZooKeeper gives no answer")

@@ -21,13 +21,13 @@ from milepost.core.request import Request
 from milepost.errors import AccessDenied, ConnectionFailed, Problem
 from milepost.wire import Code, Header, digest_header
 
-PATIENCE = 3.0  # of one attempt beside its bytes: less than a leader's lease, so that a paused one is left in time
+ATTEMPT_TIMEOUT = 3.0  # of one attempt beside its bytes: less than a leader's lease, so a paused one is left in time
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 SEARCH_PAUSE = 0.25  # while a leader is looked for, which may be there at any moment; more only after a long search
 SEARCH_PAUSE_PER_SECOND = 0.05
 LEAST_RETRY_AFTER = 1.0  # the header has nothing between none and this, too long where another replica may lead
-SLOWEST_BYTES_PER_SECOND = 1024 * 1024  # what an attempt may take for its bytes, beside its patience
+SLOWEST_BYTES_PER_SECOND = 1024 * 1024  # what an attempt may take for its bytes, beside its attempt_timeout
 KEY_LIFETIME = 9 * 60.0  # the service remembers a key for ten minutes; a retry after that could be applied twice
 
 T = TypeVar("T")
@@ -80,9 +80,9 @@ class Caller:
         self._random = random or Random()
 
     @property
-    def patience(self) -> float:
+    def attempt_timeout(self) -> float:
         """Seconds that one attempt may take, beside its bytes and the wait that it asks for."""
-        return min(PATIENCE, max(1.0, self.timeout / 3))
+        return min(ATTEMPT_TIMEOUT, max(1.0, self.timeout / 3))
 
     def new_key(self) -> Key:
         """A key for one change, however many calls it takes."""
@@ -94,7 +94,7 @@ class Caller:
         *,
         timeout: float | None = None,
         begin_within: float | None = None,
-        patience: float | None = None,
+        attempt_timeout: float | None = None,
         stream: bool = False,
         key: Key | None = None,
         final: Collection[Code] = (),
@@ -102,7 +102,7 @@ class Caller:
         """Have ``request`` answered within ``timeout`` seconds (default: the client's), the last attempt having begun
         within ``begin_within`` (default: all of them).
 
-        One attempt may take ``patience`` seconds beside the wait that the request asks for and the time for its body;
+        One attempt may take ``attempt_timeout`` seconds, beside the wait that the request asks for and its bytes' time;
         then another replica is asked. A change goes under ``key``, or one of its own. An answer with a code in
         ``final`` ends the call, even where asking again might help. Raises what the module `milepost.errors` draws: a
         refusal as it is, `OutcomeUnknown` where an attempt may have been applied, else `Unavailable`,
@@ -111,7 +111,7 @@ class Caller:
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
         until = deadline if begin_within is None else min(deadline, started + begin_within)
-        patience = self.patience if patience is None else patience
+        attempt_timeout = self.attempt_timeout if attempt_timeout is None else attempt_timeout
         key = key or (self.new_key() if request.changes else None)
         history = History(request.changes)
         round_ = self.replicas.round()
@@ -129,7 +129,7 @@ class Caller:
             headers = {**request.headers, **self._credentials(history), **_length_and_digest(request)}
             if key is not None:
                 headers |= {Header.IDEMPOTENCY_KEY: key.id, Header.ATTEMPT: str(key.arrived + history.arrived + 1)}
-            longest = _longest(request, patience)
+            longest = _longest(request, attempt_timeout)
             asked = round_.target
             result = yield Send(
                 method=request.method,
@@ -142,7 +142,7 @@ class Caller:
             if isinstance(result, SourceFailed):
                 raise history.source_failed(result)
             if isinstance(result, Lost) and (result.timed_out or not result.sent):
-                round_.silent(min(patience, patience + self.clock() - began - longest))
+                round_.silent(min(attempt_timeout, attempt_timeout + self.clock() - began - longest))
             verdict = _followed(round_, judge(result, request), request)
             if verdict is None:
                 continue
@@ -225,13 +225,13 @@ def _length_and_digest(request: Request[Any]) -> dict[str, str]:
     return headers
 
 
-def _longest(request: Request[Any], patience: float) -> float:
+def _longest(request: Request[Any], attempt_timeout: float) -> float:
     """How many seconds one attempt may take; as many as there are for a body of unknown size."""
     if request.body is None:
-        return patience + request.wait
+        return attempt_timeout + request.wait
     if request.body.size is None:
         return float("inf")
-    return patience + request.wait + request.body.size / SLOWEST_BYTES_PER_SECOND
+    return attempt_timeout + request.wait + request.body.size / SLOWEST_BYTES_PER_SECOND
 
 
 def _longest_search_pause(searched: float) -> float:

@@ -16,7 +16,7 @@ log = logging.getLogger("milepost")
 DIRECT_ABOVE = 1024 * 1024
 AVOID_SECONDS = 600.0
 AVOID_BRIEFLY_SECONDS = 60.0  # where it may well pass by itself
-PATIENCE = 10.0  # of one request to the blob store, beside the time for its bytes
+ATTEMPT_TIMEOUT = 10.0  # of one request to the blob store, beside the time for its bytes
 CONNECT_SECONDS = 2.0  # who sits behind a wall is to have time left for the way through the service
 TELLING_CONNECT_SECONDS = 1.0  # in less than that, a busy network may have lost no more than one packet
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024
@@ -78,7 +78,7 @@ class Direct:
             return took < send.timeout
         if send.timeout >= _enough(send.body):
             self.avoid(f"the blob store does not answer: {lost.reason}")
-        elif send.timeout >= PATIENCE:
+        elif send.timeout >= ATTEMPT_TIMEOUT:
             self.avoid(f"the blob store did not answer in time: {lost.reason}", seconds=AVOID_BRIEFLY_SECONDS)
         return False
 
@@ -113,4 +113,4 @@ def signed(method: str, url: str, headers: Mapping[str, str], body: Body | None,
 def _enough(body: Body | None) -> float:
     """Seconds within which a blob store that can be reached has answered."""
     size = 0 if body is None or body.size is None else body.size
-    return PATIENCE + size / SLOWEST_BYTES_PER_SECOND
+    return ATTEMPT_TIMEOUT + size / SLOWEST_BYTES_PER_SECOND

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from milepost.core import answers
-from milepost.core.calls import PATIENCE, Caller, Reply
+from milepost.core.calls import ATTEMPT_TIMEOUT, Caller, Reply
 from milepost.core.clock import Clock
 from milepost.core.effects import Operation, Sleep
 from milepost.core.request import Request, path
@@ -105,8 +105,8 @@ def tell_lost(session: S, reason: str, on_lost: Callable[[S, str], None] | None)
 
 
 def _renew(caller: Caller, lease: Lease) -> Operation[Reply[SessionInfo]]:
-    # Short patience: a leader that hangs must not use up the lease that another replica could renew.
+    # Short attempt_timeout: a leader that hangs must not use up the lease that another replica could renew.
     reader = answers.document(answers.session_of(lease.session))
     request = Request("POST", path("sessions", lease.session, "keepalive"), reader)
-    patience = min(PATIENCE, max(0.25, lease.ttl / 6))
-    return (yield from caller.call(request, timeout=lease.expires_in, patience=patience))
+    attempt_timeout = min(ATTEMPT_TIMEOUT, max(0.25, lease.ttl / 6))
+    return (yield from caller.call(request, timeout=lease.expires_in, attempt_timeout=attempt_timeout))

@@ -130,7 +130,7 @@ class StoreOperations:
             answers.document(answers.epoch_of(self.acting.session)),
             _JSON,
             json_body({"wait": wait}),
-            timeout=min(self.caller.timeout + wait, within + self.caller.patience),
+            timeout=min(self.caller.timeout + wait, within + self.caller.attempt_timeout),
             begin_within=within,
             wait=wait,
         )

@@ -51,7 +51,7 @@ def lead(
     must_exist: bool = False,
     ttl: float = 15.0,
     timeout: float = 30.0,
-    patience: float = 120.0,
+    outage_timeout: float = 120.0,
     grace: float = 60.0,
     jvm_timeout: float | None = 60.0,
     batch_timeout: float | None = None,
@@ -71,8 +71,8 @@ def lead(
     ``workdir`` holds the checkpoint directories; on a cluster it must be one path for driver and executors. ``ttl``
     is the session's length in seconds: a driver that freezes is succeeded after it, and one that cannot reach the
     service for so long ends. ``timeout`` (seconds) bounds one call to the service, beside the time for its bytes;
-    within ``ttl``, ``patience`` bounds how long a batch outlasts an outage of it. ``grace`` (seconds) bounds how long
-    stopping waits for the batch that is being published; one that takes longer is interrupted and run again by the
+    within ``ttl``, ``outage_timeout`` bounds how long a batch outlasts an outage of it. ``grace`` (seconds) bounds how
+    long stopping waits for the batch that is being published; one that takes longer is interrupted and run again by the
     next driver. ``retain`` checkpoints are kept; more than two serve nothing but a person's own repair, since older
     ones cannot be gone on from.
 
@@ -106,7 +106,7 @@ def lead(
             handles = standby.lead()
             try:
                 removals = led.enter_context(closing(Removals(handles)))
-                certain = SettlingStore(handles, patience=patience, timeout=timeout)
+                certain = SettlingStore(handles, outage_timeout=outage_timeout, timeout=timeout)
                 pointer = JobPointer.take(certain, must_exist=must_exist)
                 _check_entries(pointer, max_entries)
                 driver.job = _take_over(spark, store, standby.led_by, pointer, removals, parent, retain, grace)

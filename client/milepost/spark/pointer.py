@@ -40,7 +40,7 @@ class JobPointer:
     def move(self, record: JobRecord) -> None:
         """Compare-and-set to ``record``; returns only when it is known to stand.
 
-        Raises `Fenced` (or another refusal of the service), and `OutcomeUnknown` when the patience ran out undecided.
+        Raises `Fenced` (or another refusal of the service), and `OutcomeUnknown` when the time ran out undecided.
         """
         state = record.encode()
         handle = self.store.replace(JOB, self._version, state, _labels(record))

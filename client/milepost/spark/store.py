@@ -1,4 +1,4 @@
-"""Writes to a job's store that end for certain: done, refused, or still unknown after the caller's patience.
+"""Writes to a job's store that end for certain: done, refused, or still unknown after the caller's outage_timeout.
 
 An outcome that is unknown is settled by reading back, never by guessing: a state's digest tells whose write it was.
 """
@@ -54,21 +54,21 @@ class HandleStore(Protocol):
 class SettlingStore:
     """A job's store under this driver's epoch.
 
-    ``patience`` is how long, in seconds, a write outlasts an outage, ``timeout`` what one call may take beside the time
-    for its bytes.
+    ``outage_timeout`` is how long, in seconds, a write outlasts an outage, ``timeout`` what one call may take beside
+    the time for its bytes.
     """
 
     def __init__(
         self,
         store: HandleStore,
         *,
-        patience: float,
+        outage_timeout: float,
         timeout: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.plain = store
-        self._patience = patience
+        self._outage_timeout = outage_timeout
         self._timeout = timeout
         self._clock = clock
         self._sleep = sleep
@@ -116,7 +116,7 @@ class SettlingStore:
         return handle if handle.sha256 == digest else None
 
     def _settle(self, write: Callable[[], Handle], landed: Callable[[], Handle | None]) -> Handle:
-        until = self._clock() + self._patience
+        until = self._clock() + self._outage_timeout
         doubt: Problem | None = None
         look = conflict = False
         while True:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from milepost.wire import MAX_WAIT_SECONDS, Code, Header
 from service.http.bodies import json_of
-from service.http.documents import ACTING, CHANGING, EPOCH_EXAMPLE, described, json_body, seconds
+from service.http.documents import ACTING, CHANGING, EPOCH_EXAMPLE, json_body, openapi_operation, seconds
 from service.http.headers import accepts, caller, checked_name
 from service.http.protocol import hung_up
 from service.http.replies import empty_reply, json_reply
@@ -31,7 +31,7 @@ class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
 @router.post(
     "",
     summary="Campaign for the epoch",
-    **described(
+    **openapi_operation(
         success={200: ("Granted; the holder gets the same answer again.", EPOCH_EXAMPLE)},
         codes=[Code.HELD, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
         headers=CHANGING,
@@ -61,7 +61,7 @@ async def campaign(request: HttpRequest, store: str) -> Response:
 @router.get(
     "",
     summary="The current epoch",
-    **described(
+    **openapi_operation(
         success={200: ("The epoch; 0 and nulls where there never was one.", EPOCH_EXAMPLE)},
         codes=[Code.CORRUPT, Code.NOT_ACCEPTABLE],
     ),
@@ -76,7 +76,7 @@ async def current(request: HttpRequest, store: str) -> Response:
 @router.delete(
     "",
     summary="Resign",
-    **described(
+    **openapi_operation(
         success={204: ("The epoch is free to campaign for.", None)},
         codes=[Code.FENCED, *ACTING],
         headers=CHANGING,

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.wire import MAX_PAGE, Code, Header
-from service.http.documents import ACTING, CHANGING, CORRUPT_EXAMPLE, HANDLE_EXAMPLE, PAGED, WRITING, described
+from service.http.documents import ACTING, CHANGING, CORRUPT_EXAMPLE, HANDLE_EXAMPLE, PAGED, WRITING, openapi_operation
 from service.http.headers import accepts, caller, checked_name, if_match
 from service.http.replies import about, empty_reply, json_reply, json_response, reply_headers
 from service.http.requests import HttpRequest
@@ -22,7 +22,9 @@ router = APIRouter(prefix="/v1/stores/{store}", tags=["handles"])
 @router.head(
     "/handles/{name}",
     summary="exists",
-    **described(success={200: ("It exists.", None)}, codes=[Code.NOT_EXIST, Code.CORRUPT], answers=[Header.ETAG]),
+    **openapi_operation(
+        success={200: ("It exists.", None)}, codes=[Code.NOT_EXIST, Code.CORRUPT], answers=[Header.ETAG]
+    ),
 )
 async def exists(request: HttpRequest, store: str, name: str) -> Response:
     """Whether the handle exists, and its version."""
@@ -33,7 +35,7 @@ async def exists(request: HttpRequest, store: str, name: str) -> Response:
 @router.get(
     "/handles/{name}",
     summary="The record, without a lock",
-    **described(
+    **openapi_operation(
         success={200: ("The record.", HANDLE_EXAMPLE)},
         codes=[Code.NOT_EXIST, Code.CORRUPT, Code.NOT_ACCEPTABLE],
         answers=[Header.ETAG],
@@ -48,7 +50,7 @@ async def get(request: HttpRequest, store: str, name: str) -> Response:
 @router.post(
     "/handles/{name}/lock",
     summary="getAndLock",
-    **described(
+    **openapi_operation(
         success={200: ("The record, locked for the session.", HANDLE_EXAMPLE)},
         codes=[Code.NOT_EXIST, *ACTING],
         headers=CHANGING,
@@ -64,7 +66,7 @@ async def lock(request: HttpRequest, store: str, name: str) -> Response:
 @router.delete(
     "/handles/{name}/lock",
     summary="release",
-    **described(
+    **openapi_operation(
         success={204: ("No lock of the session is left.", None)},
         codes=ACTING,
         headers=CHANGING,
@@ -80,7 +82,7 @@ async def release(request: HttpRequest, store: str, name: str) -> Response:
 @router.delete(
     "/handles/{name}",
     summary="releaseAndTryRemove",
-    **described(
+    **openapi_operation(
         success={200: ("Removed, or held by others.", {"removed": False, "locks": ["flights-driver-2"]})},
         codes=[Code.VERSION_MISMATCH, Code.FENCED, Code.DISCARD_FAILED, *ACTING],
         headers=[*WRITING, Header.IF_MATCH],
@@ -96,7 +98,7 @@ async def remove(request: HttpRequest, store: str, name: str) -> Response:
 @router.get(
     "/handles",
     summary="getAllHandles",
-    **described(
+    **openapi_operation(
         success={
             200: ("A page, by name.", {"handles": [HANDLE_EXAMPLE], "next": "bGF0ZXN0", "corrupt": [CORRUPT_EXAMPLE]})
         },
@@ -116,7 +118,7 @@ async def list_handles(request: HttpRequest, store: str) -> Response:
 @router.delete(
     "/handles",
     summary="clearEntries",
-    **described(
+    **openapi_operation(
         success={200: ("How many pointers are gone.", {"cleared": 4})},
         codes=[Code.FENCED, *ACTING],
         headers=WRITING,
@@ -132,7 +134,7 @@ async def clear(request: HttpRequest, store: str) -> Response:
 @router.post(
     "/locks",
     summary="getAllAndLock",
-    **described(
+    **openapi_operation(
         success={200: ("All of them, locked, by name.", {"handles": [HANDLE_EXAMPLE], "corrupt": [CORRUPT_EXAMPLE]})},
         codes=ACTING,
         headers=CHANGING,
@@ -148,7 +150,7 @@ async def lock_all(request: HttpRequest, store: str) -> Response:
 @router.delete(
     "/locks",
     summary="releaseAll",
-    **described(
+    **openapi_operation(
         success={204: ("No lock of the session is left in this store.", None)},
         codes=ACTING,
         headers=CHANGING,

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from milepost.wire import Header
 from service.http.context import Context
-from service.http.documents import described, probed
+from service.http.documents import openapi_operation, probed
 from service.http.replies import json_response
 from service.http.requests import HttpRequest
 from service.probes import probe
@@ -59,7 +59,7 @@ async def metrics(request: HttpRequest) -> Response:
 @router.get(
     "/v1/status",
     summary="What this replica is and knows",
-    **described(
+    **openapi_operation(
         success={
             200: (
                 "Answered by every replica itself.",

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from milepost.wire import MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code, Header
 from service.http.bodies import json_of
-from service.http.documents import ACTING, FIELDS, described, json_body, seconds
+from service.http.documents import ACTING, FIELDS, json_body, openapi_operation, seconds
 from service.http.headers import accepts, caller, checked_name, one
 from service.http.replies import empty_reply, json_reply
 from service.http.requests import HttpRequest
@@ -40,7 +40,7 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
 @router.post(
     "",
     summary="Open or renew a session",
-    **described(
+    **openapi_operation(
         success={201: ("Created.", _EXAMPLE), 200: ("It lives already and is renewed.", _EXAMPLE)},
         codes=[Code.INVALID_NAME, Code.UNSUPPORTED_MEDIA_TYPE, Code.NOT_ACCEPTABLE, *_OPENING],
         headers=_KEYS,
@@ -79,7 +79,7 @@ def _id_by(key: str | None) -> str:
 @router.post(
     "/{session}/keepalive",
     summary="Renew a lease",
-    **described(
+    **openapi_operation(
         success={200: ("Renewed.", {"session": "flights-driver-1", "ttl": 15.0})},
         codes=[*_LIVING, *FIELDS, Code.STORAGE_UNAVAILABLE, Code.FORBIDDEN],
         store=False,
@@ -95,7 +95,7 @@ async def keepalive(request: HttpRequest, session: str) -> Response:
 @router.get(
     "/{session}",
     summary="A session and its locks",
-    **described(
+    **openapi_operation(
         success={
             200: (
                 "The session.",
@@ -115,7 +115,7 @@ async def get(request: HttpRequest, session: str) -> Response:
 @router.delete(
     "/{session}",
     summary="End a session",
-    **described(
+    **openapi_operation(
         success={204: ("Ended: its locks are gone, its epochs are free.", None)},
         codes=[Code.INVALID_NAME, *_CODES],
         headers=_KEYS,

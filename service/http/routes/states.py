@@ -22,8 +22,8 @@ from service.http.documents import (
     HANDLE_EXAMPLE,
     RECEIVING,
     WRITING,
-    described,
     json_schema,
+    openapi_operation,
 )
 from service.http.headers import accepts, caller, checked_name, if_match, labels, one, required_if_match
 from service.http.replies import about, json_reply
@@ -52,7 +52,7 @@ _SENT = [*WRITING, Header.CONTENT_DIGEST]
 @router.post(
     "",
     summary="addAndLock",
-    **described(
+    **openapi_operation(
         success={201: ("The record of the new handle, locked for the session.", HANDLE_EXAMPLE)},
         codes=[Code.ALREADY_EXISTS, Code.FENCED, *RECEIVING, *ACTING],
         headers=_SENT,
@@ -74,7 +74,7 @@ async def add(request: HttpRequest, store: str, name: str) -> Response:
 @router.put(
     "",
     summary="replace",
-    **described(
+    **openapi_operation(
         success={200: ("The record after the replacement.", HANDLE_EXAMPLE)},
         codes=[
             Code.NOT_EXIST,
@@ -103,7 +103,7 @@ async def replace(request: HttpRequest, store: str, name: str) -> Response:
 @router.get(
     "/state",
     summary="The state's bytes",
-    **described(
+    **openapi_operation(
         success={200: ("The bytes.", b""), 206: ("A range of them.", b"")},
         codes=[
             Code.NOT_EXIST,

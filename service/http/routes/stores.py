@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.wire import Code
-from service.http.documents import PAGED, described
+from service.http.documents import PAGED, openapi_operation
 from service.http.headers import accepts, checked_name
 from service.http.replies import about, json_response
 from service.http.requests import HttpRequest
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1/stores", tags=["stores"])
 @router.get(
     "",
     summary="The stores that exist",
-    **described(
+    **openapi_operation(
         success={
             200: (
                 "A page, by name.",
@@ -42,7 +42,7 @@ async def list_stores(request: HttpRequest) -> Response:
 @router.get(
     "/{store}/events",
     summary="Watch a store",
-    **described(
+    **openapi_operation(
         success={200: ("Server-sent events.", "id: 42\nevent: added\ndata: {}\n\n")},
         codes=[Code.NOT_SUPPORTED, Code.COMPACTED],
         headers=["Last-Event-ID"],

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from milepost.wire import Code, Header
 from service.http.bodies import Digest, Size, json_of
-from service.http.documents import ACTING, ANNOUNCEMENT, ANNOUNCEMENT_EXAMPLE, CHANGING, described, json_body
+from service.http.documents import ACTING, ANNOUNCEMENT, ANNOUNCEMENT_EXAMPLE, CHANGING, json_body, openapi_operation
 from service.http.headers import caller, checked_name
 from service.http.replies import json_response, reply_headers
 from service.http.requests import HttpRequest
@@ -35,7 +35,7 @@ class Announcement(msgspec.Struct, forbid_unknown_fields=True):
 @router.post(
     "",
     summary="Announce an upload",
-    **described(
+    **openapi_operation(
         success={201: ("Where to put the bytes, and the headers to put them with.", _EXAMPLE)},
         codes=[
             Code.NOT_SUPPORTED,

@@ -197,7 +197,7 @@ async def test_a_name_node_that_hangs(cluster: Hdfs, store: HdfsBlobs) -> None:
 
 
 async def test_a_data_node_that_hangs(cluster: Hdfs, tmp_path: Path) -> None:
-    """It is asked in vain, perhaps more than once; then another one is, before anybody in a replica loses patience."""
+    """It is asked in vain, perhaps more than once; then another one is, before anybody in a replica loses timeout."""
     url = cluster.url(fresh_path(), replication=2)
     replica = open_replica(
         ReplicaConfig(f"embedded:{tmp_path}", url, "http://127.0.0.1:1", "reader"), Settings(blob_seconds=9.0)

@@ -22,12 +22,12 @@ NEVER = 3600.0
 
 @asynccontextmanager
 async def opened(
-    address: KubernetesAddress, *, patience: float = 60.0, check_seconds: float = NEVER
+    address: KubernetesAddress, *, timeout: float = 60.0, check_seconds: float = NEVER
 ) -> AsyncIterator[KubernetesPointers]:
     """A store, open; it has all the time in the world for that."""
-    store = KubernetesPointers(address, patience=60.0, check_seconds=check_seconds)
+    store = KubernetesPointers(address, timeout=60.0, check_seconds=check_seconds)
     await store.open()
-    store._client.patience = patience
+    store._client.timeout = timeout
     try:
         yield store
     finally:

@@ -126,8 +126,8 @@ def kubeconfig(
 
 
 @asynccontextmanager
-async def opened(file: Path, patience: float = 20.0) -> AsyncIterator[KubernetesClient]:
-    client = KubernetesClient(KubernetesAddress(kubeconfig=file), "tests", patience=patience)
+async def opened(file: Path, timeout: float = 20.0) -> AsyncIterator[KubernetesClient]:
+    client = KubernetesClient(KubernetesAddress(kubeconfig=file), "tests", timeout=timeout)
     await client.open()
     try:
         yield client
@@ -170,7 +170,7 @@ async def test_a_kept_connection_that_breaks_under_a_request_is_no_reason_to_sen
 
 
 async def test_silence_ends_in_time_and_is_no_answer(tmp_path: Path) -> None:
-    async with serving(says_nothing) as server, opened(kubeconfig(tmp_path, server.port), patience=0.3) as client:
+    async with serving(says_nothing) as server, opened(kubeconfig(tmp_path, server.port), timeout=0.3) as client:
         with pytest.raises(NoAnswer):
             await client.request("PUT", "/api/x", body=b"{}")
         with pytest.raises(NoAnswer):
@@ -192,7 +192,7 @@ async def test_where_nobody_listens_nothing_was_sent(tmp_path: Path) -> None:
 
 
 async def test_one_that_waits_for_a_thread_until_its_end_was_not_sent(tmp_path: Path) -> None:
-    async with serving(says_nothing) as server, opened(kubeconfig(tmp_path, server.port), patience=60.0) as client:
+    async with serving(says_nothing) as server, opened(kubeconfig(tmp_path, server.port), timeout=60.0) as client:
         waiting = [asyncio.ensure_future(client.request("PUT", "/api/x", body=b"{}")) for _ in range(4)]
         await server.has_taken(4)
         with pytest.raises(NotSent):

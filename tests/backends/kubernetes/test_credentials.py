@@ -51,7 +51,7 @@ async def test_a_plugin_that_hangs_ends_each_request_unsent_and_is_found_well_ag
     plugin = Plugin(tmp_path)
     async with (
         serving(answers) as server,
-        opened(kubeconfig(tmp_path, server.port, plugin.user), patience=0.3) as client,
+        opened(kubeconfig(tmp_path, server.port, plugin.user), timeout=0.3) as client,
     ):
         plugin.hang()
         before = plugin.calls

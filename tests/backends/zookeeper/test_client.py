@@ -69,7 +69,7 @@ async def test_a_sessions_password_is_not_logged_where_a_server_answers_garbage(
 
         await until(told)
     assert repr(password)[2:-1] not in caplog.text
-    connection.patience = 0.5
+    connection.timeout = 0.5
     await connection.close()
 
 

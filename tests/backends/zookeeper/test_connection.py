@@ -31,10 +31,10 @@ def at(server: ZooKeeperServer, session_seconds: float = 4.0) -> ZooKeeperAddres
 
 
 @asynccontextmanager
-async def opened(address: ZooKeeperAddress, patience: float = PATIENCE) -> AsyncIterator[ZooKeeperConnection]:
+async def opened(address: ZooKeeperAddress, timeout: float = PATIENCE) -> AsyncIterator[ZooKeeperConnection]:
     connection = ZooKeeperConnection(address, "test", PATIENCE)
     await connection.open()
-    connection.patience = patience
+    connection.timeout = timeout
     try:
         yield connection
     finally:
@@ -128,7 +128,7 @@ async def test_who_stops_waiting_disturbs_nobody(zookeeper_address: ZooKeeperAdd
 
 
 async def test_a_server_that_says_nothing_ends_no_wait_later_than_its_deadline(server: ZooKeeperServer) -> None:
-    async with opened(at(server), patience=1.0) as connection:
+    async with opened(at(server), timeout=1.0) as connection:
         server.pause()
         with pytest.raises(StorageUnavailable, match="no answer"):
             await connection.ask("look at the root", root)
@@ -140,7 +140,7 @@ async def test_a_server_that_says_nothing_is_left_however_much_is_asked(
     server: ZooKeeperServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """kazoo alone would go on for as long as somebody asks: it looks for an answer to its pings only while idle."""
-    async with opened(at(server, 3.0), patience=0.1) as connection:
+    async with opened(at(server, 3.0), timeout=0.1) as connection:
         server.pause()
 
         async def left() -> bool:
@@ -156,7 +156,7 @@ async def test_closing_does_not_wait_for_a_server_that_says_nothing(server: ZooK
     connection = ZooKeeperConnection(at(server), "test", PATIENCE)
     await connection.open()
     server.pause()
-    connection.patience = 0.2
+    connection.timeout = 0.2
     assert not await connection.close()
     server.resume()
 
@@ -222,7 +222,7 @@ async def test_kazoo_is_made_anew_also_when_its_thread_ends_without_a_session(
 
         monkeypatch.setattr(client._connection, "_connect", fails_without_a_session)
         await expire(connection)
-        connection.patience = 1.0
+        connection.timeout = 1.0
         await until(lambda: answers(connection))
         assert connection._client is not client
 
@@ -234,7 +234,7 @@ async def test_what_is_missing_to_make_kazoo_anew_is_waited_for(
     """The file of the credentials is just being exchanged."""
     credentials = tmp_path / "credentials"
     credentials.write_text("milepost:hunter2")
-    async with opened(ZooKeeperAddress(server.address, credentials_file=credentials), patience=1.0) as connection:
+    async with opened(ZooKeeperAddress(server.address, credentials_file=credentials), timeout=1.0) as connection:
         client = connection._client
         assert client is not None
         monkeypatch.setattr(client._connection, "_read_socket", fails)
@@ -261,7 +261,7 @@ async def test_a_process_that_was_out_of_descriptors_comes_back(
     server: ZooKeeperServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A name cannot be resolved without one, which ends kazoo's thread; nor can another client be begun."""
-    async with opened(ZooKeeperAddress(f"localhost:{server.port.number}"), patience=1.0) as connection:
+    async with opened(ZooKeeperAddress(f"localhost:{server.port.number}"), timeout=1.0) as connection:
         server.kill()
         with no_descriptors():
             await until_told(caplog, "anew yet: cannot begin to connect")

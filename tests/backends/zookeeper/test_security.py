@@ -116,14 +116,14 @@ async def test_answers_that_come_in_one_piece_do_not_wait_for_the_next(secured: 
     "options", [{"ca_file": "other-ca.pem"}, {"cert_file": "", "key_file": ""}], ids=["not trusted", "no certificate"]
 )
 async def test_who_is_not_trusted_gets_no_connection(secured: Secured, options: dict[str, str]) -> None:
-    pointers = ZooKeeperPointers(ZooKeeperAddress.parse(secured.url(**options)), patience=1.0)
+    pointers = ZooKeeperPointers(ZooKeeperAddress.parse(secured.url(**options)), timeout=1.0)
     with pytest.raises(StorageUnavailable, match="cannot reach"):
         await pointers.open()
 
 
 async def test_the_name_of_the_host_is_checked_unless_told_otherwise(secured: Secured) -> None:
     other_name = secured.url("localhost")
-    pointers = ZooKeeperPointers(ZooKeeperAddress.parse(other_name), patience=1.0)
+    pointers = ZooKeeperPointers(ZooKeeperAddress.parse(other_name), timeout=1.0)
     with pytest.raises(StorageUnavailable, match="cannot reach"):
         await pointers.open()
     pointers = ZooKeeperPointers(ZooKeeperAddress.parse(other_name + "&verify=ca"))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from milepost.core.acting import Acting
-from milepost.core.direct import AVOID_BRIEFLY_SECONDS, AVOID_SECONDS, PATIENCE
+from milepost.core.direct import ATTEMPT_TIMEOUT, AVOID_BRIEFLY_SECONDS, AVOID_SECONDS
 from milepost.core.effects import Answer, Lost, Send
 from milepost.core.lease import Lease
 from milepost.core.store import StoreOperations
@@ -306,7 +306,7 @@ def test_a_blob_store_that_is_silent_for_a_good_while_is_left_alone_for_a_while(
     add(world, b"x" * 30 * 1024 * 1024, timeout=30.0)  # at the least speed that is waited for, it takes longer
     add(world)
     assert lines(world) == ["announce", "put", "bytes", "bytes"]
-    assert world.sent[1].timeout > PATIENCE
+    assert world.sent[1].timeout > ATTEMPT_TIMEOUT
     world.now += AVOID_BRIEFLY_SECONDS
     world.script = [announced(), STORED, DONE]
     add(world)

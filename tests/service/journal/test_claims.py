@@ -26,7 +26,7 @@ class Stage:
         self.submitted: list[str] = []
 
     def begin(
-        self, name: str, scope: tuple[str, str, str] = KEY, request: Request = LOCK, patience: float = PATIENCE
+        self, name: str, scope: tuple[str, str, str] = KEY, request: Request = LOCK, timeout: float = PATIENCE
     ) -> tuple[asyncio.Task[tuple[str, bool]], Callable[[], None]]:
         """A running attempt, and what lets it submit."""
         passes = asyncio.Event()
@@ -39,7 +39,7 @@ class Stage:
                 raise LookupError(name)
             return name
 
-        return asyncio.create_task(self.claims.run(scope, act, patience)), passes.set
+        return asyncio.create_task(self.claims.run(scope, act, timeout)), passes.set
 
 
 async def test_an_attempt_alone_submits() -> None:
@@ -102,7 +102,7 @@ async def test_of_a_newer_attempt_that_was_broken_off_nothing_is_known() -> None
 
 async def test_nobody_waits_for_a_newer_attempt_for_ever() -> None:
     stage = Stage()
-    older, pass_older = stage.begin("older", patience=0.01)
+    older, pass_older = stage.begin("older", timeout=0.01)
     await asyncio.sleep(0)
     newer, _ = stage.begin("newer")
     await asyncio.sleep(0)

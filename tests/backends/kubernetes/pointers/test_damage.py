@@ -34,7 +34,7 @@ async def left_behind(site: Site) -> Head:
 
 async def refused_by(site: Site, **arguments: Any) -> JournalDamaged:
     """The damage that keeps everybody from leading."""
-    store = KubernetesPointers(site.address(), patience=60.0, **arguments)
+    store = KubernetesPointers(site.address(), timeout=60.0, **arguments)
     await store.open()
     try:
         with pytest.raises(JournalDamaged) as raised:
@@ -92,7 +92,7 @@ async def test_an_older_copy_of_the_same_term_is_refused(site: Site, outsider: O
     damage = await refused_by(site)
     assert "older copy" in str(damage)
     assert damage.loss is not None
-    store = KubernetesPointers(site.address(), patience=60.0, accept_loss=[damage.loss])
+    store = KubernetesPointers(site.address(), timeout=60.0, accept_loss=[damage.loss])
     await store.open()
     try:
         head, found = await taken_over(store)
@@ -119,7 +119,7 @@ async def test_what_was_founded_once_is_not_founded_anew(site: Site, outsider: O
     if all_of_it:
         outsider.delete(LAYOUT.founding)
     loss = [] if all_of_it else [str(damage.loss)]
-    store = KubernetesPointers(site.address(), patience=60.0, accept_loss=loss)
+    store = KubernetesPointers(site.address(), timeout=60.0, accept_loss=loss)
     await store.open()
     try:
         head, found = await taken_over(store)
@@ -149,7 +149,7 @@ async def test_a_segment_that_is_damaged_is_named_and_an_owner_goes_on_without_i
     assert f"--accept-loss {damage.loss}" in str(damage)
     assert (await refused_by(site)).loss == damage.loss
     assert (await refused_by(site, accept_loss=["00000000"])).loss == damage.loss
-    store = KubernetesPointers(site.address(), patience=60.0, accept_loss=[damage.loss])
+    store = KubernetesPointers(site.address(), timeout=60.0, accept_loss=[damage.loss])
     await store.open()
     try:
         head, found = await taken_over(store)

@@ -68,7 +68,7 @@ async def test_a_group_that_etcd_swallowed_lands_before_the_take_over_or_never(t
     kubernetes.require_programs()
     with KubernetesApi(tmp_path, server_flags=["--request-timeout=3s"]) as api:
         place = kubernetes.site(api.start())
-        async with opened(place.address(), patience=20.0) as store:
+        async with opened(place.address(), timeout=20.0) as store:
             head = await put(store, await store.take_over(ROOT), writes(a=b"0"))
             for number in range(1, 5):
                 api.etcd.pause()
@@ -87,7 +87,7 @@ async def test_a_group_that_etcd_swallowed_lands_before_the_take_over_or_never(t
 
 async def test_a_group_whose_answer_is_lost_is_unknown_and_found_by_the_take_over(site: Site) -> None:
     outsider = Outsider(site)
-    async with behind_a_link(site) as (between, far), opened(far.address(), patience=5.0) as store:
+    async with behind_a_link(site) as (between, far), opened(far.address(), timeout=5.0) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         between.answers_pass.clear()
         committing = asyncio.create_task(store.commit(head, writes(a=b"2"), head.revision + 1))
@@ -104,7 +104,7 @@ async def test_a_group_whose_answer_is_lost_is_unknown_and_found_by_the_take_ove
 
 
 async def test_a_group_that_is_held_up_on_its_way_never_lands_after_a_take_over(site: Site) -> None:
-    async with behind_a_link(site) as (between, far), opened(far.address(), patience=5.0) as store:
+    async with behind_a_link(site) as (between, far), opened(far.address(), timeout=5.0) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         between.requests_pass.clear()
         end = await store.commit(head, writes(a=b"late"), head.revision + 1)
@@ -121,7 +121,7 @@ async def test_a_group_that_is_held_up_on_its_way_never_lands_after_a_take_over(
 async def test_the_same_object_goes_on_when_the_api_server_was_killed_and_restarted(tmp_path: Path) -> None:
     with running(tmp_path) as api:
         place = kubernetes.site(api)
-        async with opened(place.address(), patience=5.0) as store:
+        async with opened(place.address(), timeout=5.0) as store:
             head, _ = await taken_over(store)
             acknowledged: list[int] = []
             stopping = asyncio.Event()
@@ -157,7 +157,7 @@ async def test_the_same_object_goes_on_when_the_api_server_was_killed_and_restar
 async def test_without_an_api_server_a_commit_is_refused_and_never_lands(tmp_path: Path) -> None:
     with running(tmp_path) as api:
         place = kubernetes.site(api)
-        async with opened(place.address(), patience=5.0) as store:
+        async with opened(place.address(), timeout=5.0) as store:
             head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
             api.server.kill()
 

@@ -32,10 +32,10 @@ DEADLINE = 60.0
 
 @asynccontextmanager
 async def opened(
-    address: ZooKeeperAddress, advertise: str, patience: float = DEADLINE
+    address: ZooKeeperAddress, advertise: str, timeout: float = DEADLINE
 ) -> AsyncIterator[ZooKeeperElection]:
-    election = ZooKeeperElection(address, advertise, patience=patience)
-    election._looking.patience = DEADLINE
+    election = ZooKeeperElection(address, advertise, timeout=timeout)
+    election._looking.timeout = DEADLINE
     async with asyncio.timeout(DEADLINE):
         while True:
             try:
@@ -337,7 +337,7 @@ async def test_a_server_that_restarts_within_the_session_costs_no_leadership(tmp
 
 async def test_without_a_server_a_resignation_ends_at_its_deadline(tmp_path: Path) -> None:
     with zookeeper(tmp_path) as server:
-        async with opened(ZooKeeperAddress(server.address), ONE, patience=1.0) as one:
+        async with opened(ZooKeeperAddress(server.address), ONE, timeout=1.0) as one:
             leadership = await won(one)
             server.pause()
             async with asyncio.timeout(DEADLINE):

@@ -13,12 +13,12 @@ from tests.contracts.journals import ROOT
 
 @asynccontextmanager
 async def opened(
-    address: ZooKeeperAddress, patience: float = 60.0, accept_loss: Collection[str] = ()
+    address: ZooKeeperAddress, timeout: float = 60.0, accept_loss: Collection[str] = ()
 ) -> AsyncIterator[ZooKeeperPointers]:
     """A store, open."""
-    store = ZooKeeperPointers(address, patience=60.0, accept_loss=accept_loss)
+    store = ZooKeeperPointers(address, timeout=60.0, accept_loss=accept_loss)
     await store.open()
-    store._connection.patience = patience
+    store._connection.timeout = timeout
     try:
         yield store
     finally:

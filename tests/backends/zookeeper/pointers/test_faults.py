@@ -45,7 +45,7 @@ async def confirmed(store: ZooKeeperPointers, head: Head) -> bool:
 
 async def test_a_commit_to_a_server_that_says_nothing_is_unknown_and_settled_by_a_take_over(tmp_path: Path) -> None:
     with zookeeper(tmp_path, tick_seconds=0.5) as server:
-        async with opened(ZooKeeperAddress(server.address), patience=1.0) as store:
+        async with opened(ZooKeeperAddress(server.address), timeout=1.0) as store:
             await put(store, await store.take_over(ROOT), writes(a=b"1"))
             head, _ = await taken_over(store)
             server.pause()
@@ -62,7 +62,7 @@ async def test_a_commit_to_a_server_that_says_nothing_is_unknown_and_settled_by_
 
 async def test_without_a_connection_a_commit_is_refused_and_never_lands(tmp_path: Path) -> None:
     with zookeeper(tmp_path) as server:
-        async with opened(ZooKeeperAddress(server.address), patience=1.0) as store:
+        async with opened(ZooKeeperAddress(server.address), timeout=1.0) as store:
             head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
             server.kill()
 
@@ -125,7 +125,7 @@ async def test_a_load_across_two_sessions_is_not_trusted(tmp_path: Path) -> None
 
 async def test_what_was_acknowledged_is_there_after_the_ensemble_lost_its_leader(tmp_path: Path) -> None:
     with ensemble(tmp_path, tick_seconds=0.5) as servers:
-        async with opened(ZooKeeperAddress(servers.hosts), patience=5.0) as store:
+        async with opened(ZooKeeperAddress(servers.hosts), timeout=5.0) as store:
             head, _ = await taken_over(store)
             acknowledged: set[int] = set()
             stopping = asyncio.Event()

@@ -22,7 +22,7 @@ async def test_a_hundred_thousand_handles_load_and_no_answer_is_too_large(
     zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     expected = {f"stores/flights/handles/checkpoint-{number:06}": b"%d" % number for number in range(COUNT)}
-    store = ZooKeeperPointers(zookeeper_address, limits=GroupLimits(requests=GROUP, in_flight=4), patience=60.0)
+    store = ZooKeeperPointers(zookeeper_address, limits=GroupLimits(requests=GROUP, in_flight=4), timeout=60.0)
     await store.open()
     head = await store.take_over(ROOT)
     assert await records(store, head) == {}
