@@ -1,4 +1,4 @@
-"""Programs of Hadoop, from the jars that ``tools/hadoop-jars`` fetches: its daemons, and its commands."""
+"""Programs of Hadoop, from the jars that ``tools/maven-jars`` fetches: its daemons, and its commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testbed.java import FOR_SMALL, java
 from testbed.ports import Port
 from testbed.process import DEADLINE_SECONDS, Process, ProcessFailed
 
-_TOOL = Path(__file__).parents[1] / "tools" / "hadoop-jars"
+_TOOL = Path(__file__).parents[1] / "tools" / "maven-jars"
 _FETCH_SECONDS = 600.0
 _FILES = ("core-site.xml", "hdfs-site.xml")
 
@@ -23,7 +23,7 @@ _FILES = ("core-site.xml", "hdfs-site.xml")
 @cache
 def jars() -> Path:
     """The directory with the jars, which are fetched when they are missing. Raises `ProcessFailed`."""
-    told = subprocess.run([_TOOL], capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False)
+    told = subprocess.run([_TOOL, "hadoop"], capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False)
     if told.returncode != 0:
         raise ProcessFailed(f"no jars of Hadoop: {told.stderr}")
     return Path(told.stdout.strip())

@@ -1,0 +1,99 @@
+"""Which backend stands behind an address, and how another distribution adds one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from backends.contract import BlobsSettings, Misconfigured, PointersSettings
+from backends.registry import make_blobs, make_pointers
+from service.compose import ReplicaConfig, open_replica
+from service.leader import Replica
+from service.operations.calls import Caller
+from tests.contracts.state_handle_store.actor import Actor
+from tests.contracts.state_handle_store.use_case_door import UseCaseDoor
+from tests.service.acting import STORE
+from tests.support.replicas import PROMPT
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+ME = PointersSettings("http://127.0.0.1:7070")
+BLOBS = BlobsSettings(10.0)
+
+
+def install(directory: Path, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    """Make a distribution of that entry point, as an installer leaves it behind."""
+    metadata = directory / "toy_backend-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-backend\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[milepost.backends]\n{entry}\n")
+    monkeypatch.syspath_prepend(str(directory))
+
+
+async def test_another_distribution_adds_a_backend_that_a_replica_leads_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, "memory = tests.backends.memory_backend:BACKEND")
+    config = ReplicaConfig("memory:here", f"file:{tmp_path / 'blobs'}", ME.advertise, "replica")
+    replica = open_replica(config, PROMPT)
+    await replica.start()
+    try:
+        await until(lambda: _leads(replica))
+        door = UseCaseDoor(lambda: replica)
+        await door.open_session("a", 600.0)
+        acting = Actor(door, STORE, Caller("a"))
+        await acting.add("pointer", b"state")
+        assert await acting.read("pointer") == b"state"
+    finally:
+        await replica.stop()
+
+
+def test_what_it_stands_for_is_told_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, "memory = tests.backends.memory_backend:BACKEND")
+    with pytest.raises(Misconfigured, match=r"'nowhere' are not known; known are embedded:DIR, .* and memory:NAME"):
+        make_pointers("nowhere:", ME)
+    with pytest.raises(Misconfigured, match="blobs of the kind 'memory' are not known") as caught:
+        make_blobs("memory:here", BLOBS)
+    assert "memory:NAME" not in str(caught.value)
+    with pytest.raises(Misconfigured, match="has a name: memory:NAME"):
+        make_pointers("memory:", ME)
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("toy = no_such_package:BACKEND", "no_such_package:BACKEND, cannot be loaded: No module named"),
+        ("toy = tests.backends.memory_backend:NOTHING", "cannot be loaded: .* has no attribute 'NOTHING'"),
+        ("toy = tests.backends.memory_backend.store:MemoryPointers", "is no backends.contract.Backend"),
+    ],
+)
+def test_one_that_is_broken_is_named_to_who_asks_for_it_and_stands_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, told: str
+) -> None:
+    install(tmp_path, monkeypatch, entry)
+    with pytest.raises(Misconfigured, match=told):
+        make_pointers("toy:here", ME)
+    with pytest.raises(Misconfigured, match="'other' are not known"):
+        make_pointers("other:here", ME)
+
+
+def test_a_scheme_of_this_distribution_is_taken_from_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, "embedded = tests.backends.memory_backend:BACKEND")
+    pointers, _ = make_pointers(f"embedded:{tmp_path}", ME)
+    assert pointers.place == f"embedded:{tmp_path.resolve()}"
+
+
+def test_an_address_without_a_place_is_told_so() -> None:
+    for url in ("embedded:", "file:", "s3:bucket", "hdfs://host", "kubernetes:", "zookeeper:h", ""):
+        with pytest.raises(Misconfigured):
+            make_pointers(url, ME)
+        with pytest.raises(Misconfigured):
+            make_blobs(url, BLOBS)
+
+
+async def _leads(replica: Replica) -> bool:
+    return replica.leads
