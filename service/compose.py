@@ -21,6 +21,8 @@ from service.http.metrics import Metrics
 from service.http.tokens import Tokens
 from service.leader import Replica
 from service.leader_locator import LeaderLocator
+from service.operations.operations import operations_of
+from service.probes import Probes
 from service.settings import Settings
 
 # A store that waits as long as the whole step may take would never get to try another server of its own.
@@ -67,10 +69,15 @@ def application(
     hosts: Hosts | None = None,
 ) -> ASGIApp:
     """The HTTP application around a replica; its answers are logged only where they are told to be."""
+    leader_locator = LeaderLocator(replica.election, deployment.advertise, replica.clock)
     context = Context(
-        replica=replica,
-        leader_locator=LeaderLocator(replica.election, deployment.advertise, replica.clock),
-        metrics=Metrics(replica),
+        operations=operations_of(replica),
+        journal=replica.journal,
+        leader_locator=leader_locator,
+        probes=Probes(replica.journal, replica.pointers, replica.blobs, leader_locator),
+        metrics=Metrics(replica.journal, replica.pointers, replica.blobs),
+        clock=replica.clock,
+        idle_seconds=replica.settings.idle_seconds,
         tokens=tokens,
         name=deployment.name,
         version=version("milepost-server"),

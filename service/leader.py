@@ -15,7 +15,6 @@ from backends.contract import (
     BackendError,
     BlobStore,
     Election,
-    JournalDamaged,
     Leadership,
     PointerStore,
     StorageUnavailable,
@@ -25,6 +24,7 @@ from service.blobs.collector import collect
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.founding import FoundingMark
 from service.blobs.timeouts import BlobsWithTimeout
+from service.calls import Submitter
 from service.campaigns import Campaigns
 from service.changes import Changes
 from service.effects import Effects
@@ -82,9 +82,8 @@ class Replica:
             jitter=jitter,
         )
         self.removals = Removals(self.journal, self.deletions)
+        self.submitter = Submitter(self.journal, self.removals, clock, settings.request_seconds)
         self.leadership: Leadership | None = None
-        self.damage: str | None = None
-        """Why this replica, when it was elected last, could not prove what is stored, and so does not lead."""
         self._parts: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[None] | None = None
         self.on_fault: Callable[[], None] = lambda: None
@@ -190,10 +189,8 @@ class Replica:
                 state = self.journal.read().view.state
                 await self._start_leases(state)
                 _spare_what_was_loaded()
-                self.damage = None
                 break
             except (BackendError, TimeoutError) as error:
-                self.damage = str(error) if isinstance(error, JournalDamaged) else None
                 log.warning("cannot take the journal over yet: %s", repr(error))
                 if self.clock() >= give_up:
                     raise NotTakenOver(f"cannot take the journal over: {error!r}") from error

@@ -11,7 +11,7 @@ from service.blobs.deletion_queue import DeletionQueue
 from service.journal import Journal
 from service.problems import problem
 from service.rules.decisions import FinishNeeded
-from service.rules.requests import FinishRemoval
+from service.rules.requests import LEADER, FinishRemoval
 
 log = logging.getLogger("milepost.removals")
 
@@ -33,7 +33,7 @@ class Removals:
             await self._deletions.delete(finish.blob, deadline)
         except BackendError as error:
             raise problem(code, f"the bytes could not be discarded: {error}") from error
-        request = FinishRemoval(session="", store_name=finish.store, name=finish.name, version=finish.version)
+        request = FinishRemoval(LEADER, finish.store, finish.name, finish.version)
         try:
             await self._journal.wait(self._journal.submit(request, deadline))
         except Problem as error:

@@ -15,7 +15,7 @@ from service.rules.decisions import Accepted, DecisionContext, FinishNeeded
 from service.rules.handles import finish_of
 from service.rules.lookup import Lookup
 from service.rules.records import Corrupt, Handle, Session, Store, handle_of
-from service.rules.requests import ExpireSession, ExpireUpload, Scrub
+from service.rules.requests import LEADER, Attempt, ExpireSession, ExpireUpload, Scrub
 from service.rules.state import Aged, State
 
 log = logging.getLogger("milepost.upkeep")
@@ -44,7 +44,7 @@ async def _expire(journal: Journal, leases: Leases, session: Session, clock: Cal
     granted.
     """
     try:
-        pending = journal.submit(ExpireSession(session=session.id, born=session.born), clock() + _COMMIT_SECONDS)
+        pending = journal.submit(ExpireSession(Attempt(session.id), session.born), clock() + _COMMIT_SECONDS)
         await asyncio.wait((pending.done,))
         pending.done.result()
     except Problem as error:
@@ -74,7 +74,7 @@ async def _expire_upload(
     time beside itself.
     """
     try:
-        request = ExpireUpload(session="", store_name=store, upload=upload_id)
+        request = ExpireUpload(LEADER, store, upload_id)
         pending = journal.submit(request, clock() + _COMMIT_SECONDS)
         await asyncio.wait((pending.done,))
         decision = pending.done.result().decision
@@ -172,5 +172,5 @@ def _now(journal: Journal) -> tuple[State, DecisionContext]:
 async def _drop(journal: Journal, clock: Callable[[], float], keys: Sequence[str]) -> None:
     """One commit, and a rest as long as it took: half of the time is for others."""
     began = clock()
-    await journal.wait(journal.submit(Scrub(session="", keys=tuple(keys)), began + _COMMIT_SECONDS))
+    await journal.wait(journal.submit(Scrub(LEADER, keys=tuple(keys)), began + _COMMIT_SECONDS))
     await asyncio.sleep(min(clock() - began, _MOST_REST_SECONDS))

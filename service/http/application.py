@@ -47,7 +47,7 @@ class Application:
     @property
     def idle_seconds(self) -> float:
         """How long a sender inside a request may send nothing."""
-        return self._context.replica.settings.idle_seconds
+        return self._context.idle_seconds
 
     @property
     def connections(self) -> Connections:
@@ -58,7 +58,7 @@ class Application:
         """Answer one request."""
         if scope["type"] != "http":
             raise RuntimeError(f"this application does not speak {scope['type']}")
-        clock = self._context.replica.clock
+        clock = self._context.clock
         started, status = clock(), 0
         fields = Fields(scope["headers"])
         segments = _segments(scope["raw_path"])
@@ -116,15 +116,15 @@ class Application:
         """Add what every answer has; what it reflects stands there already where a reading or a commit made it, and
         the few that may be kept say so.
         """
-        replica, headers = self._context.replica, response.raw_headers
+        journal, headers = self._context.journal, response.raw_headers
         there = {name for name, _ in headers}
         headers.append((_ID, request_id.encode("latin-1")))
         if _CACHE not in there:
             headers.append((_CACHE, b"no-store"))
         if _TERM not in there:
-            headers.append((_TERM, b"%d" % replica.journal.term))
-        if about_store and _REVISION not in there and replica.leads:
-            headers.append((_REVISION, b"%d" % replica.journal.head.revision))
+            headers.append((_TERM, b"%d" % journal.term))
+        if about_store and _REVISION not in there and journal.lease_holds():
+            headers.append((_REVISION, b"%d" % journal.head.revision))
 
 
 _STORES = ["v1", "stores"]

@@ -32,7 +32,7 @@ def state_of(request: HttpRequest) -> Incoming:
 
 async def _chunks(request: HttpRequest) -> AsyncIterator[bytes]:
     loop, stream = asyncio.get_running_loop(), request.stream()
-    sender = Allowance(request.replica.settings.idle_seconds)
+    sender = Allowance(request.context.idle_seconds)
     try:
         while True:
             began = loop.time()

@@ -1,7 +1,8 @@
-"""What the routes are given: the replica, and what it tells of itself."""
+"""What the routes are given: the operations of a replica, and what the server says of itself."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from service.http.access import AccessLog
@@ -9,19 +10,28 @@ from service.http.connections import Connections
 from service.http.hosts import Hosts
 from service.http.metrics import Metrics
 from service.http.tokens import Tokens
-from service.leader import Replica
+from service.journal import Journal
 from service.leader_locator import LeaderLocator
+from service.operations.operations import Operations
+from service.probes import Probes
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One application's parts. ``pointers`` and ``blobs`` are URLs without secrets, for the status page. ``hosts`` is
-    asked where there are no tokens; None answers to every name.
+    """One application's parts.
+
+    ``clock`` gives monotonic seconds. A sender may be silent inside a request for ``idle_seconds``. ``pointers`` and
+    ``blobs`` are URLs without secrets, for the status page. ``hosts`` is asked where there are no tokens; None answers
+    to every name.
     """
 
-    replica: Replica
+    operations: Operations
+    journal: Journal
     leader_locator: LeaderLocator
+    probes: Probes
     metrics: Metrics
+    clock: Callable[[], float]
+    idle_seconds: float
     tokens: Tokens
     name: str
     version: str

@@ -37,11 +37,11 @@ class Gate:
             fields = request.fields
             host = fields.get("host") if "host" in fields else None
             context.hosts.check(host, fields.all("origin"), request.method)
-        if context.replica.leads or segments == _ANSWERED_ANYWHERE:
+        if context.journal.lease_holds() or segments == _ANSWERED_ANYWHERE:
             return None
         leader = await context.leader_locator.elsewhere()
         if leader is None:
-            damage = context.replica.damage
+            damage = context.journal.unproven
             detail = f": what is stored does not prove itself: {damage}" if damage else ""
             raise problem(Code.NO_LEADER, f"there is no leader at the moment{detail}")
         query = request.scope["query_string"].decode("ascii")

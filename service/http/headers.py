@@ -1,4 +1,4 @@
-"""HttpRequest headers, read and checked."""
+"""Request headers, read and checked."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from milepost.wire import (
     parse_digest_header,
     unquote_version,
 )
+from service.calls import Caller
 from service.http.requests import HttpRequest
-from service.operations.calls import Caller
 from service.problems import problem
+from service.rules.requests import Attempt
 
 _MOST_DIGITS = 18
 
@@ -50,7 +51,7 @@ def caller(request: HttpRequest, session: str | None = None) -> Caller:
     attempt = _number(request, Header.ATTEMPT)
     if attempt is not None and key is None:
         raise problem(Code.INVALID_REQUEST, f"{Header.ATTEMPT} goes with {Header.IDEMPOTENCY_KEY}")
-    return Caller(given, _number(request, Header.EPOCH), key, attempt or 1)
+    return Caller(Attempt(given, key, attempt or 1), _number(request, Header.EPOCH))
 
 
 def if_match(request: HttpRequest) -> str | None:

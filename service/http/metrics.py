@@ -6,15 +6,17 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from service.leader import Replica
+from backends.contract import PointerStore
+from service.blobs.timeouts import BlobsWithTimeout
+from service.journal import Journal
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 
 
 class Metrics:
-    """What is counted of requests, and what is read off the replica when somebody looks."""
+    """Counters of requests, and gauges that read the journal and the storage when somebody looks."""
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, journal: Journal, pointers: PointerStore, blobs: BlobsWithTimeout) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "milepost_requests", "Requests by method and status", ("method", "status"), registry=self._registry
@@ -23,8 +25,9 @@ class Metrics:
             "milepost_request_seconds", "Seconds from a request to its answer", ("method",), registry=self._registry
         )
         self._noted: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
-        journal = replica.journal
-        self._gauge("milepost_leading", "1 while this replica leads and its lease holds", lambda: float(replica.leads))
+        self._gauge(
+            "milepost_leading", "1 while this replica leads and its lease holds", lambda: float(journal.lease_holds())
+        )
         self._gauge("milepost_term", "Term of the journal as this replica knows it", lambda: float(journal.term))
         self._gauge("milepost_revision", "Last committed revision", lambda: float(journal.head.revision))
         self._gauge("milepost_records", "Records in memory", lambda: float(journal.records))
@@ -32,13 +35,13 @@ class Metrics:
         damaged = "Records that do not prove themselves, and so are not served"
         self._gauge("milepost_damaged_records", damaged, lambda: float(len(journal.damaged)))
         unproven = "1 if this replica could not prove what is stored when it was elected last, and so does not lead"
-        self._gauge("milepost_journal_damaged", unproven, lambda: float(replica.damage is not None))
+        self._gauge("milepost_journal_damaged", unproven, lambda: float(journal.unproven is not None))
         sent = "Bytes sent to the pointer store to be written, with what is written again along with a change"
-        self._gauge("milepost_pointer_bytes_sent", sent, lambda: float(replica.pointers.bytes_sent))
+        self._gauge("milepost_pointer_bytes_sent", sent, lambda: float(pointers.bytes_sent))
         self._gauge(
             "milepost_storage_full",
             "1 while no state is taken for want of room; removals and locks go on",
-            lambda: float((replica.pointers.full or replica.blobs.full) is not None),
+            lambda: float((pointers.full or blobs.full) is not None),
         )
         self._gauge("milepost_terms_burnt", "Terms burnt by a doubt", lambda: float(journal.terms_burnt))
 

@@ -9,8 +9,8 @@ import msgspec
 from starlette.responses import Response
 
 from milepost.wire import Header, quote_version
+from service.calls import Reply
 from service.http.pieces import InPieces
-from service.operations.calls import Reply
 from service.operations.many import Many
 
 

@@ -8,7 +8,7 @@ from starlette import requests
 from starlette.types import Receive, Scope, Send
 
 from service.http.context import Context
-from service.leader import Replica
+from service.operations.operations import Operations
 
 
 class Fields:
@@ -53,6 +53,6 @@ class HttpRequest(requests.Request):
         self.token_name = ""
 
     @property
-    def replica(self) -> Replica:
-        """The replica that answers."""
-        return self.context.replica
+    def operations(self) -> Operations:
+        """What can be asked of the replica that answers."""
+        return self.context.operations

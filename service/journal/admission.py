@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from backends.contract import BackendError, StorageFull
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.journal.attempts import Attempts
 from service.journal.pending import PendingRequest, Served
+from service.journal.retries import Retries
 from service.problems import problem
 from service.rules.requests import INTERNAL, Request, with_id
 
@@ -23,24 +23,18 @@ class Admission:
     ``trouble`` is why nothing can be submitted at the moment, for those whose deadline comes meanwhile.
     """
 
-    def __init__(self, clock: Callable[[], float], most_waiting: int) -> None:
+    def __init__(self, clock: Callable[[], float], most_waiting: int, retries: Retries) -> None:
         self.queue: deque[PendingRequest] = deque()
         self.trouble: BackendError | None = None
         self._clock = clock
         self._most_waiting = most_waiting
-        self._attempts = Attempts()
+        self._retries = retries
         self._ids = 0
 
-    def joined(self, request: Request, deadline: float) -> PendingRequest | None:
-        """The pending of a retry whose first attempt has not ended yet; None for any other request.
-
-        To be asked before a request is refused for want of anything: a refusal says "not applied", and what is on its
-        way may be. Raises an ``idempotency-mismatch`` problem.
-        """
-        return None if request.key is None else self._attempts.joined(request, deadline)
-
     def admit(self, request: Request, deadline: float, term: int) -> PendingRequest:
-        """Queue a request that was not `joined`. One without a key gets an id, unique to ``term`` and its number.
+        """Queue a request that joins no other (see `Retries.joined`).
+
+        A request without a key gets an id, made of ``term`` and a number, which no other request has.
 
         Raises a ``too-many-requests`` problem.
         """
@@ -49,7 +43,7 @@ class Admission:
             raise problem(Code.TOO_MANY_REQUESTS, f"{len(self.queue)} requests are waiting already")
         if request.key is not None:
             pending = PendingRequest(request, deadline)
-            self._attempts.begin(pending)
+            self._retries.submitted(pending)
         elif internal:
             pending = PendingRequest(request, deadline)
         else:

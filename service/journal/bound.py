@@ -22,7 +22,7 @@ from service.rules.requests import (
     Replace,
     Request,
 )
-from service.rules.state import View
+from service.rules.view import View
 
 _PARTS: Final = 32
 _KEPT: Final[dict[type[Request], int]] = {

@@ -15,7 +15,7 @@ from service.journal.proof import Replaced
 from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from service.rules.records import encode
 from service.rules.requests import Request
-from service.rules.state import View
+from service.rules.view import View
 
 Decide = Callable[[View, Request, DecisionContext], Decision]
 

@@ -10,17 +10,28 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from backends.contract import Change, CommitRefused, Done, Head, Leadership, PointerStore, StorageUnavailable, Unknown
+from backends.contract import (
+    BackendError,
+    Change,
+    CommitRefused,
+    Done,
+    Head,
+    JournalDamaged,
+    Leadership,
+    PointerStore,
+    StorageUnavailable,
+    Unknown,
+)
 from milepost.wire import Code
 from service.journal import loading
 from service.journal.admission import Admission
-from service.journal.claims import Claims
 from service.journal.groups import Decide
 from service.journal.lease import LeaderLease
 from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver, NoObserver
 from service.journal.pending import PendingRequest, Served
 from service.journal.pipeline import Pipeline
+from service.journal.retries import Retries
 from service.journal.room import Room
 from service.journal.settings import JournalSettings
 from service.journal.settlement import Settlement
@@ -28,8 +39,8 @@ from service.problems import problem
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, DecisionContext
 from service.rules.records import encode
-from service.rules.requests import CreateDeployment, Request
-from service.rules.state import View
+from service.rules.requests import LEADER, CreateDeployment, Request
+from service.rules.view import View
 
 log = logging.getLogger("milepost.journal")
 
@@ -74,10 +85,12 @@ class Journal:
         jitter: random.Random | None = None,
     ) -> None:
         self.name = name
-        self.claims = Claims()
+        self.retries = Retries()
         self.deployment = ""
         self.generation = 0
         self.first_term = 0
+        self.unproven: str | None = None
+        """Why what is stored could not be proven at the last take-over, so that this process does not lead."""
         self._store = store
         self._founding = founding
         self._settings = settings = settings or JournalSettings()
@@ -88,7 +101,7 @@ class Journal:
         self._memory = JournalMemory(
             name, clock, wall, epoch_floor=settings.epoch_floor, most_uploads=settings.most_uploads
         )
-        self._admission = Admission(clock, settings.most_waiting)
+        self._admission = Admission(clock, settings.most_waiting, self.retries)
         self._pipeline = Pipeline(
             store, self._memory, self._admission, self._lease, observer, self._decide, settings.commit_seconds
         )
@@ -150,6 +163,14 @@ class Journal:
 
         Raises `LeadershipLost`, and what `PointerStore.take_over` and `load` raise.
         """
+        try:
+            await self._take_over(leadership)
+        except (BackendError, TimeoutError) as error:
+            self.unproven = str(error) if isinstance(error, JournalDamaged) else None
+            raise
+        self.unproven = None
+
+    async def _take_over(self, leadership: Leadership) -> None:
         memory, seconds = self._memory, self._settings.take_over_seconds
 
         def taken(head: Head) -> None:
@@ -177,7 +198,7 @@ class Journal:
     async def _create_deployment(self) -> str:
         """Return the deployment's id, which is given to it now or was long ago."""
         memory = self._memory
-        request = CreateDeployment(session="", deployment=secrets.token_hex(6))
+        request = CreateDeployment(LEADER, deployment=secrets.token_hex(6))
         decision = self._decide(View(memory.view.state), request, self.context(memory.head.revision + 1))
         assert isinstance(decision, Accepted)
         deployment = str(decision.answer.body["deployment"])
@@ -241,6 +262,10 @@ class Journal:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
+    def lease_remaining(self) -> float | None:
+        """The seconds that the lease still runs, infinite if it ends with the process; None while there is none."""
+        return self._lease.remaining()
+
     def lease_holds(self) -> bool:
         """Whether answers may be given from memory."""
         return self._lease.holds()
@@ -262,8 +287,8 @@ class Journal:
 
         ``generation``: the leadership under which its blob was put; under another one the request is refused.
         """
-        if (joined := self._admission.joined(request, deadline)) is not None:
-            return joined
+        if (joined := self.retries.joined(request, deadline)) is not None:
+            return joined  # asked before any refusal: that says "not applied", and what is on its way may be applied
         if self._closing:
             raise problem(Code.SHUTTING_DOWN, "this replica is shutting down")
         if not self.leading or generation not in (None, self.generation):

@@ -26,6 +26,10 @@ class LeaderLease:
         """Return whether answers may be given from memory."""
         return self.leadership is not None and self.leadership.remaining(self._clock()) > 0
 
+    def remaining(self) -> float | None:
+        """Return the seconds that the lease still runs, infinite if it ends with the process; None without one."""
+        return None if self.leadership is None else max(0.0, self.leadership.remaining(self._clock()))
+
     def require(self, leadership: Leadership) -> None:
         """Raise `LeadershipLost` unless the lease of ``leadership`` still runs. To be asked after each take-over.
 

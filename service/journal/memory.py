@@ -17,7 +17,8 @@ from service.journal.proof import Proof
 from service.journal.revision_ages import RevisionAges
 from service.rules.decisions import DecisionContext
 from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, Corrupt
-from service.rules.state import State, View
+from service.rules.state import State
+from service.rules.view import View
 
 log = logging.getLogger("milepost.journal")
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from service.rules.decisions import Accepted, Blocked, Decision, Refused
 from service.rules.requests import Request
-from service.rules.state import KeyScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +36,6 @@ class PendingRequest:
     spared: bool = False
     waiter: asyncio.Future[None] | None = None
 
-    @property
-    def scope(self) -> KeyScope:
-        """The scope of its idempotency key."""
-        return scope_of(self.request)
-
     def serve(self, decision: Accepted | Refused | Blocked, revision: int, term: int) -> None:
         """End well."""
         if not self.done.done():
@@ -59,8 +53,3 @@ class PendingRequest:
         """Let whoever waits look, be it that the end has come or that the time is up."""
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
-
-
-def scope_of(request: Request) -> KeyScope:
-    """The scope of a request's idempotency key."""
-    return (request.store or "", request.session, request.key or "")

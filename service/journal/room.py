@@ -11,7 +11,7 @@ from service.journal.groups import Decide
 from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from service.rules.records import Session
 from service.rules.requests import Add, CreateUpload, OpenSession, Replace, Request
-from service.rules.state import View
+from service.rules.view import View
 
 _SESSIONS: Final = 64
 """So many that were opened while the store is full may live at once: who is to remove something needs one."""

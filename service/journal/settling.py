@@ -19,7 +19,8 @@ from service.journal.room import grows
 from service.problems import problem
 from service.rules.records import decode
 from service.rules.requests import INTERNAL
-from service.rules.state import State, View
+from service.rules.state import State
+from service.rules.view import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def certain_refusal(group: Group) -> Problem | None:
 
 def _left_trace(view: View, group: Group) -> bool:
     for member in reversed(group.members):
-        kept = view.answered(member.pending.scope)
+        kept = view.answered(member.pending.request.scope)
         if kept is not None and kept.revision == member.revision:
             return True
     return _is_the_leaders_own(group) and _is_there(view, group)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from milepost.wire import Code
-from service.leader import Replica
-from service.operations.calls import Caller, Reply, perform
+from service.calls import Caller, Reply, Submitter
+from service.journal import Journal
 from service.operations.records import store_in
 from service.problems import problem
 from service.rules.answers import handle_body
@@ -16,6 +16,7 @@ from service.rules.handles import absent, present
 from service.rules.lookup import Lookup
 from service.rules.records import Corrupt, Handle
 from service.rules.requests import LockHandle, ReleaseHandle, Remove
+from service.slices import Slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,55 +41,61 @@ def existing(view: Lookup, store: str, name: str) -> Handle:
     return handle
 
 
-def get(replica: Replica, store: str, name: str) -> Reply:
-    """The record, without taking a lock; also `exists` of Flink's contract."""
-    reading = replica.journal.read()
-    handle = existing(reading.view, store, name)
-    body = handle_body(reading.view, store_in(reading.view, store), handle)
-    return Reply(Answer(body, handle.version), reading.revision, reading.term)
+class HandleOperations:
+    """What can be done with handles without sending or receiving a state's bytes."""
 
+    def __init__(self, journal: Journal, slices: Slices, submitter: Submitter) -> None:
+        self._journal = journal
+        self._slices = slices
+        self._submitter = submitter
 
-async def list_page(replica: Replica, store: str, after: str, limit: int) -> Page:
-    """getAllHandles, a page of at most ``limit``; may include handles whose removal has begun. Raises ``corrupt``."""
-    reading = replica.journal.read()
-    snapshot = reading.view.state.snapshot()
-    record = store_in(snapshot, store)
-    page = Page([], [], None, reading.revision, reading.term)
-    last = ""
+    def get(self, store: str, name: str) -> Reply:
+        """The record, without taking a lock; also `exists` of Flink's contract."""
+        reading = self._journal.read()
+        handle = existing(reading.view, store, name)
+        body = handle_body(reading.view, store_in(reading.view, store), handle)
+        return Reply(Answer(body, handle.version), reading.revision, reading.term)
 
-    def add(name: str) -> bool:
-        nonlocal last, page
-        handle = snapshot.handle(store, name)
-        if handle is None or (isinstance(handle, Handle) and absent(record, handle)):
+    async def list_page(self, store: str, after: str, limit: int) -> Page:
+        """getAllHandles, a page of at most ``limit``; may include handles whose removal has begun.
+
+        Raises a ``corrupt`` problem.
+        """
+        reading = self._journal.read()
+        snapshot = reading.view.state.snapshot()
+        record = store_in(snapshot, store)
+        page = Page([], [], None, reading.revision, reading.term)
+        last = ""
+
+        def add(name: str) -> bool:
+            nonlocal last, page
+            handle = snapshot.handle(store, name)
+            if handle is None or (isinstance(handle, Handle) and absent(record, handle)):
+                return False
+            if len(page.handles) + len(page.corrupt) == limit:
+                page = replace(page, next=last)
+                return True
+            if isinstance(handle, Corrupt):
+                page.corrupt.append({"name": handle.name, "reason": handle.reason})
+            else:
+                page.handles.append(handle_body(snapshot, record, handle))
+            last = name
             return False
-        if len(page.handles) + len(page.corrupt) == limit:
-            page = replace(page, next=last)
-            return True
-        if isinstance(handle, Corrupt):
-            page.corrupt.append({"name": handle.name, "reason": handle.reason})
-        else:
-            page.handles.append(handle_body(snapshot, record, handle))
-        last = name
-        return False
 
-    await replica.slices.through(lambda behind: snapshot.names(store, behind), after, add)
-    return page
+        await self._slices.through(lambda behind: snapshot.names(store, behind), after, add)
+        return page
 
+    async def lock(self, caller: Caller, store: str, name: str) -> Reply:
+        """getAndLock."""
+        return await self._submitter.perform(LockHandle(caller.attempt, store, name))
 
-async def lock(replica: Replica, caller: Caller, store: str, name: str) -> Reply:
-    """getAndLock."""
-    return await perform(replica, LockHandle(caller.session, caller.key, caller.attempt, store, name))
+    async def release(self, caller: Caller, store: str, name: str) -> Reply:
+        """release."""
+        return await self._submitter.perform(ReleaseHandle(caller.attempt, store, name))
 
-
-async def release(replica: Replica, caller: Caller, store: str, name: str) -> Reply:
-    """release."""
-    return await perform(replica, ReleaseHandle(caller.session, caller.key, caller.attempt, store, name))
-
-
-async def remove(replica: Replica, caller: Caller, store: str, name: str, version: str | None) -> Reply:
-    """releaseAndTryRemove: answered once the blob is discarded and the record is gone."""
-    request = Remove(caller.session, caller.key, caller.attempt, store, name, caller.epoch, version)
-    reply = await perform(replica, request)
-    if reply.finish is not None:
-        await replica.removals.finish(reply.finish, replica.clock() + replica.settings.request_seconds)
-    return reply
+    async def remove(self, caller: Caller, store: str, name: str, version: str | None) -> Reply:
+        """releaseAndTryRemove: answered once the blob is discarded and the record is gone."""
+        reply = await self._submitter.perform(Remove(caller.attempt, store, name, caller.epoch, version))
+        if reply.finish is not None:
+            await self._submitter.finish_removal(reply.finish)
+        return reply

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from backends.contract import BlobStore
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.blobs.delivery import deliver, is_missing, locate
-from service.journal import Reading
-from service.leader import Replica
+from service.journal import Journal, Reading
 from service.operations.handles import existing
 from service.problems import problem
 from service.rules.records import Handle
@@ -48,64 +48,67 @@ class Location:
     term: int
 
 
-async def read_state(
-    replica: Replica, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]
-) -> Delivery:
-    """The bytes of a handle. Without ``version``, a state replaced in this very context is read in its newer form.
+class StateReader:
+    """Reads states. A signed URL to one is good for ``download_seconds``."""
 
-    ``span_of`` picks the bytes, and raises a problem for a range that lies outside.
-    """
+    def __init__(self, journal: Journal, blobs: BlobStore, download_seconds: float) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._download_seconds = download_seconds
 
-    async def delivered(ref: BlobRef, span: Span) -> AsyncIterator[bytes]:
-        return await deliver(replica.blobs, ref, span.start, span.end)
+    async def read(self, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]) -> Delivery:
+        """The bytes of a handle. Without ``version``, a state that is replaced meanwhile is read in its newer form.
 
-    handle, span, chunks, reading = await _newest(replica, store, name, version, span_of, delivered)
-    return Delivery(handle, span, chunks, reading.revision, reading.term)
+        ``span_of`` picks the bytes, and raises a problem for a range that lies outside.
+        """
 
+        async def delivered(ref: BlobRef, span: Span) -> AsyncIterator[bytes]:
+            return await deliver(self._blobs, ref, span.start, span.end)
 
-async def locate_state(
-    replica: Replica, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]
-) -> Location | None:
-    """Where to fetch the bytes that `read_state` would deliver; None where the blobs cannot sign.
+        handle, span, chunks, reading = await self._newest(store, name, version, span_of, delivered)
+        return Delivery(handle, span, chunks, reading.revision, reading.term)
 
-    They are looked for, but not looked through: whoever fetches them checks size and digest.
-    """
+    async def locate(
+        self, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]
+    ) -> Location | None:
+        """Where to fetch the bytes that `read` would deliver; None where the blobs cannot sign.
 
-    async def located(ref: BlobRef, _: Span) -> str | None:
-        return await locate(replica.blobs, ref, replica.settings.download_seconds)
+        The bytes are looked for, but not looked through: the client that fetches them checks size and digest.
+        """
 
-    handle, _, url, reading = await _newest(replica, store, name, version, span_of, located)
-    return None if url is None else Location(handle, url, reading.revision, reading.term)
+        async def located(ref: BlobRef, _: Span) -> str | None:
+            return await locate(self._blobs, ref, self._download_seconds)
 
+        handle, _, url, reading = await self._newest(store, name, version, span_of, located)
+        return None if url is None else Location(handle, url, reading.revision, reading.term)
 
-async def _newest(
-    replica: Replica,
-    store: str,
-    name: str,
-    version: str | None,
-    span_of: Callable[[Handle], Span],
-    get: Callable[[BlobRef, Span], Awaitable[T]],
-) -> tuple[Handle, Span, T, Reading]:
-    while True:
-        reading = replica.journal.read()
-        handle = existing(reading.view, store, name)
-        if version is not None and handle.version != version:
-            raise problem(
-                Code.VERSION_MISMATCH,
-                f"{name!r} is at version {handle.version!r}, not {version!r}",
-                extras={"current": handle.version},
-            )
-        span = span_of(handle)
-        try:
-            got = await get(BlobRef(handle.blob, handle.size, handle.sha256), span)
-        except Problem as error:
-            if is_missing(error) and _moved_on(replica, store, name, handle):
-                continue
-            raise
-        return handle, span, got, reading
+    async def _newest(
+        self,
+        store: str,
+        name: str,
+        version: str | None,
+        span_of: Callable[[Handle], Span],
+        get: Callable[[BlobRef, Span], Awaitable[T]],
+    ) -> tuple[Handle, Span, T, Reading]:
+        while True:
+            reading = self._journal.read()
+            handle = existing(reading.view, store, name)
+            if version is not None and handle.version != version:
+                raise problem(
+                    Code.VERSION_MISMATCH,
+                    f"{name!r} is at version {handle.version!r}, not {version!r}",
+                    extras={"current": handle.version},
+                )
+            span = span_of(handle)
+            try:
+                got = await get(BlobRef(handle.blob, handle.size, handle.sha256), span)
+            except Problem as error:
+                if is_missing(error) and self._moved_on(store, name, handle):
+                    continue
+                raise
+            return handle, span, got, reading
 
-
-def _moved_on(replica: Replica, store: str, name: str, handle: Handle) -> bool:
-    """Whether the handle is another version by now, or gone: then its old blob is rightly missing."""
-    now = replica.journal.read().view.handle(store, name)
-    return not isinstance(now, Handle) or now.version != handle.version or now.removing or now.gone
+    def _moved_on(self, store: str, name: str, handle: Handle) -> bool:
+        """Whether the handle is another version by now, or gone: then its old blob is rightly missing."""
+        now = self._journal.read().view.handle(store, name)
+        return not isinstance(now, Handle) or now.version != handle.version or now.removing or now.gone

@@ -8,8 +8,8 @@ from typing import Any
 
 from milepost.errors import Problem
 from milepost.wire import Outcome
-from service.leader import Replica
-from service.operations.calls import Caller, Reply, decided, perform, reply_of
+from service.calls import Caller, Reply, Submitter, reply_of
+from service.journal import Journal
 from service.operations.many import JsonList
 from service.problems import problem
 from service.rules.decisions import Accepted
@@ -17,6 +17,7 @@ from service.rules.records import Corrupt, Store
 from service.rules.requests import Clear, LockAll, ReleaseAll
 from service.rules.snapshots import Snapshot
 from service.rules.stores import told_of
+from service.slices import Slices
 
 log = logging.getLogger("milepost.stores")
 
@@ -30,67 +31,71 @@ class StorePage:
     term: int
 
 
-async def lock_all(replica: Replica, caller: Caller, store: str) -> Reply:
-    """getAllAndLock: what was there when the lock landed, sorted by name, and what cannot be read beside it."""
-    served = await decided(replica, LockAll(caller.session, caller.key, caller.attempt, store))
-    reply = reply_of(served)
-    assert isinstance(served.decision, Accepted)
-    assert served.decision.inventory is not None
-    snapshot = served.decision.inventory.snapshot or _now(replica)
-    record = snapshot.store(store)
-    of_store = record if isinstance(record, Store) else Store(store)
-    found, damaged = JsonList(), JsonList()
+class StoreOperations:
+    """What can be done with a store as a whole, and the list of stores."""
 
-    def add(name: str) -> None:
-        told = told_of(snapshot, of_store, name)
-        if isinstance(told, Corrupt):
-            damaged.add({"name": told.name, "reason": told.reason})
-        elif told is not None:
-            found.add(told)
+    def __init__(self, journal: Journal, slices: Slices, submitter: Submitter) -> None:
+        self._journal = journal
+        self._slices = slices
+        self._submitter = submitter
 
-    await replica.slices.through(lambda behind: snapshot.names(store, behind), "", add)
-    body = {"handles": found.whole(), "corrupt": damaged.whole()}
-    return replace(reply, answer=replace(reply.answer, body=body))
+    async def lock_all(self, caller: Caller, store: str) -> Reply:
+        """getAllAndLock: what was there when the lock landed, sorted by name, and what cannot be read beside it."""
+        served = await self._submitter.decided(LockAll(caller.attempt, store))
+        reply = reply_of(served)
+        assert isinstance(served.decision, Accepted)
+        assert served.decision.inventory is not None
+        snapshot = served.decision.inventory.snapshot or self._now()
+        record = snapshot.store(store)
+        of_store = record if isinstance(record, Store) else Store(store)
+        found, damaged = JsonList(), JsonList()
 
+        def add(name: str) -> None:
+            told = told_of(snapshot, of_store, name)
+            if isinstance(told, Corrupt):
+                damaged.add({"name": told.name, "reason": told.reason})
+            elif told is not None:
+                found.add(told)
 
-def _now(replica: Replica) -> Snapshot:
-    """For a replay: its change landed long ago, so nothing that happens now makes it not applied."""
-    try:
-        return replica.journal.read().view.state.snapshot()
-    except Problem as error:
-        raise problem(error.code, error.detail, outcome=Outcome.APPLIED) from error
+        await self._slices.through(lambda behind: snapshot.names(store, behind), "", add)
+        body = {"handles": found.whole(), "corrupt": damaged.whole()}
+        return replace(reply, answer=replace(reply.answer, body=body))
 
+    async def release_all(self, caller: Caller, store: str) -> Reply:
+        """releaseAll."""
+        return await self._submitter.perform(ReleaseAll(caller.attempt, store))
 
-async def release_all(replica: Replica, caller: Caller, store: str) -> Reply:
-    """releaseAll."""
-    return await perform(replica, ReleaseAll(caller.session, caller.key, caller.attempt, store))
+    async def clear(self, caller: Caller, store: str) -> Reply:
+        """clearEntries."""
+        return await self._submitter.perform(Clear(caller.attempt, store, caller.epoch))
 
+    async def list_page(self, after: str, limit: int) -> StorePage:
+        """The stores that exist, with the number of their handles and their epoch: None where their own record cannot
+        be read, and then cleared handles may be counted. Each is described as it was at the revision beside it.
+        """
+        found: list[dict[str, Any]] = []
+        following: str | None = None
 
-async def clear(replica: Replica, caller: Caller, store: str) -> Reply:
-    """clearEntries."""
-    return await perform(replica, Clear(caller.session, caller.key, caller.attempt, store, caller.epoch))
+        def add(name: str) -> bool:
+            nonlocal following
+            if len(found) == limit:
+                following = found[-1]["store"]
+                return True
+            reading = self._journal.read()
+            record = reading.view.store(name)
+            if isinstance(record, Corrupt):
+                log.warning("the record of store %s cannot be read: %s", name, record.reason)
+            epoch = None if isinstance(record, Corrupt) else record.epoch if record else 0
+            handles = reading.view.state.count(name)
+            found.append({"store": name, "handles": handles, "revision": reading.revision, "epoch": epoch})
+            return False
 
+        await self._slices.through(lambda behind: self._journal.read().view.state.stores(behind), after, add)
+        return StorePage(found, following, self._journal.read().term)
 
-async def list_stores(replica: Replica, after: str, limit: int) -> StorePage:
-    """The stores that exist, with the number of their handles and their epoch: None where their own record cannot be
-    read, and then cleared handles may be counted. Each is told of as it was at the revision beside it.
-    """
-    found: list[dict[str, Any]] = []
-    following: str | None = None
-
-    def add(name: str) -> bool:
-        nonlocal following
-        if len(found) == limit:
-            following = found[-1]["store"]
-            return True
-        reading = replica.journal.read()
-        record = reading.view.store(name)
-        if isinstance(record, Corrupt):
-            log.warning("the record of store %s cannot be read: %s", name, record.reason)
-        epoch = None if isinstance(record, Corrupt) else record.epoch if record else 0
-        handles = reading.view.state.count(name)
-        found.append({"store": name, "handles": handles, "revision": reading.revision, "epoch": epoch})
-        return False
-
-    await replica.slices.through(lambda behind: replica.journal.read().view.state.stores(behind), after, add)
-    return StorePage(found, following, replica.journal.read().term)
+    def _now(self) -> Snapshot:
+        """The state as it is now, for a replay: its change landed long ago, so whatever happens now, it was applied."""
+        try:
+            return self._journal.read().view.state.snapshot()
+        except Problem as error:
+            raise problem(error.code, error.detail, outcome=Outcome.APPLIED) from error

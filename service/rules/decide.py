@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from milepost.wire import Outcome
-from service.rules import deployments, epochs, guards, handles, replays, sessions, stores, uploads
+from service.rules import deployments, epochs, guards, handles, replays, scrubbing, sessions, stores, uploads
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
 from service.rules.records import Handle, Session, Store, store_key
 from service.rules.requests import (
@@ -31,7 +31,7 @@ from service.rules.requests import (
     Scrub,
     StoreRequest,
 )
-from service.rules.state import View
+from service.rules.view import View
 
 
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:
@@ -55,7 +55,7 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
         case ExpireUpload():
             return uploads.expire_upload(view, request, context)
         case Scrub():
-            return stores.scrub(view, request, context)
+            return scrubbing.scrub(view, request, context)
         case FinishRemoval():
             return handles.finish_removal(view, _store(view, request.store_name), request, context)
         case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.rules.decisions import Accepted, Answer, Decision
 from service.rules.records import DEPLOYMENT_KEY, Corrupt, Deployment
 from service.rules.requests import CreateDeployment
-from service.rules.state import View
+from service.rules.view import View
 
 
 def found(view: View, request: CreateDeployment) -> Decision:

@@ -10,7 +10,7 @@ from service.rules.answers import epoch_body, epoch_holder
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.records import Session, Store, store_key
 from service.rules.requests import Campaign, Resign
-from service.rules.state import View
+from service.rules.view import View
 
 
 def campaign(view: View, store: Store, session: Session, request: Campaign, context: DecisionContext) -> Decision:

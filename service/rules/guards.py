@@ -61,7 +61,7 @@ def version_matches(handle: Handle, version: str) -> Refused | None:
 
 def retry_may_run(request: Request, pushed: int, context: DecisionContext) -> Refused | None:
     """A retry whose answer may have been pushed out must not be applied a second time."""
-    if request.attempt > 1 and pushed > context.keys_horizon:
+    if request.attempt.number > 1 and pushed > context.keys_horizon:
         return Refused(
             Code.OUTCOME_UNKNOWN,
             "an earlier attempt may have been applied; its answer is no longer kept",

@@ -22,7 +22,7 @@ from service.rules.requests import (
     Remove,
     Replace,
 )
-from service.rules.state import View
+from service.rules.view import View
 
 
 def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:

@@ -11,7 +11,7 @@ from service.rules import guards
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, Answered, Handle, Session, Store, size_of
 from service.rules.requests import Replace, Request, is_leaders
-from service.rules.state import View
+from service.rules.view import View
 
 Keeper = TypeVar("Keeper", Handle, Session, Store)
 
@@ -20,7 +20,7 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
     """The answer that this key got before, or why the key must not be used for this request, or None if it is new."""
     if request.key is None:
         return None
-    kept = view.answered((request.store or "", request.session, request.key))
+    kept = view.answered(request.scope)
     if kept is None:
         return None
     if kept.fingerprint != request.fingerprint():

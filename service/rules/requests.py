@@ -28,22 +28,51 @@ class UploadRef:
     found: BlobRef | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What every changing request carries.
+KeyScope = tuple[str, str, str]
+"""Store (or the empty string), session, idempotency key: within these three a key names one request."""
 
-    ``key`` is the idempotency key; the journal gives an id of its own to a request without one (see `with_id`).
-    ``attempt`` counts the tries under that key from 1.
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of a request: the session that acts, the idempotency key, and the number of this try, from 1.
+
+    A request without a key cannot be retried.
     """
 
     session: str
     key: str | None = None
-    attempt: int = 1
+    number: int = 1
+
+
+LEADER = Attempt("")
+"""The attempt of every request that the leader makes of itself: there is no session, and no retry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What every changing request carries: the attempt that it is made by."""
+
+    attempt: Attempt
+
+    @property
+    def session(self) -> str:
+        """The id of the session that acts."""
+        return self.attempt.session
+
+    @property
+    def key(self) -> str | None:
+        """The idempotency key; the journal gives an id of its own to a request without one (see `with_id`)."""
+        return self.attempt.key
 
     @property
     def store(self) -> str | None:
-        """The store it is about; None for a request about a session."""
+        """The store that the request is about; None for a request about a session."""
         return None
+
+    @property
+    def scope(self) -> KeyScope:
+        """The scope of the idempotency key."""
+        return (self.store or "", self.attempt.session, self.attempt.key or "")
 
     def fingerprint(self) -> str:
         """What must be equal for two requests under one key to be the same request."""
@@ -215,7 +244,7 @@ INTERNAL = (CreateDeployment, ExpireSession, ExpireUpload, FinishRemoval, Scrub)
 
 def with_id(request: Request, identity: str) -> Request:
     """The same request under a leader-made id, which no client can send: it begins with a blank."""
-    return replace(request, key=f" {identity}")
+    return replace(request, attempt=replace(request.attempt, key=f" {identity}"))
 
 
 def is_leaders(key: str) -> bool:

@@ -10,7 +10,7 @@ from service.rules.answers import session_body
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext
 from service.rules.records import Corrupt, Session, session_key
 from service.rules.requests import EndSession, ExpireSession, OpenSession
-from service.rules.state import View
+from service.rules.view import View
 
 
 def open_session(view: View, request: OpenSession, context: DecisionContext) -> Decision:

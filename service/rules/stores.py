@@ -1,6 +1,4 @@
-"""Acts on a store as a whole, each one record: lock all, release all, clear, and the scrubbing of what waits to be
-dropped.
-"""
+"""Acts on a store as a whole, each of which writes one record: lock all, release all, clear."""
 
 from __future__ import annotations
 
@@ -8,24 +6,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from service.rules import locks, replays, uploads
+from service.rules import locks, replays
 from service.rules.answers import handle_body
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory
-from service.rules.handles import absent, present
+from service.rules.handles import present
 from service.rules.lookup import Lookup
 from service.rules.records import (
     Corrupt,
-    Handle,
     Session,
     Store,
-    Upload,
     handle_key,
-    session_key,
     store_key,
-    store_of,
 )
-from service.rules.requests import Clear, LockAll, ReleaseAll, Scrub, StoreRequest
-from service.rules.state import View
+from service.rules.requests import Clear, LockAll, ReleaseAll, StoreRequest
+from service.rules.view import View
 
 
 def lock_all(view: View, store: Store, session: Session, request: LockAll, context: DecisionContext) -> Decision:
@@ -59,31 +53,6 @@ def clear(view: View, store: Store, request: Clear, context: DecisionContext) ->
     damaged = {handle_key(store.name, name): None for name in view.damaged(store.name)}
     accepted = _written(replace(store, cleared=context.revision), request, context, Answer({"cleared": count}))
     return Accepted(accepted.answer, {**damaged, **accepted.changes})
-
-
-def scrub(view: View, request: Scrub, context: DecisionContext) -> Decision:
-    """Drop the records that nothing depends on any more; each is judged anew."""
-    changes: dict[str, None] = {}
-    orphans: list[str] = []
-    for key in request.keys:
-        record = view.get(key)
-        if isinstance(record, Handle):
-            store = view.store(store_of(key) or "")
-            if isinstance(store, Store) and droppable(store, record, context):
-                changes[key] = None
-                if not record.gone:
-                    orphans.append(record.blob)
-        elif isinstance(record, Session) and 0 < record.ended <= context.sessions_horizon:
-            changes[session_key(record.id)] = None
-        elif isinstance(record, Upload) and uploads.droppable(record, context):
-            changes[key] = None
-    return Accepted(Answer(), changes, orphans=tuple(orphans))
-
-
-def droppable(store: Store, handle: Handle, context: DecisionContext) -> bool:
-    """Whether the record of an absent handle keeps no answer that may still be asked for."""
-    ended = handle.changed if handle.gone else store.cleared
-    return absent(store, handle) and ended <= context.keys_horizon
 
 
 def told_of(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt | None:

@@ -11,7 +11,7 @@ from service.rules import guards, replays
 from service.rules.decisions import Accepted, Answer, Changes, Decision, DecisionContext, Refused
 from service.rules.records import Corrupt, Session, Store, Upload, upload_key
 from service.rules.requests import Add, CreateUpload, ExpireUpload, Replace
-from service.rules.state import View
+from service.rules.view import View
 
 
 class UploadSource(NamedTuple):
@@ -65,8 +65,3 @@ def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -
         return Accepted(Answer())
     ended = replace(upload, ended=context.revision)
     return Accepted(Answer(), {upload_key(request.store_name, upload.id): ended}, orphans=(upload.blob,))
-
-
-def droppable(upload: Upload, context: DecisionContext) -> bool:
-    """Whether the record has ended, and keeps no answer that may still be asked for."""
-    return bool(upload.ended) and upload.born <= context.keys_horizon

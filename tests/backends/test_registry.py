@@ -8,9 +8,10 @@ import pytest
 
 from backends.contract import BlobsSettings, Misconfigured, PointersSettings
 from backends.registry import make_blobs, make_pointers
+from service.calls import Caller
 from service.compose import ReplicaConfig, open_replica
 from service.leader import Replica
-from service.operations.calls import Caller
+from service.rules.requests import Attempt
 from tests.contracts.state_handle_store.actor import Actor
 from tests.contracts.state_handle_store.use_case_door import UseCaseDoor
 from tests.service.acting import STORE
@@ -43,7 +44,7 @@ async def test_another_distribution_adds_a_backend_that_a_replica_leads_on(
         await until(lambda: _leads(replica))
         door = UseCaseDoor(lambda: replica)
         await door.open_session("a", 600.0)
-        acting = Actor(door, STORE, Caller("a"))
+        acting = Actor(door, STORE, Caller(Attempt("a")))
         await acting.add("pointer", b"state")
         assert await acting.read("pointer") == b"state"
     finally:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.operations.calls import Caller
-from service.operations.epochs import resign
+from service.calls import Caller
+from service.rules.requests import Attempt
 from tests.contracts.state_handle_store.actor import Actor
 from tests.contracts.state_handle_store.use_case_door import UseCaseDoor
 from tests.service.acting import STORE, actor
@@ -50,7 +50,7 @@ class History:
             self.kept[name] = (entry.version, state)
         await self.remove(rig, "h4")
         await self.write(rig, range(6, 12))
-        await resign(rig.replica, writer.caller, STORE)
+        await rig.operations.epochs.resign(writer.caller, STORE)
         self.epoch = await writer.campaign()
         await self.write(rig, range(12, 14))
 
@@ -104,12 +104,12 @@ class History:
             if state not in (None, self._first(name), b"again " + self._first(name)):
                 raise Silent(f"{name} is served as {state!r}")
         with suppress(Problem):
-            await resign(rig.replica, self._writer(rig).caller, STORE)
+            await rig.operations.epochs.resign(self._writer(rig).caller, STORE)
         self._rose(await reader.campaign())
 
     async def _epoch_rises(self, rig: Rig) -> list[str]:
         try:
-            await resign(rig.replica, self._writer(rig).caller, STORE)
+            await rig.operations.epochs.resign(self._writer(rig).caller, STORE)
             self._rose(await self._writer(rig).campaign())
         except Problem as problem:
             if problem.code is Code.NO_LEADER:
@@ -128,7 +128,7 @@ class History:
         return f"state of {name} ".encode() * 20
 
     def _writer(self, rig: Rig) -> Actor:
-        return Actor(UseCaseDoor(lambda: rig.replica), STORE, Caller(SESSION))
+        return Actor(UseCaseDoor(lambda: rig.replica), STORE, Caller(Attempt(SESSION)))
 
 
 def _named(what: str, problem: Problem) -> str:

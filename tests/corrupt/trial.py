@@ -15,8 +15,6 @@ from backends.contract import BackendError
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.journal import JournalSettings
-from service.leader_locator import LeaderLocator
-from service.probes import probe
 from tests.contracts.places import Services
 from tests.corrupt.history import History, Silent
 from tests.corrupt.shape import Damage, Scene, Store, damaged
@@ -167,8 +165,7 @@ async def _leads(rig: Rig, said: list[str]) -> bool:
 
 
 async def _readiness(rig: Rig) -> list[tuple[bool, str]]:
-    leader_locator = LeaderLocator(rig.election, rig.advertise, rig.clock)
-    return [(line.ok, line.text) for line in await probe(rig.replica, leader_locator)]
+    return [(line.ok, line.text) for line in await rig.probes().run()]
 
 
 async def _accept(scene: Scene, history: History, said: list[str]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from service.operations.calls import Caller
+from service.calls import Caller
+from service.rules.requests import Attempt
 from tests.contracts.state_handle_store.actor import Actor
 from tests.contracts.state_handle_store.use_case_door import UseCaseDoor
 from tests.support.replicas import Rig
@@ -14,4 +15,4 @@ async def actor(rig: Rig, name: str, ttl: float = 600.0) -> Actor:
     """A new session on whichever replica the rig has."""
     door = UseCaseDoor(lambda: rig.replica)
     await door.open_session(name, ttl)
-    return Actor(door, STORE, Caller(name))
+    return Actor(door, STORE, Caller(Attempt(name)))

@@ -11,9 +11,10 @@ import pytest
 
 from milepost.errors import AlreadyExists, EpochHeld, Unavailable
 from service.blobs.intake import Incoming
+from service.calls import Caller
 from service.journal import JournalSettings
-from service.operations import epochs, handles, sessions, states
-from service.operations.calls import Caller
+from service.operations.operations import operations_of
+from service.rules.requests import Attempt
 from tests.service.acting import STORE
 from tests.support.faults import before
 from tests.support.replicas import PROMPT, Rig, embedded, rig
@@ -40,7 +41,7 @@ async def prompt() -> AsyncIterator[bytes]:
 
 async def opened(running: Rig, *names: str) -> None:
     for name in names:
-        await sessions.open_session(running.replica, Caller(name), 600.0, "")
+        await running.operations.sessions.open(Caller(Attempt(name)), 600.0, "")
 
 
 async def test_an_attempt_whose_bytes_come_in_after_a_retry_was_refused_is_not_applied(tmp_path: Path) -> None:
@@ -48,17 +49,19 @@ async def test_an_attempt_whose_bytes_come_in_after_a_retry_was_refused_is_not_a
         replica, body = running.replica, SlowBody()
         await opened(running, "a", "b")
         older = asyncio.create_task(
-            states.add(replica, Caller("a", key="k"), STORE, "pointer", Incoming(body.chunks()), {})
+            operations_of(replica).states.add(Caller(Attempt("a", "k")), STORE, "pointer", Incoming(body.chunks()), {})
         )
         await body.begun.wait()
-        await states.add(replica, Caller("b"), STORE, "pointer", Incoming(prompt()), {})
+        await operations_of(replica).states.add(Caller(Attempt("b")), STORE, "pointer", Incoming(prompt()), {})
         with pytest.raises(AlreadyExists):
-            await states.add(replica, Caller("a", key="k", attempt=2), STORE, "pointer", Incoming(prompt()), {})
-        await handles.remove(replica, Caller("b"), STORE, "pointer", None)
+            await operations_of(replica).states.add(
+                Caller(Attempt("a", "k", 2)), STORE, "pointer", Incoming(prompt()), {}
+            )
+        await operations_of(replica).handles.remove(Caller(Attempt("b")), STORE, "pointer", None)
         body.passes.set()
         with pytest.raises(AlreadyExists):
             await older
-        assert (await handles.list_page(replica, STORE, "", 10)).handles == []
+        assert (await operations_of(replica).handles.list_page(STORE, "", 10)).handles == []
         await running.emptied_trash()
         assert sorted(running.blobs.discarded) == sorted(running.blobs.put_keys)
 
@@ -68,14 +71,16 @@ async def test_a_retry_is_applied_once_while_the_first_attempt_is_still_reading(
         replica, body = running.replica, SlowBody()
         await opened(running, "a")
         older = asyncio.create_task(
-            states.add(replica, Caller("a", key="k"), STORE, "pointer", Incoming(body.chunks()), {})
+            operations_of(replica).states.add(Caller(Attempt("a", "k")), STORE, "pointer", Incoming(body.chunks()), {})
         )
         await body.begun.wait()
-        reply = await states.add(replica, Caller("a", key="k", attempt=2), STORE, "pointer", Incoming(prompt()), {})
+        reply = await operations_of(replica).states.add(
+            Caller(Attempt("a", "k", 2)), STORE, "pointer", Incoming(prompt()), {}
+        )
         body.passes.set()
         joined = await older
         assert (joined.answer.body, joined.answer.replayed) == (reply.answer.body, True)
-        assert (await handles.list_page(replica, STORE, "", 10)).handles == [dict(reply.answer.body)]
+        assert (await operations_of(replica).handles.list_page(STORE, "", 10)).handles == [dict(reply.answer.body)]
         await running.emptied_trash()
         assert running.blobs.discarded == [running.blobs.put_keys[1]]
 
@@ -87,18 +92,20 @@ async def test_a_retry_is_not_refused_while_its_first_attempt_may_land(tmp_path:
     async with rig(embedded(tmp_path), few) as running:
         replica, gate = running.replica, asyncio.Event()
         await opened(running, "a")
-        await states.add(replica, Caller("a"), STORE, "pointer", Incoming(prompt()), {})
+        await operations_of(replica).states.add(Caller(Attempt("a")), STORE, "pointer", Incoming(prompt()), {})
         running.pointers.disturb(before(gate.wait))
         begun = running.pointers.committed
-        first = asyncio.create_task(handles.release(replica, Caller("a", key="k", attempt=1), STORE, "pointer"))
+        first = asyncio.create_task(operations_of(replica).handles.release(Caller(Attempt("a", "k")), STORE, "pointer"))
         await running.commits(begun + 1)
         other = asyncio.create_task(
-            replica.step_down() if stopping else sessions.open_session(replica, Caller("b"), 600.0, "")
+            replica.step_down() if stopping else operations_of(replica).sessions.open(Caller(Attempt("b")), 600.0, "")
         )
         await asyncio.sleep(0)
         with pytest.raises(Unavailable):
-            await sessions.open_session(replica, Caller("c"), 600.0, "")
-        retry = asyncio.create_task(handles.release(replica, Caller("a", key="k", attempt=2), STORE, "pointer"))
+            await operations_of(replica).sessions.open(Caller(Attempt("c")), 600.0, "")
+        retry = asyncio.create_task(
+            operations_of(replica).handles.release(Caller(Attempt("a", "k", 2)), STORE, "pointer")
+        )
         await asyncio.sleep(0)
         gate.set()
         assert not (await first).answer.replayed
@@ -110,12 +117,12 @@ async def test_a_campaign_that_waits_is_not_granted_after_a_retry_was_refused(tm
     async with rig(embedded(tmp_path)) as running:
         replica = running.replica
         await opened(running, "a", "b")
-        await epochs.campaign(replica, Caller("b"), STORE, 0.0)
-        older = asyncio.create_task(epochs.campaign(replica, Caller("a", key="k"), STORE, 60.0))
+        await operations_of(replica).epochs.campaign(Caller(Attempt("b")), STORE, 0.0)
+        older = asyncio.create_task(operations_of(replica).epochs.campaign(Caller(Attempt("a", "k")), STORE, 60.0))
         await asyncio.sleep(0.05)
         with pytest.raises(EpochHeld):
-            await epochs.campaign(replica, Caller("a", key="k", attempt=2), STORE, 0.0)
-        await epochs.resign(replica, Caller("b"), STORE)
+            await operations_of(replica).epochs.campaign(Caller(Attempt("a", "k", 2)), STORE, 0.0)
+        await operations_of(replica).epochs.resign(Caller(Attempt("b")), STORE)
         with pytest.raises(EpochHeld):
             await older
-        assert epochs.current(replica, STORE).answer.body["session"] is None
+        assert operations_of(replica).epochs.current(STORE).answer.body["session"] is None

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from milepost.errors import EpochHeld, SessionExpired, Unavailable
+from service.calls import Caller
 from service.campaigns import Campaigns
-from service.operations import epochs, sessions
-from service.operations.calls import Caller
+from service.operations import epochs
 from service.rules import epochs as rules
 from service.rules.records import Session
+from service.rules.requests import Attempt
 from tests.service.acting import STORE, actor
 from tests.support.replicas import Rig, embedded, rig
 from tests.support.waiting import until
@@ -27,7 +28,7 @@ Poll = asyncio.Task[int]
 
 async def granted(running: Rig, session: str, gone: asyncio.Future[None] | None = None, store: str = STORE) -> int:
     """The epoch, waited for."""
-    reply = await epochs.campaign(running.replica, Caller(session), store, WAIT, gone)
+    reply = await running.operations.epochs.campaign(Caller(Attempt(session)), store, WAIT, gone)
     epoch: int = reply.answer.body["epoch"]
     return epoch
 
@@ -45,7 +46,7 @@ async def waiting(running: Rig, session: str, gone: asyncio.Future[None] | None 
 
 
 async def resign(running: Rig, session: str) -> None:
-    await epochs.resign(running.replica, Caller(session), STORE)
+    await running.operations.epochs.resign(Caller(Attempt(session)), STORE)
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ async def test_commits_that_free_no_epoch_wake_nobody(tmp_path: Path, decided: l
         decided.clear()
         for number in range(5):
             await a.under(epoch=1).add(str(number), b"state")
-        await epochs.resign(running.replica, Caller("a"), "another")
+        await running.operations.epochs.resign(Caller(Attempt("a")), "another")
         await asyncio.sleep(0.05)
         assert decided == []
         for poll in polls:
@@ -93,7 +94,7 @@ async def test_an_epoch_that_is_free_is_offered_to_one_after_the_other(tmp_path:
         await resign(running, "a")
         assert await polls["b"] == 2
         assert decided == ["b"]
-        await sessions.end_session(running.replica, Caller("b"))
+        await running.operations.sessions.end(Caller(Attempt("b")))
         assert await polls["c"] == 3
         assert decided == ["b", "c"]
         polls["d"].cancel()
@@ -137,7 +138,7 @@ async def test_a_session_that_ends_while_it_waits_is_told_at_once(tmp_path: Path
             await actor(running, session)
         await granted(running, "a")
         poll = await waiting(running, "b")
-        await sessions.end_session(running.replica, Caller("b"))
+        await running.operations.sessions.end(Caller(Attempt("b")))
         with pytest.raises(SessionExpired):
             await poll
 
@@ -158,7 +159,7 @@ async def test_who_waits_is_granted_it_only_while_his_session_is_kept_alive(
         await asyncio.sleep(0.05)
         assert not silent.done()
         assert not heard_of.done()
-        await sessions.keepalive(running.replica, "c", running.clock())
+        await running.operations.sessions.keepalive("c", running.clock())
         assert await heard_of == 2
         running.clock.advance(10.0)
         with pytest.raises(EpochHeld):
@@ -176,7 +177,7 @@ async def test_after_a_failover_a_session_has_to_be_heard_of(tmp_path: Path) -> 
         await resign(running, "a")
         await asyncio.sleep(0.05)
         assert not poll.done()
-        await sessions.keepalive(running.replica, "b", running.clock())
+        await running.operations.sessions.keepalive("b", running.clock())
         assert await poll == 2
 
 

@@ -133,7 +133,7 @@ async def test_records_that_do_not_add_up_are_not_served_until_their_owner_accep
 
         await until(told)
         assert not running.replica.leads
-        assert running.replica.damage is not None
+        assert running.replica.journal.unproven is not None
         (loss,) = set(re.findall("--accept-loss ([0-9a-f]{8})", caplog.text))
         await running.stop()
     accepting = replace(PROMPT, journal=replace(PROMPT.journal, accepted_losses=frozenset({loss})))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import EpochHeld, Fenced, SessionExpired
-from service.operations import sessions
 from tests.contracts.state_handle_store.door import Removal
 from tests.service.acting import actor
 from tests.support.replicas import Rig, embedded, rig
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 async def expires_in(running: Rig, session: str) -> float:
     """Seconds that the session has left."""
-    left: float = (await sessions.get_session(running.replica, session)).answer.body["expires_in"]
+    left: float = (await running.operations.sessions.get(session)).answer.body["expires_in"]
     return left
 
 

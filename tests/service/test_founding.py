@@ -29,11 +29,11 @@ async def refusal(running: Rig) -> str:
     """Why the replica does not lead, once it says so."""
 
     async def refused() -> bool:
-        return running.replica.damage is not None
+        return running.replica.journal.unproven is not None
 
     await until(refused)
-    assert running.replica.damage is not None
-    return running.replica.damage
+    assert running.replica.journal.unproven is not None
+    return running.replica.journal.unproven
 
 
 async def founded(directory: Path) -> str:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from service.operations import handles
-from service.operations.calls import Caller
+from service.calls import Caller
 from service.rules.records import Handle
-from service.rules.requests import is_leaders
+from service.rules.requests import Attempt, is_leaders
 from tests.service.acting import STORE, actor
 from tests.support.replicas import embedded, rig
 
@@ -36,8 +35,8 @@ async def test_changes_without_a_key_do_not_pile_up_in_the_record(tmp_path: Path
         await (await actor(running, "a")).add("h", b"x")
         await actor(running, "b")
         for _ in range(10):
-            await handles.lock(running.replica, Caller("b"), STORE, "h")
-            await handles.release(running.replica, Caller("b"), STORE, "h")
+            await running.operations.handles.lock(Caller(Attempt("b")), STORE, "h")
+            await running.operations.handles.release(Caller(Attempt("b")), STORE, "h")
         record = running.replica.journal.read().view.handle(STORE, "h")
         assert isinstance(record, Handle)
         assert len([entry for entry in record.answered if is_leaders(entry.key)]) == 1

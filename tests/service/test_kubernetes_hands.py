@@ -16,7 +16,6 @@ from backends.local.blobs import LocalBlobs
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.blobs.intake import Incoming
-from service.operations import handles, states
 from tests.backends.kubernetes.places import LAYOUT, Outsider
 from tests.contracts.places import Services
 from tests.contracts.state_handle_store.actor import Actor
@@ -169,7 +168,7 @@ async def test_a_full_journal_refuses_adds_one_by_one_and_takes_removals(site: S
             for number in range(20):
                 try:
                     name = f"h{writer}-{number}"
-                    await states.add(rig.replica, caller, STORE, name, incoming(b"state"), labels)
+                    await rig.operations.states.add(caller, STORE, name, incoming(b"state"), labels)
                     added.append(name)
                 except Problem as problem:
                     refusals.append(problem)
@@ -186,7 +185,7 @@ async def test_a_full_journal_refuses_adds_one_by_one_and_takes_removals(site: S
         standby = await actor(rig, "standby")
         epoch = await standby.campaign()
         for name in added[:40]:
-            await handles.remove(rig.replica, replace(caller, epoch=epoch), STORE, name, None)
+            await rig.operations.handles.remove(replace(caller, epoch=epoch), STORE, name, None)
         writer = replace(caller, epoch=epoch)
         for number in range(20):
-            await states.add(rig.replica, writer, STORE, f"again-{number}", incoming(b"state"), labels)
+            await rig.operations.states.add(writer, STORE, f"again-{number}", incoming(b"state"), labels)

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.operations import handles, stores
 from service.rules.records import Handle, Record, Store, handle_key, store_key
-from service.slices import Slices
 from tests.service.acting import STORE, actor
 from tests.support.replicas import PROMPT, Rig, embedded, rig
 
@@ -24,12 +22,12 @@ QUIET = replace(PROMPT, expire_interval_seconds=3600.0, deletion_interval_second
 
 
 async def page_of_stores(running: Rig) -> list[str]:
-    page = await stores.list_stores(running.replica, "", COUNT)
+    page = await running.operations.stores.list_page("", COUNT)
     return [each["store"] for each in page.stores]
 
 
 async def page_of_handles(running: Rig) -> list[str]:
-    page = await handles.list_page(running.replica, STORE, "", COUNT)
+    page = await running.operations.handles.list_page(STORE, "", COUNT)
     return [each["name"] for each in page.handles]
 
 
@@ -42,7 +40,7 @@ def slowed(running: Rig) -> None:
         now += STEP
         return now
 
-    running.replica.slices = Slices(clock, SLICE)
+    running.replica.slices.clock, running.replica.slices.seconds = clock, SLICE
     names = [f"n{number:04}" for number in range(COUNT - 1)]
     changes: list[tuple[str, Record | None]] = [(store_key(name), Store(name)) for name in names]
     changes += [(handle_key(STORE, name), Handle(name, "l.1", name, 1, "", "", "", 1, 1)) for name in names]
@@ -86,7 +84,7 @@ async def test_each_store_of_a_page_is_told_of_as_of_the_revision_beside_it(tmp_
 
         slices.wait = wait  # type: ignore[method-assign]
         before = running.replica.journal.read().revision
-        going = asyncio.create_task(stores.list_stores(running.replica, "", 2 * COUNT))
+        going = asyncio.create_task(running.operations.stores.list_page("", 2 * COUNT))
         await asyncio.sleep(0)
         await replace(a, store="z").add("pointer", b"state")
         gate.set()

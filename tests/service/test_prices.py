@@ -17,11 +17,11 @@ import pytest
 
 from service import upkeep
 from service.blobs.collector import collect
+from service.calls import Caller
 from service.http.metrics import Metrics
-from service.operations import epochs, handles, sessions, stores
-from service.operations.calls import Caller
 from service.rules.records import Handle, Lock, Record, Session, Store, Upload, handle_key, session_key, store_key
 from service.rules.records import upload_key as key_of_upload
+from service.rules.requests import Attempt
 from tests.support.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ BEGINNING_SECONDS = 0.2
 """What a leadership begins with, such as a look at the founding mark, is done by then, as a rule."""
 QUIET = replace(PROMPT, expire_interval_seconds=3600.0, deletion_interval_seconds=3600.0)
 """Nothing is done beside what is asked for."""
-STORE, OTHER, CALLER = "store", "other", Caller("few")
+STORE, OTHER, CALLER = "store", "other", Caller(Attempt("few"))
 Operation = Callable[[Rig], Awaitable[object]]
 
 
@@ -69,12 +69,12 @@ def handle(name: str, session: Session, *, gone: bool = False) -> Handle:
 
 
 async def campaign(running: Rig) -> None:
-    await epochs.campaign(running.replica, CALLER, STORE, 0.0)
+    await running.operations.epochs.campaign(CALLER, STORE, 0.0)
 
 
 async def clear_and_scrub(running: Rig) -> None:
     """What was cleared is only marked; its records are dropped when they are old enough, which is not yet."""
-    await stores.clear(running.replica, Caller("few", 1), STORE)
+    await running.operations.stores.clear(Caller(Attempt("few"), 1), STORE)
     await upkeep.scrub_all(running.replica.journal, running.clock)
 
 
@@ -99,33 +99,33 @@ async def collected(running: Rig) -> int:
 
 
 async def metrics(running: Rig) -> bytes:
-    return Metrics(running.replica).text()
+    return Metrics(running.replica.journal, running.replica.pointers, running.replica.blobs).text()
 
 
 async def lock_all(running: Rig) -> None:
     """Of another store than the large one, whose answer is as long as it is."""
-    await stores.lock_all(running.replica, CALLER, OTHER)
+    await running.operations.stores.lock_all(CALLER, OTHER)
 
 
 async def pages(running: Rig) -> None:
     """Also behind names that are gone, which stand first."""
-    assert (await handles.list_page(running.replica, STORE, "", 5)).handles[0]["name"] == "h00000"
-    await stores.list_stores(running.replica, "", 5)
+    assert (await running.operations.handles.list_page(STORE, "", 5)).handles[0]["name"] == "h00000"
+    await running.operations.stores.list_page("", 5)
 
 
 OPERATIONS: dict[str, Operation] = {
-    "session": lambda running: sessions.get_session(running.replica, "few"),
-    "keepalive": lambda running: sessions.keepalive(running.replica, "few", running.clock()),
+    "session": lambda running: running.operations.sessions.get("few"),
+    "keepalive": lambda running: running.operations.sessions.keepalive("few", running.clock()),
     "pages": pages,
     "due": look_for_what_is_due,
     "collector": collected,
     "metrics": metrics,
-    "open session": lambda running: sessions.open_session(running.replica, Caller("new"), 60.0, ""),
-    "lock": lambda running: handles.lock(running.replica, CALLER, STORE, "h00001"),
-    "release all": lambda running: stores.release_all(running.replica, CALLER, STORE),
+    "open session": lambda running: running.operations.sessions.open(Caller(Attempt("new")), 60.0, ""),
+    "lock": lambda running: running.operations.handles.lock(CALLER, STORE, "h00001"),
+    "release all": lambda running: running.operations.stores.release_all(CALLER, STORE),
     "lock all": lock_all,
     "campaign": campaign,
-    "end session": lambda running: sessions.end_session(running.replica, Caller("s00003")),
+    "end session": lambda running: running.operations.sessions.end(Caller(Attempt("s00003"))),
     "clear and scrub": clear_and_scrub,
 }
 """In an order in which each leaves to the others what they need."""
@@ -184,7 +184,7 @@ async def test_scrubbing_goes_on_until_nothing_is_left_to_drop(tmp_path: Path) -
     async with rig(embedded(tmp_path)) as running:
         await filled(running, 450)
         state = running.replica.journal.read().view.state
-        await stores.clear(running.replica, CALLER, STORE)
+        await running.operations.stores.clear(CALLER, STORE)
         assert len(list(state.gone(10**9))) == 450
         running.clock.advance(601.0)
         await upkeep.scrub_all(running.replica.journal, running.clock)

@@ -11,8 +11,6 @@ import pytest
 
 from backends.contract import BlobInfo, StorageUnavailable
 from service import probes
-from service.leader_locator import LeaderLocator
-from service.probes import probe
 from tests.support.replicas import Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
@@ -20,8 +18,7 @@ pytestmark = pytest.mark.anyio
 
 async def lines(running: Rig, *exclude: str) -> dict[str, bool]:
     """Whether each part is well, of those that are asked."""
-    leader_locator = LeaderLocator(running.election, running.advertise, running.clock)
-    return {line.part: line.ok for line in await probe(running.replica, leader_locator, exclude)}
+    return {line.part: line.ok for line in await running.probes().run(exclude)}
 
 
 async def test_a_part_that_does_not_answer_is_told_apart(tmp_path: Path) -> None:

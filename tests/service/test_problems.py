@@ -7,7 +7,7 @@ from milepost.wire import Code, Outcome
 from service.problems import refusal
 from service.rules.decisions import DecisionContext, Refused
 from service.rules.guards import retry_may_run
-from service.rules.requests import Add
+from service.rules.requests import Add, Attempt
 
 
 def test_a_refusal_keeps_what_is_usual_for_its_code() -> None:
@@ -18,7 +18,7 @@ def test_a_refusal_keeps_what_is_usual_for_its_code() -> None:
 
 def test_a_retry_whose_answer_is_forgotten_is_not_told_to_retry() -> None:
     context = DecisionContext(revision=900, lineage="a", wall="", keys_horizon=100)
-    refused = retry_may_run(Add("session", "key", attempt=2, store_name="store", name="name"), 800, context)
+    refused = retry_may_run(Add(Attempt("session", "key", 2), store_name="store", name="name"), 800, context)
     assert refused is not None
     error = refusal(refused)
     assert isinstance(error, OutcomeUnknown)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from tests.support.replicas import PROMPT, embedded, rig
 pytestmark = pytest.mark.anyio
 
 REMOVED = Removal(removed=True)
-HASTY = replace(PROMPT, request_seconds=0.3)
+HASTY_SECONDS = 0.3
 
 
 async def test_a_discard_that_takes_too_long_is_told_as_one_that_failed(tmp_path: Path) -> None:
@@ -32,14 +31,14 @@ async def test_a_discard_that_takes_too_long_is_told_as_one_that_failed(tmp_path
 
         async def hurry() -> None:
             """The commit of the mark has its usual time; what comes after it has not."""
-            running.replica.settings = HASTY
+            running.replica.submitter.request_seconds = HASTY_SECONDS
 
         running.pointers.disturb(before(hurry))
         with pytest.raises(DiscardFailed) as caught:
             await a.remove("pointer")
         assert (caught.value.outcome, caught.value.retryable) == (Outcome.APPLIED, True)
         assert await a.exists("pointer") is None
-        running.replica.settings = PROMPT
+        running.replica.submitter.request_seconds = PROMPT.request_seconds
         again = asyncio.create_task(a.remove("pointer"))
         await asyncio.sleep(0)
         running.blobs.deletes_pass.set()
@@ -58,13 +57,13 @@ async def test_an_add_that_waits_too_long_for_a_discard_is_not_applied(
         running.blobs.deletes.once(StorageUnavailable("by the test"))
         with pytest.raises(DiscardFailed):
             await a.remove("pointer")
-        running.replica.settings = HASTY
+        running.replica.submitter.request_seconds = HASTY_SECONDS
         running.blobs.deletes_pass.clear()
         with pytest.raises(Unavailable) as caught:
             await a.add("pointer", b"new")
         assert (caught.value.code, caught.value.outcome) == (Code.STORAGE_UNAVAILABLE, Outcome.NOT_APPLIED)
         assert await a.exists("pointer") is None
-        running.replica.settings = PROMPT
+        running.replica.submitter.request_seconds = PROMPT.request_seconds
         running.blobs.deletes_pass.set()
         assert await a.remove("pointer") == REMOVED
         await running.emptied_trash()

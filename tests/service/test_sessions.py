@@ -9,8 +9,8 @@ import pytest
 from backends.contract import Commit
 from milepost.errors import Unavailable
 from milepost.wire import Code, Outcome
-from service.operations import sessions
-from service.operations.calls import Caller
+from service.calls import Caller
+from service.rules.requests import Attempt
 from tests.support.faults import RealCommit
 from tests.support.replicas import Rig, embedded, rig
 
@@ -26,31 +26,31 @@ async def lose_lease_after(running: Rig, caller: Caller, ttl: float) -> None:
         return end
 
     running.pointers.disturb(act)
-    reply = await sessions.open_session(running.replica, caller, ttl, "me")
+    reply = await running.operations.sessions.open(caller, ttl, "me")
     assert reply.answer.body == {"session": caller.session, "ttl": ttl, "holder": "me"}
 
 
 async def test_a_session_whose_creation_was_committed_is_told_of_without_a_lease(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
-        await lose_lease_after(running, Caller("a"), 60.0)
+        await lose_lease_after(running, Caller(Attempt("a")), 60.0)
         running.election.in_doubt = False
-        assert (await sessions.get_session(running.replica, "a")).answer.body["ttl"] == 60.0
+        assert (await running.operations.sessions.get("a")).answer.body["ttl"] == 60.0
 
 
 async def test_a_renewal_that_was_committed_is_not_told_as_not_applied(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
-        await sessions.open_session(running.replica, Caller("a"), 60.0, "me")
+        await running.operations.sessions.open(Caller(Attempt("a")), 60.0, "me")
         with pytest.raises(Unavailable) as caught:
-            await lose_lease_after(running, Caller("a"), 90.0)
+            await lose_lease_after(running, Caller(Attempt("a")), 90.0)
         assert (caught.value.code, caught.value.outcome) == (Code.NO_LEADER, Outcome.APPLIED)
         running.election.in_doubt = False
-        assert (await sessions.get_session(running.replica, "a")).answer.body["ttl"] == 90.0
+        assert (await running.operations.sessions.get("a")).answer.body["ttl"] == 90.0
 
 
 async def test_a_renewal_that_changed_nothing_is_told_as_not_applied(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
-        await sessions.open_session(running.replica, Caller("a"), 60.0, "me")
+        await running.operations.sessions.open(Caller(Attempt("a")), 60.0, "me")
         running.election.in_doubt = True
         with pytest.raises(Unavailable) as caught:
-            await sessions.open_session(running.replica, Caller("a"), 60.0, "me")
+            await running.operations.sessions.open(Caller(Attempt("a")), 60.0, "me")
         assert (caught.value.code, caught.value.outcome) == (Code.NO_LEADER, Outcome.NOT_APPLIED)

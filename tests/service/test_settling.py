@@ -139,7 +139,7 @@ async def test_a_group_that_was_judged_when_the_lease_was_lost_is_of_unknown_out
             assert await end_of(adding) == (Code.OUTCOME_UNKNOWN, Outcome.UNKNOWN)
 
         async def told() -> bool:
-            return running.replica.damage is not None
+            return running.replica.journal.unproven is not None
 
         await until(told)
         assert not running.replica.leads
@@ -278,7 +278,7 @@ async def test_while_the_store_is_away_the_impatient_are_told_and_the_patient_se
         assert await end_of(a.add("refused", b"1")) == (Code.STORAGE_UNAVAILABLE, Outcome.NOT_APPLIED)
         patient = asyncio.create_task(a.add("patient", b"2"))
         await puts(running, 2)
-        running.replica.settings = replace(PROMPT, request_seconds=0.1)
+        running.replica.submitter.request_seconds = 0.1
         assert await end_of(a.add("impatient", b"3")) == (Code.STORAGE_UNAVAILABLE, Outcome.NOT_APPLIED)
         running.pointers.take_overs.heal()
         added = await patient

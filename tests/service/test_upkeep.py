@@ -11,7 +11,6 @@ import pytest
 from backends.contract import StorageUnavailable
 from milepost.errors import DiscardFailed, NotExist, SessionExpired, SessionUnknown, Unavailable
 from service import upkeep
-from service.operations import sessions
 from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, handle_key, session_key
 from tests.contracts.state_handle_store.door import Removal
 from tests.service.acting import STORE, actor
@@ -35,7 +34,7 @@ async def recorded(running: Rig, key: str, there: bool) -> None:
 
 
 async def keepalive(running: Rig, session: str) -> None:
-    await sessions.keepalive(running.replica, session, running.clock())
+    await running.operations.sessions.keepalive(session, running.clock())
 
 
 async def test_a_session_that_is_kept_alive_does_not_end(tmp_path: Path) -> None:
@@ -61,7 +60,7 @@ async def ended(running: Rig, session: str) -> None:
 
     async def gone() -> bool:
         try:
-            await sessions.get_session(running.replica, session)
+            await running.operations.sessions.get(session)
         except SessionExpired:
             return True
         return False

@@ -19,10 +19,11 @@ from milepost.wire import Outcome
 from service.blobs.collector import collect
 from service.blobs.intake import Incoming
 from service.blobs.keys import blob_key
-from service.operations import handles, reading, sessions, states, uploads
-from service.operations.calls import Caller
+from service.calls import Caller
+from service.operations import reading
 from service.operations.uploads import Reference
 from service.rules.records import KEPT_KEYS_SECONDS, Upload, upload_key
+from service.rules.requests import Attempt
 from tests.contracts.places import Services
 from tests.contracts.streams import stream
 from tests.service.acting import STORE
@@ -50,13 +51,13 @@ def build(tmp_path: Path, services: Services) -> Build:
 
 async def opened(running: Rig, *names: str) -> None:
     for name in names:
-        await sessions.open_session(running.replica, Caller(name), 3600.0, "")
+        await running.operations.sessions.open(Caller(Attempt(name)), 3600.0, "")
 
 
 async def announced(running: Rig, caller: Caller | None = None) -> Mapping[str, Any]:
     """An upload that was announced just now."""
-    acting = caller or Caller("a")
-    return (await uploads.create(running.replica, acting, STORE, len(CONTENT), SHA256)).answer.body
+    acting = caller or Caller(Attempt("a"))
+    return (await running.operations.uploads.create(acting, STORE, len(CONTENT), SHA256)).answer.body
 
 
 async def put(upload: Mapping[str, Any]) -> int:
@@ -79,13 +80,13 @@ def reference(upload: Mapping[str, Any]) -> Reference:
 
 async def add(running: Rig, ref: Reference, name: str = "pointer", caller: Caller | None = None) -> str:
     """Add a handle from an upload; its version."""
-    reply = await states.add(running.replica, caller or Caller("a"), STORE, name, ref, {})
+    reply = await running.operations.states.add(caller or Caller(Attempt("a")), STORE, name, ref, {})
     assert reply.answer.version is not None
     return reply.answer.version
 
 
 async def read(running: Rig, name: str = "pointer") -> bytes:
-    delivery = await reading.read_state(running.replica, STORE, name, None, lambda handle: reading.Span(0, handle.size))
+    delivery = await running.operations.reader.read(STORE, name, None, lambda handle: reading.Span(0, handle.size))
     return b"".join([chunk async for chunk in delivery.chunks])
 
 
@@ -130,9 +131,9 @@ async def test_a_new_leader_knows_it_and_gives_it_its_full_time_again(build: Bui
 async def test_a_url_for_a_retry_is_good_for_the_time_that_is_left(build: Build) -> None:
     async with rig(build) as running:
         await opened(running, "a")
-        first = await announced(running, Caller("a", key="k"))
+        first = await announced(running, Caller(Attempt("a", "k")))
         running.clock.advance(0.75 * TTL)
-        again = await announced(running, Caller("a", key="k", attempt=2))
+        again = await announced(running, Caller(Attempt("a", "k", 2)))
         assert again["upload"] == first["upload"]
         assert 0 < again["expires_in"] <= 0.25 * TTL
         assert await put(again) == 200
@@ -225,10 +226,10 @@ async def test_what_is_put_again_by_the_url_of_an_upload_that_was_taken_is_swept
         version = await add(running, reference(upload))
         first = await keys(running)
         if away == "removed":
-            await handles.remove(running.replica, Caller("a"), STORE, "pointer", None)
+            await running.operations.handles.remove(Caller(Attempt("a")), STORE, "pointer", None)
         else:
             other = Incoming(stream(b"other"))
-            await states.replace(running.replica, Caller("a"), STORE, "pointer", version, other, None)
+            await running.operations.states.replace(Caller(Attempt("a")), STORE, "pointer", version, other, None)
 
         async def gone() -> bool:
             return not first & await keys(running)
@@ -251,7 +252,7 @@ async def test_an_end_while_its_bytes_are_looked_at_is_an_end(build: Build) -> N
         running.blobs.looks_pass.set()
         with pytest.raises(UploadUnknown):
             await adding
-        assert (await handles.list_page(running.replica, STORE, "", 10)).handles == []
+        assert (await running.operations.handles.list_page(STORE, "", 10)).handles == []
 
 
 async def test_records_of_ended_uploads_are_dropped_after_ten_minutes(build: Build) -> None:
@@ -285,14 +286,14 @@ async def test_of_many_at_once_one_takes_it(build: Build) -> None:
         names = [f"pointer-{number}" for number in range(8)]
         ends = await asyncio.gather(*(add(running, ref, name) for name in names), return_exceptions=True)
         assert sorted(type(end).__name__ for end in ends) == ["UploadUnknown"] * 7 + ["str"]
-        assert len((await handles.list_page(running.replica, STORE, "", 10)).handles) == 1
+        assert len((await running.operations.handles.list_page(STORE, "", 10)).handles) == 1
 
 
 async def test_a_failed_attempt_discards_nothing(build: Build) -> None:
     async with rig(build, replace(PROMPT, request_seconds=0.5)) as running:
         await opened(running, "a")
         ref = await uploaded(running)
-        await states.add(running.replica, Caller("a"), STORE, "pointer", await uploaded(running), {})
+        await running.operations.states.add(Caller(Attempt("a")), STORE, "pointer", await uploaded(running), {})
         with pytest.raises(AlreadyExists):
             await add(running, ref)
         running.pointers.disturb(lose_request())
@@ -316,8 +317,8 @@ async def test_an_attempt_in_doubt_that_landed_has_used_it(build: Build) -> None
         await opened(running, "a")
         ref = await uploaded(running)
         running.pointers.disturb(lose_answer())
-        version = await add(running, ref, caller=Caller("a", key="k"))
-        again = await states.add(running.replica, Caller("a", key="k", attempt=2), STORE, "pointer", ref, {})
+        version = await add(running, ref, caller=Caller(Attempt("a", "k")))
+        again = await running.operations.states.add(Caller(Attempt("a", "k", 2)), STORE, "pointer", ref, {})
         assert (again.answer.version, again.answer.replayed) == (version, True)
         with pytest.raises(UploadUnknown):
             await add(running, ref, "another")
@@ -328,8 +329,8 @@ async def test_an_announcement_in_doubt_is_one_upload(build: Build) -> None:
     async with rig(build) as running:
         await opened(running, "a")
         running.pointers.disturb(lose_answer())
-        first = await announced(running, Caller("a", key="k"))
-        again = await announced(running, Caller("a", key="k", attempt=2))
+        first = await announced(running, Caller(Attempt("a", "k")))
+        again = await announced(running, Caller(Attempt("a", "k", 2)))
         assert again["upload"] == first["upload"]
         assert pending(running) == 1
 
@@ -339,9 +340,9 @@ async def test_two_attempts_of_an_announcement_at_once_are_one_upload(build: Bui
         await opened(running, "a")
         gate = asyncio.Event()
         running.pointers.disturb(before(gate.wait))
-        older = asyncio.create_task(announced(running, Caller("a", key="k")))
+        older = asyncio.create_task(announced(running, Caller(Attempt("a", "k"))))
         await running.commits(running.pointers.committed + 1)
-        newer = asyncio.create_task(announced(running, Caller("a", key="k", attempt=2)))
+        newer = asyncio.create_task(announced(running, Caller(Attempt("a", "k", 2))))
         await asyncio.sleep(0.05)
         gate.set()
         first, second = await older, await newer
@@ -355,11 +356,11 @@ async def test_what_cannot_be_signed_is_not_recorded_and_a_retry_tells_that_the_
     async with rig(build) as running:
         await opened(running, "a")
         running.blobs.signs.once(AWAY)
-        assert await refused(running, Caller("a")) is Outcome.NOT_APPLIED
+        assert await refused(running, Caller(Attempt("a"))) is Outcome.NOT_APPLIED
         assert pending(running) == 0
-        await announced(running, Caller("a", key="k"))
+        await announced(running, Caller(Attempt("a", "k")))
         running.blobs.signs.once(AWAY, after=1)
-        assert await refused(running, Caller("a", key="k", attempt=2)) is Outcome.APPLIED
+        assert await refused(running, Caller(Attempt("a", "k", 2))) is Outcome.APPLIED
         assert pending(running) == 1
 
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from service.blobs.intake import Incoming
+from service.calls import Caller, Reply
 from service.leader import Replica
-from service.operations import epochs, handles, reading, sessions, states, stores, uploads
-from service.operations.calls import Caller, Reply
+from service.operations import reading, states
+from service.operations.operations import Operations, operations_of
 from service.operations.uploads import Reference
 from service.rules.requests import (
     Add,
+    Attempt,
     BlobRef,
     Campaign,
     Clear,
@@ -89,46 +91,46 @@ def blob_of(content: bytes) -> BlobRef:
 
 async def serve(replica: Replica, call: Call, attempt: int, received: float) -> Told:
     """Do what the HTTP routes do. Raises problems."""
-    ask = call.ask
+    ask, operations = call.ask, operations_of(replica)
     if isinstance(ask, Look):
-        return await _LOOKS[ask.kind](replica, ask, received)
-    caller = Caller(ask.session, getattr(ask, "epoch", None), ask.key, attempt)
-    reply = await _changing(replica, caller, ask, call.content)
+        return await _LOOKS[ask.kind](replica, operations, ask, received)
+    caller = Caller(Attempt(ask.session, ask.key, attempt), getattr(ask, "epoch", None))
+    reply = await _changing(operations, caller, ask, call.content)
     if isinstance(ask, CreateUpload):
         body = dict(reply.answer.body)
         return Told(reply.revision, {"upload": body["upload"]}, reply.answer.replayed, body["url"])
     return _told(reply)
 
 
-def _changing(replica: Replica, caller: Caller, ask: Request, content: bytes) -> Awaitable[Reply]:
+def _changing(operations: Operations, caller: Caller, ask: Request, content: bytes) -> Awaitable[Reply]:
     match ask:
         case Add():
-            return states.add(replica, caller, ask.store_name, ask.name, _state(ask, content), ask.labels)
+            return operations.states.add(caller, ask.store_name, ask.name, _state(ask, content), ask.labels)
         case Replace():
             state = _state(ask, content)
-            return states.replace(replica, caller, ask.store_name, ask.name, ask.version, state, ask.labels)
+            return operations.states.replace(caller, ask.store_name, ask.name, ask.version, state, ask.labels)
         case CreateUpload():
-            return uploads.create(replica, caller, ask.store_name, ask.blob.size, ask.blob.sha256)
+            return operations.uploads.create(caller, ask.store_name, ask.blob.size, ask.blob.sha256)
         case Remove():
-            return handles.remove(replica, caller, ask.store_name, ask.name, ask.version)
+            return operations.handles.remove(caller, ask.store_name, ask.name, ask.version)
         case LockHandle():
-            return handles.lock(replica, caller, ask.store_name, ask.name)
+            return operations.handles.lock(caller, ask.store_name, ask.name)
         case ReleaseHandle():
-            return handles.release(replica, caller, ask.store_name, ask.name)
+            return operations.handles.release(caller, ask.store_name, ask.name)
         case LockAll():
-            return stores.lock_all(replica, caller, ask.store_name)
+            return operations.stores.lock_all(caller, ask.store_name)
         case ReleaseAll():
-            return stores.release_all(replica, caller, ask.store_name)
+            return operations.stores.release_all(caller, ask.store_name)
         case Clear():
-            return stores.clear(replica, caller, ask.store_name)
+            return operations.stores.clear(caller, ask.store_name)
         case Campaign():
-            return epochs.campaign(replica, caller, ask.store_name, 0.5)
+            return operations.epochs.campaign(caller, ask.store_name, 0.5)
         case Resign():
-            return epochs.resign(replica, caller, ask.store_name)
+            return operations.epochs.resign(caller, ask.store_name)
         case OpenSession():
-            return sessions.open_session(replica, caller, ask.ttl, ask.holder)
+            return operations.sessions.open(caller, ask.ttl, ask.holder)
         case EndSession():
-            return sessions.end_session(replica, caller)
+            return operations.sessions.end(caller)
     raise TypeError(f"no operation for {ask}")
 
 
@@ -138,30 +140,30 @@ def _state(ask: Add | Replace, content: bytes) -> states.State:
     return Incoming(_chunks(content), len(content), ask.blob.sha256)
 
 
-async def _get(replica: Replica, look: Look, _: float) -> Told:
-    return _told(handles.get(replica, look.store, look.name))
+async def _get(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+    return _told(operations.handles.get(look.store, look.name))
 
 
-async def _list(replica: Replica, look: Look, _: float) -> Told:
-    page = await handles.list_page(replica, look.store, "", 1000)
+async def _list(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+    page = await operations.handles.list_page(look.store, "", 1000)
     return Told(page.revision, page.handles + page.corrupt)
 
 
-async def _bytes(replica: Replica, look: Look, _: float) -> Told:
-    delivery = await reading.read_state(
-        replica, look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
+async def _bytes(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+    delivery = await operations.reader.read(
+        look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
     )
     data = b"".join([chunk async for chunk in delivery.chunks])
     return Told(delivery.revision, (delivery.handle.version, data))
 
 
-async def _redirect(replica: Replica, look: Look, _: float) -> Told:
+async def _redirect(replica: Replica, operations: Operations, look: Look, _received: float) -> Told:
     """The bytes as they lie where the reader is sent to; gone by then, he asks again."""
     blobs = replica.blobs.beneath
     assert isinstance(blobs, SimBlobs)
     while True:
-        location = await reading.locate_state(
-            replica, look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
+        location = await operations.reader.locate(
+            look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
         )
         assert location is not None
         data = blobs.fetch(location.url)
@@ -169,25 +171,25 @@ async def _redirect(replica: Replica, look: Look, _: float) -> Told:
             return Told(location.revision, (location.handle.version, data))
 
 
-async def _epoch(replica: Replica, look: Look, _: float) -> Told:
-    return _told(epochs.current(replica, look.store))
+async def _epoch(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+    return _told(operations.epochs.current(look.store))
 
 
-async def _session(replica: Replica, look: Look, _: float) -> Told:
-    return _told(await sessions.get_session(replica, look.session))
+async def _session(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+    return _told(await operations.sessions.get(look.session))
 
 
-async def _keepalive(replica: Replica, look: Look, received: float) -> Told:
-    return _told(await sessions.keepalive(replica, look.session, received))
+async def _keepalive(_: Replica, operations: Operations, look: Look, received: float) -> Told:
+    return _told(await operations.sessions.keepalive(look.session, received))
 
 
-async def _stores(replica: Replica, _look: Look, _: float) -> Told:
-    page = await stores.list_stores(replica, "", 1000)
+async def _stores(replica: Replica, operations: Operations, _look: Look, _received: float) -> Told:
+    page = await operations.stores.list_page("", 1000)
     body: list[Body] = page.stores
     return Told(replica.journal.head.revision, body)
 
 
-_LOOKS: dict[Kind, Callable[[Replica, Look, float], Awaitable[Told]]] = {
+_LOOKS: dict[Kind, Callable[[Replica, Operations, Look, float], Awaitable[Told]]] = {
     "get": _get,
     "list": _list,
     "state": _bytes,

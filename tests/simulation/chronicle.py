@@ -36,6 +36,7 @@ from service.rules.requests import (
     CreateUpload,
     EndSession,
     HandleRequest,
+    KeyScope,
     LockAll,
     OpenSession,
     ReleaseAll,
@@ -44,7 +45,6 @@ from service.rules.requests import (
     Request,
     Resign,
 )
-from service.rules.state import KeyScope
 from tests.simulation.calls import Call
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.model import Body, Judged, PlainModel

@@ -16,25 +16,25 @@ from milepost.errors import Problem
 from milepost.wire import Outcome
 from service import leader, removals, upkeep
 from service.blobs import collector
+from service.calls import Caller, Reply
 from service.effects import Effects
-from service.journal import Journal, PendingRequest, Served, groups, journal, loading, pipeline, settling
-from service.journal.claims import Claims, MaySubmit
+from service.journal import Journal, PendingRequest, groups, journal, loading, pipeline, settling
 from service.journal.groups import Group, Unchanging
 from service.journal.lease import LeaderLease
 from service.journal.pipeline import Pipeline
 from service.journal.restoring import Restoring
+from service.journal.retries import MaySubmit, Retries
 from service.journal.settlement import Settlement
-from service.leader import Replica
 from service.leases import Leases
-from service.operations import handles as operations
-from service.operations import reading, states
-from service.operations.calls import Caller, Reply, decided
+from service.operations import reading
+from service.operations.handles import HandleOperations
+from service.operations.states import StateOperations
 from service.problems import problem
 from service.rules import guards, handles, locks, replays
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.records import Corrupt, Handle, Session, Store, handle_key
-from service.rules.requests import Add, Clear, FinishRemoval, Remove, Replace, Request
-from service.rules.state import KeyScope, View
+from service.rules.requests import Add, BlobRef, Clear, FinishRemoval, KeyScope, Remove, Replace, Request
+from service.rules.view import View
 from tests.simulation.pointers import CoordinationStore, SimPointers
 
 Patch = pytest.MonkeyPatch
@@ -193,10 +193,10 @@ def judgement_of_groups(patch: Patch) -> None:
 def newest_attempt_stands(patch: Patch) -> None:
     """An attempt whose bytes come in late submits its request, whatever a newer attempt was told."""
 
-    async def run(_self: Claims, _scope: KeyScope, act: Callable[[MaySubmit], Awaitable[Reply]], _: float) -> object:
+    async def run(_self: Retries, _scope: KeyScope, act: Callable[[MaySubmit], Awaitable[Reply]], _: float) -> object:
         return await act(lambda _: None), False
 
-    patch.setattr(Claims, "run", run)
+    patch.setattr(Retries, "run", run)
 
 
 def blobs_of_this_leadership(patch: Patch) -> None:
@@ -218,7 +218,7 @@ def epoch_when_built(patch: Patch) -> None:
     real, submit_for_real = guards.epoch_is_current, Journal.submit
 
     def submit(self: Journal, request: Request, deadline: float, generation: int | None = None) -> PendingRequest:
-        if isinstance(request, Add | Replace | Remove | Clear) and request.attempt == 1:
+        if isinstance(request, Add | Replace | Remove | Clear) and request.attempt.number == 1:
             store = self._memory.view.state.get(f"stores/{request.store_name}")
             fenced = real(store if isinstance(store, Store) else Store(request.store_name), request.epoch)
             if fenced is not None:
@@ -291,28 +291,32 @@ def version_is_revision(patch: Patch) -> None:
 def blob_kept_on_unknown(patch: Patch) -> None:
     """The bytes of a write whose outcome is unknown are discarded."""
 
-    async def hasty(replica: Replica, request: Request, generation: int, may_submit: MaySubmit) -> Served:
+    real = StateOperations._move_pointer
+
+    async def hasty(
+        self: StateOperations, request: Request, blob: BlobRef, generation: int, may_submit: MaySubmit
+    ) -> Reply:
         try:
-            return await decided(replica, request, generation, may_submit)
+            return await real(self, request, blob, generation, may_submit)
         except Problem as error:
-            if error.outcome is Outcome.UNKNOWN and isinstance(request, Add | Replace):
-                await replica.deletions.try_delete(request.blob.key)
+            if error.outcome is Outcome.UNKNOWN:
+                await self._deletions.try_delete(blob.key)
             raise
 
-    patch.setattr(states, "decided", hasty)
+    patch.setattr(StateOperations, "_move_pointer", hasty)
 
 
 def mark_before_discard(patch: Patch) -> None:
     """A removal discards the bytes first."""
-    real = operations.remove
+    real = HandleOperations.remove
 
-    async def remove(replica: Replica, caller: Caller, store: str, name: str, version: str | None) -> Reply:
-        old = replica.journal.read().view.handle(store, name)
+    async def remove(self: HandleOperations, caller: Caller, store: str, name: str, version: str | None) -> Reply:
+        old = self._journal.read().view.handle(store, name)
         if isinstance(old, Handle) and caller.session in {lock.session for lock in old.locks}:
-            await replica.deletions.try_delete(old.blob)
-        return await real(replica, caller, store, name, version)
+            await self._submitter._removals._deletions.try_delete(old.blob)
+        return await real(self, caller, store, name, version)
 
-    patch.setattr(operations, "remove", remove)
+    patch.setattr(HandleOperations, "remove", remove)
 
 
 def collector_spares_its_own(patch: Patch) -> None:

@@ -8,17 +8,16 @@ import pytest
 
 from milepost.errors import Problem
 from service import upkeep
+from service.calls import Submitter
 from service.journal import Journal, Served
-from service.journal.claims import MaySubmit
-from service.leader import Replica
+from service.journal.retries import MaySubmit
 from service.leases import UploadLeases
-from service.operations import uploads as operations
-from service.operations.calls import decided
+from service.operations.uploads import Reference, UploadOperations
 from service.rules import state, uploads
 from service.rules.decisions import Accepted, Answer, DecisionContext, Refused
 from service.rules.records import Store, Upload
-from service.rules.requests import Add, BlobRef, ExpireUpload, Replace, Request
-from service.rules.state import View
+from service.rules.requests import LEADER, Add, BlobRef, ExpireUpload, Replace, Request
+from service.rules.view import View
 
 Patch = pytest.MonkeyPatch
 
@@ -39,44 +38,48 @@ def upload_ends_with_the_commit(patch: Patch) -> None:
 def bytes_are_looked_at(patch: Patch) -> None:
     """What was announced is taken to be there."""
 
-    async def found(replica: Replica, store: str, reference: operations.Reference) -> BlobRef | None:
-        upload = replica.journal.read().view.upload(store, reference.upload)
+    async def found(self: UploadOperations, store: str, reference: Reference) -> BlobRef | None:
+        upload = self._journal.read().view.upload(store, reference.upload)
         return BlobRef(upload.blob, upload.size, upload.sha256) if isinstance(upload, Upload) else None
 
-    patch.setattr(operations, "_found", found)
+    patch.setattr(UploadOperations, "_found", found)
 
 
 def bytes_are_looked_through(patch: Patch) -> None:
     """Of what lies there the size alone is looked at."""
 
-    real = operations._found
+    real = UploadOperations._found
 
-    async def found(replica: Replica, store: str, reference: operations.Reference) -> BlobRef | None:
-        there = await real(replica, store, reference)
+    async def found(self: UploadOperations, store: str, reference: Reference) -> BlobRef | None:
+        there = await real(self, store, reference)
         return there and BlobRef(there.key, there.size, reference.sha256)
 
-    patch.setattr(operations, "_found", found)
+    patch.setattr(UploadOperations, "_found", found)
 
 
 def upload_outlives_attempts(patch: Patch) -> None:
     """An attempt that failed discards the bytes, as one discards those that it put itself."""
 
-    async def hasty(replica: Replica, request: Request, generation: int | None, may_submit: MaySubmit) -> Served:
+    real = Submitter.decided
+
+    async def hasty(
+        self: Submitter, request: Request, generation: int | None = None, may_submit: MaySubmit = lambda _: None
+    ) -> Served:
         try:
-            served = await decided(replica, request, generation, may_submit)
+            served = await real(self, request, generation, may_submit)
         except Problem:
-            await _discarded(replica, request)
+            await _discarded(self, request)
             raise
         if isinstance(served.decision, Refused):
-            await _discarded(replica, request)
+            await _discarded(self, request)
         return served
 
-    patch.setattr(operations, "decided", hasty)
+    patch.setattr(Submitter, "decided", hasty)
 
 
-async def _discarded(replica: Replica, request: Request) -> None:
+async def _discarded(submitter: Submitter, request: Request) -> None:
     if isinstance(request, Add | Replace) and request.upload is not None and request.upload.found is not None:
-        await replica.deletions.try_delete(request.upload.found.key)
+        await submitter._removals._deletions.try_delete(request.upload.found.key)
 
 
 def end_is_committed_first(patch: Patch) -> None:
@@ -89,7 +92,7 @@ def end_is_committed_first(patch: Patch) -> None:
         upload = journal.read().view.upload(store, upload_id)
         if isinstance(upload, Upload):
             journal._pipeline._observer.landed(
-                ExpireUpload("", store_name=store, upload=upload_id), Accepted(Answer(), orphans=(upload.blob,))
+                ExpireUpload(LEADER, store_name=store, upload=upload_id), Accepted(Answer(), orphans=(upload.blob,))
             )
         return await real(journal, leases, store, upload_id, clock)
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from milepost.errors import MilepostError, SessionLost
 from service.rules.requests import (
     Add,
+    Attempt,
     Campaign,
     Clear,
     CreateUpload,
@@ -64,12 +65,14 @@ class User:
         session, store, name = self._session or "", "s0", f"{self.name}-{self._number()}"
         told = await self._ask(Look("epoch", store))
         epoch, first, second = told.body["epoch"] or None, self._content(), self._content()
-        told = await self._ask(Add(session, self._key(), 1, store, name, epoch, blob_of(first)), first)
+        told = await self._ask(Add(Attempt(session, self._key()), store, name, epoch, blob_of(first)), first)
         version = told.body["version"]
-        told = await self._ask(Replace(session, self._key(), 1, store, name, epoch, version, blob_of(second)), second)
+        told = await self._ask(
+            Replace(Attempt(session, self._key()), store, name, epoch, version, blob_of(second)), second
+        )
         version = told.body["version"]
         assert (await self._ask(Look("state", store, name, version=version))).body == (version, second)
-        told = await self._ask(Remove(session, self._key(), 1, store, name, epoch, version))
+        told = await self._ask(Remove(Attempt(session, self._key()), store, name, epoch, version))
         assert told.body == {"removed": True}
         self._leave()
 
@@ -78,7 +81,7 @@ class User:
     async def _open(self) -> None:
         session = f"{self.name}-{self._number()}"
         ttl = max(1.0, round(self._world.plan.ttl * self._draw.uniform(0.5, 1.5), 3))
-        _, since = await self._caller.call(OpenSession(session, self._key_or_none(), 1, ttl, self.name))
+        _, since = await self._caller.call(OpenSession(Attempt(session, self._key_or_none()), ttl, self.name))
         self._world.answers.believes(session, since + ttl)
         self._session = session
         self._held.clear()
@@ -116,13 +119,13 @@ class User:
             self._add: 4,
             self._replace: 6,
             self._remove: 6,
-            lambda: (LockHandle(self._who(), self._key(), 1, *self._somewhere()), b""): 6,
-            lambda: (ReleaseHandle(self._who(), self._key(), 1, *self._somewhere()), b""): 6,
-            lambda: (LockAll(self._who(), self._key(), 1, self._store()), b""): 3,
-            lambda: (ReleaseAll(self._who(), self._key(), 1, self._store()), b""): 2,
+            lambda: (LockHandle(Attempt(self._who(), self._key()), *self._somewhere()), b""): 6,
+            lambda: (ReleaseHandle(Attempt(self._who(), self._key()), *self._somewhere()), b""): 6,
+            lambda: (LockAll(Attempt(self._who(), self._key()), self._store()), b""): 3,
+            lambda: (ReleaseAll(Attempt(self._who(), self._key()), self._store()), b""): 2,
             self._clear: 1,
-            lambda: (Campaign(self._who(), self._key(), 1, "s0"), b""): 4 if campaigns else 0,
-            lambda: (Resign(self._who(), self._key(), 1, "s0"), b""): 2 if campaigns else 0,
+            lambda: (Campaign(Attempt(self._who(), self._key()), "s0"), b""): 4 if campaigns else 0,
+            lambda: (Resign(Attempt(self._who(), self._key()), "s0"), b""): 2 if campaigns else 0,
             self._end: 1,
             lambda: (self._look("get"), b""): 8,
             lambda: (self._look("state"), b""): 8,
@@ -166,14 +169,14 @@ class User:
             return self._add(place)
         if place in self._held:
             return self._remove(place) if removes else self._replace(place)
-        return (Look("get", *place) if removes else LockHandle(self._who(), self._key(), 1, *place)), b""
+        return (Look("get", *place) if removes else LockHandle(Attempt(self._who(), self._key()), *place)), b""
 
     def _add(self, place: tuple[str, str] | None = None) -> tuple[Ask, bytes]:
         store, name = place or self._somewhere()
         content = self._content()
         labels = {"made": content.decode()} if self._draw.random() < 0.3 else {}
         epoch = self._board.epoch(store, self._draw)
-        return Add(self._who(), self._key_or_none(), 1, store, name, epoch, blob_of(content), labels), content
+        return Add(Attempt(self._who(), self._key_or_none()), store, name, epoch, blob_of(content), labels), content
 
     def _replace(self, place: tuple[str, str] | None = None) -> tuple[Ask, bytes]:
         store, name = place or self._somewhere()
@@ -181,17 +184,19 @@ class User:
         labels = {"made": content.decode()} if self._draw.random() < 0.3 else None
         epoch, version = self._board.epoch(store, self._draw), self._board.version((store, name), self._draw)
         return Replace(
-            self._who(), self._key_or_none(), 1, store, name, epoch, version, blob_of(content), labels
+            Attempt(self._who(), self._key_or_none()), store, name, epoch, version, blob_of(content), labels
         ), content
 
     def _remove(self, place: tuple[str, str] | None = None) -> tuple[Ask, bytes]:
         store, name = place or self._somewhere()
         version = self._board.version((store, name), self._draw) if self._draw.random() < 0.5 else None
-        return Remove(self._who(), self._key(), 1, store, name, self._board.epoch(store, self._draw), version), b""
+        return Remove(
+            Attempt(self._who(), self._key()), store, name, self._board.epoch(store, self._draw), version
+        ), b""
 
     def _announce(self) -> tuple[Ask, bytes]:
         content = self._content()
-        return CreateUpload(self._who(), self._key_or_none(), 1, self._store(), "", blob_of(content)), content
+        return CreateUpload(Attempt(self._who(), self._key_or_none()), self._store(), "", blob_of(content)), content
 
     def _put(self, store: str, told: Told, content: bytes) -> None:
         """Mostly at once; sometimes never, late, or other bytes. Whoever reads the board may take the upload."""
@@ -213,17 +218,17 @@ class User:
         place = chosen.store, self._somewhere()[1]
         said = blob_of(chosen.content[::-1] if self._draw.random() < 0.05 else chosen.content)
         epoch, ref = self._board.epoch(chosen.store, self._draw), UploadRef(chosen.upload)
-        acting = self._who(), self._key(), 1, *place, epoch
+        acting = Attempt(self._who(), self._key()), *place, epoch
         if place in self._held:
             return Replace(*acting, self._board.version(place, self._draw), said, None, ref), b""
         return Add(*acting, said, {}, ref), b""
 
     def _clear(self) -> tuple[Ask, bytes]:
         store = self._store()
-        return Clear(self._who(), self._key(), 1, store, self._board.epoch(store, self._draw)), b""
+        return Clear(Attempt(self._who(), self._key()), store, self._board.epoch(store, self._draw)), b""
 
     def _end(self) -> tuple[Ask, bytes]:
-        request: Request = EndSession(self._session or "", self._key())
+        request: Request = EndSession(Attempt(self._session or "", self._key()))
         self._world.answers.leaves(request.session)
         return request, b""
 

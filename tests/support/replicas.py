@@ -13,6 +13,9 @@ from backends.embedded.pointers import EmbeddedPointers
 from backends.local.blobs import LocalBlobs
 from service.compose import wall_clock
 from service.leader import Replica
+from service.leader_locator import LeaderLocator
+from service.operations.operations import operations_of
+from service.probes import Probes
 from service.settings import Settings
 from tests.support.faults import FaultyBlobs, FaultyElection, FaultyPointers, ShiftedClock
 from tests.support.waiting import until
@@ -78,6 +81,13 @@ class Rig:
             clock=self.clock,
             wall=lambda: self.wall(),
         )
+        self.operations = operations_of(self.replica)
+
+    def probes(self) -> Probes:
+        """What asks whether each part of the replica is ready."""
+        replica = self.replica
+        leader_locator = LeaderLocator(self.election, self.advertise, self.clock)
+        return Probes(replica.journal, replica.pointers, replica.blobs, leader_locator)
 
     async def start(self, *, leading: bool = True) -> None:
         """Start the replica, and wait until it leads."""

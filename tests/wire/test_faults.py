@@ -53,7 +53,7 @@ def test_a_database_that_is_taken_away_is_made_anew_and_outlasts_the_old_one(api
 
 # -- the same application in this process, with other settings ---------------------------------------------------------
 
-HASTY = replace(PROMPT, request_seconds=0.3)
+HASTY_SECONDS = 0.3
 """Only while a fault lasts: real storage takes as long as it takes."""
 
 
@@ -62,13 +62,13 @@ def test_a_write_that_is_not_confirmed_in_time_is_of_unknown_outcome(tmp_path: P
     with in_process(tmp_path) as here:
         api = Api.on(here.http, "s").keyed("k")
         with no_commits(here.database), ThreadPoolExecutor(1) as threads:
-            here.rig.replica.settings = HASTY
+            here.rig.replica.submitter.request_seconds = HASTY_SECONDS
             sent = threads.submit(api.add, "a")
             document = problem(sent.result(DEADLINE_SECONDS), 503, "outcome-unknown", outcome="unknown")
             assert document["retryable"] is True
             late = problem(api.with_headers({"Idempotency-Key": "k2"}).add("b"), 503, "storage-unavailable")
             assert late["retryable"] is True
-        here.rig.replica.settings = PROMPT
+        here.rig.replica.submitter.request_seconds = PROMPT.request_seconds
         again = api.with_headers({"Milepost-Attempt": "2"}).add("a")
         assert (again.status_code, again.headers["milepost-replayed"]) == (201, "true")
         assert api.exists("b").status_code == 404

@@ -16,7 +16,6 @@ from service.http.headers import accepts, caller, checked_name
 from service.http.protocol import hung_up
 from service.http.replies import empty_reply, json_reply
 from service.http.requests import HttpRequest
-from service.operations import epochs
 from service.problems import problem
 
 router = APIRouter(prefix="/v1/stores/{store}/epoch", tags=["epochs"])
@@ -52,7 +51,7 @@ async def campaign(request: HttpRequest, store: str) -> Response:
     acting = caller(request)
     gone = asyncio.create_task(hung_up(request.scope, request.receive)) if body.wait else None
     try:
-        return json_reply(await epochs.campaign(request.replica, acting, store, body.wait, gone))
+        return json_reply(await request.operations.epochs.campaign(acting, store, body.wait, gone))
     finally:
         if gone is not None:
             gone.cancel()
@@ -70,7 +69,7 @@ async def current(request: HttpRequest, store: str) -> Response:
     """Who leads this store's job."""
     checked_name(store, "store")
     accepts(request, "application/json")
-    return json_reply(epochs.current(request.replica, store))
+    return json_reply(request.operations.epochs.current(store))
 
 
 @router.delete(
@@ -86,4 +85,4 @@ async def current(request: HttpRequest, store: str) -> Response:
 async def resign(request: HttpRequest, store: str) -> Response:
     """Give the epoch back; its number stays current until the next is granted."""
     checked_name(store, "store")
-    return empty_reply(await epochs.resign(request.replica, caller(request), store))
+    return empty_reply(await request.operations.epochs.resign(caller(request), store))

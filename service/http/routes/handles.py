@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.wire import MAX_PAGE, Code, Header
+from milepost.wire import Code, Header
 from service.http.documents import ACTING, CHANGING, CORRUPT_EXAMPLE, HANDLE_EXAMPLE, PAGED, WRITING, openapi_operation
 from service.http.headers import accepts, caller, checked_name, if_match
+from service.http.queries import page_of, to_token
 from service.http.replies import about, empty_reply, json_reply, json_response, reply_headers
 from service.http.requests import HttpRequest
-from service.operations import handles, stores
-from service.problems import problem
 
 router = APIRouter(prefix="/v1/stores/{store}", tags=["handles"])
 
@@ -28,7 +24,7 @@ router = APIRouter(prefix="/v1/stores/{store}", tags=["handles"])
 )
 async def exists(request: HttpRequest, store: str, name: str) -> Response:
     """Whether the handle exists, and its version."""
-    reply = handles.get(request.replica, checked_name(store, "store"), checked_name(name))
+    reply = request.operations.handles.get(checked_name(store, "store"), checked_name(name))
     return Response(headers=reply_headers(reply))
 
 
@@ -44,7 +40,7 @@ async def exists(request: HttpRequest, store: str, name: str) -> Response:
 async def get(request: HttpRequest, store: str, name: str) -> Response:
     """The record of a handle; takes no lock."""
     accepts(request, "application/json")
-    return json_reply(handles.get(request.replica, checked_name(store, "store"), checked_name(name)))
+    return json_reply(request.operations.handles.get(checked_name(store, "store"), checked_name(name)))
 
 
 @router.post(
@@ -60,7 +56,7 @@ async def get(request: HttpRequest, store: str, name: str) -> Response:
 async def lock(request: HttpRequest, store: str, name: str) -> Response:
     """Lock a handle: while the session lives, nobody else can remove it."""
     names = checked_name(store, "store"), checked_name(name)
-    return json_reply(await handles.lock(request.replica, caller(request), *names))
+    return json_reply(await request.operations.handles.lock(caller(request), *names))
 
 
 @router.delete(
@@ -76,7 +72,7 @@ async def lock(request: HttpRequest, store: str, name: str) -> Response:
 async def release(request: HttpRequest, store: str, name: str) -> Response:
     """Give the lock back; none held is fine."""
     names = checked_name(store, "store"), checked_name(name)
-    return empty_reply(await handles.release(request.replica, caller(request), *names))
+    return empty_reply(await request.operations.handles.release(caller(request), *names))
 
 
 @router.delete(
@@ -92,7 +88,7 @@ async def release(request: HttpRequest, store: str, name: str) -> Response:
 async def remove(request: HttpRequest, store: str, name: str) -> Response:
     """Release the own lock and remove the handle, unless others hold it. An absent handle counts as removed."""
     names = checked_name(store, "store"), checked_name(name)
-    return json_reply(await handles.remove(request.replica, caller(request), *names, if_match(request)))
+    return json_reply(await request.operations.handles.remove(caller(request), *names, if_match(request)))
 
 
 @router.get(
@@ -110,7 +106,7 @@ async def list_handles(request: HttpRequest, store: str) -> Response:
     """The handles by name, a page at a time; those whose removal has begun may be among them."""
     checked_name(store, "store")
     accepts(request, "application/json")
-    page = await handles.list_page(request.replica, store, *page_of(request))
+    page = await request.operations.handles.list_page(store, *page_of(request))
     body = {"handles": page.handles, "next": to_token(page.next), "corrupt": page.corrupt}
     return json_response(body, 200, about(page.revision, page.term))
 
@@ -128,7 +124,7 @@ async def list_handles(request: HttpRequest, store: str) -> Response:
 async def clear(request: HttpRequest, store: str) -> Response:
     """All pointers are gone, whoever holds them; the blobs stay for the collector."""
     checked_name(store, "store")
-    return json_reply(await stores.clear(request.replica, caller(request), store))
+    return json_reply(await request.operations.stores.clear(caller(request), store))
 
 
 @router.post(
@@ -144,7 +140,7 @@ async def clear(request: HttpRequest, store: str) -> Response:
 async def lock_all(request: HttpRequest, store: str) -> Response:
     """Lock every handle there is; damaged records are reported beside them."""
     checked_name(store, "store")
-    return json_reply(await stores.lock_all(request.replica, caller(request), store))
+    return json_reply(await request.operations.stores.lock_all(caller(request), store))
 
 
 @router.delete(
@@ -160,48 +156,4 @@ async def lock_all(request: HttpRequest, store: str) -> Response:
 async def release_all(request: HttpRequest, store: str) -> Response:
     """Release every lock of the session in this store."""
     checked_name(store, "store")
-    return empty_reply(await stores.release_all(request.replica, caller(request), store))
-
-
-def only_known(request: HttpRequest, known: set[str]) -> None:
-    """Raises ``invalid-request`` for a query parameter that means nothing here, or that stands twice."""
-    names = [name for name, _ in request.query_params.multi_items()]
-    if len(set(names)) < len(names):
-        raise problem(Code.INVALID_REQUEST, "a query parameter stands twice")
-    unknown = sorted(set(request.query_params) - known)
-    if unknown:
-        raise problem(Code.INVALID_REQUEST, f"the query parameter {unknown[0][:60]!r} is not known here")
-
-
-def page_of(request: HttpRequest) -> tuple[str, int]:
-    """The name behind which a page begins, and how much it may hold."""
-    only_known(request, set(PAGED))
-    query = request.query_params
-    return from_token(query.get("token")), limit_of(query.get("limit"))
-
-
-def limit_of(value: str | None) -> int:
-    """The size of a page."""
-    if value is None:
-        return MAX_PAGE
-    if not value.isascii() or not value.isdigit() or len(value) > 4 or not 1 <= int(value) <= MAX_PAGE:
-        raise problem(Code.INVALID_REQUEST, f"limit takes a whole number from 1 to {MAX_PAGE}")
-    return int(value)
-
-
-def to_token(name: str | None) -> str | None:
-    """The opaque token of a page behind ``name``."""
-    return None if name is None else base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
-
-
-def from_token(token: str | None) -> str:
-    """The name behind which a page begins."""
-    if token is None:
-        return ""
-    try:
-        name = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode("ascii")
-    except (binascii.Error, ValueError) as error:
-        raise problem(Code.INVALID_REQUEST, "the token is not one that was given out") from error
-    if to_token(name) != token:
-        raise problem(Code.INVALID_REQUEST, "the token is not one that was given out")
-    return name
+    return empty_reply(await request.operations.stores.release_all(caller(request), store))

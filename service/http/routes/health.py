@@ -8,11 +8,9 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.wire import Header
-from service.http.context import Context
 from service.http.documents import openapi_operation, probed
 from service.http.replies import json_response
 from service.http.requests import HttpRequest
-from service.probes import probe
 
 router = APIRouter(tags=["around"])
 
@@ -35,8 +33,7 @@ async def livez(_: HttpRequest) -> Response:
 )
 async def readyz(request: HttpRequest) -> Response:
     """200 or 503; with `verbose` a line per part, without those that `exclude` names."""
-    context = request.context
-    lines = await probe(context.replica, context.leader_locator, request.query_params.getlist("exclude"))
+    lines = await request.context.probes.run(request.query_params.getlist("exclude"))
     ready = all(line.ok for line in lines)
     text = "".join(f"[{'+' if line.ok else '-'}] {line.part}: {line.text}\n" for line in lines)
     body = text if "verbose" in request.query_params else ("ok\n" if ready else "not ready\n")
@@ -46,7 +43,7 @@ async def readyz(request: HttpRequest) -> Response:
 @router.get("/leader", summary="Does this replica lead", **probed("It does.", "It does not."))
 async def leader(request: HttpRequest) -> Response:
     """200 on the leader, 503 elsewhere."""
-    leads = request.context.replica.leads
+    leads = request.context.journal.lease_holds()
     return Response("leader\n" if leads else "follower\n", 200 if leads else 503, media_type="text/plain")
 
 
@@ -81,26 +78,22 @@ async def metrics(request: HttpRequest) -> Response:
 )
 async def status(request: HttpRequest) -> Response:
     """`lease_remaining` is null for a lease that lasts as long as the process, and on followers."""
-    context = request.context
+    context, journal = request.context, request.context.journal
     return json_response(
         {
             "replica": context.name,
-            "role": "leader" if context.replica.leads else "follower",
+            "role": "leader" if journal.lease_holds() else "follower",
             "leader": await context.leader_locator.leader(),
-            "term": context.replica.journal.term,
-            "lease_remaining": _lease(context),
+            "term": journal.term,
+            "lease_remaining": _finite(journal.lease_remaining()),
             "version": context.version,
             "pointers": context.pointers,
             "blobs": context.blobs,
         },
         200,
-        {Header.TERM: str(context.replica.journal.term)},
+        {Header.TERM: str(journal.term)},
     )
 
 
-def _lease(context: Context) -> float | None:
-    leadership = context.replica.leadership
-    if leadership is None:
-        return None
-    remaining = leadership.remaining(context.replica.clock())
-    return max(0.0, remaining) if math.isfinite(remaining) else None
+def _finite(remaining: float | None) -> float | None:
+    return remaining if remaining is not None and math.isfinite(remaining) else None

@@ -16,7 +16,6 @@ from service.http.documents import ACTING, FIELDS, json_body, openapi_operation,
 from service.http.headers import accepts, caller, checked_name, one
 from service.http.replies import empty_reply, json_reply
 from service.http.requests import HttpRequest
-from service.operations import sessions
 from service.problems import problem
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
@@ -67,7 +66,7 @@ async def open_session(request: HttpRequest) -> Response:
         raise problem(Code.INVALID_REQUEST, f"holder takes at most {MOST_HOLDER_CHARACTERS} printable characters")
     session = _id_by(one(request, Header.IDEMPOTENCY_KEY)) if body.session is None else body.session
     acting = caller(request, session)
-    reply = await sessions.open_session(request.replica, acting, body.ttl, body.holder)
+    reply = await request.operations.sessions.open(acting, body.ttl, body.holder)
     return json_reply(reply, 201 if reply.answer.created else 200)
 
 
@@ -87,9 +86,7 @@ def _id_by(key: str | None) -> str:
 )
 async def keepalive(request: HttpRequest, session: str) -> Response:
     """The lease counts anew from the moment this request came in."""
-    replica = request.replica
-    received = replica.clock()
-    return json_reply(await sessions.keepalive(replica, checked_name(session, "session id"), received))
+    return json_reply(await request.operations.sessions.keepalive(checked_name(session, "session id")))
 
 
 @router.get(
@@ -109,7 +106,7 @@ async def keepalive(request: HttpRequest, session: str) -> Response:
 async def get(request: HttpRequest, session: str) -> Response:
     """What the session has left, and the locks it holds."""
     accepts(request, "application/json")
-    return json_reply(await sessions.get_session(request.replica, checked_name(session, "session id")))
+    return json_reply(await request.operations.sessions.get(checked_name(session, "session id")))
 
 
 @router.delete(
@@ -125,4 +122,4 @@ async def get(request: HttpRequest, session: str) -> Response:
 )
 async def end(request: HttpRequest, session: str) -> Response:
     """End the session at its own wish; handles stay."""
-    return empty_reply(await sessions.end_session(request.replica, caller(request, session)))
+    return empty_reply(await request.operations.sessions.end(caller(request, session)))

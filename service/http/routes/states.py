@@ -26,11 +26,10 @@ from service.http.documents import (
     openapi_operation,
 )
 from service.http.headers import accepts, caller, checked_name, if_match, labels, one, required_if_match
+from service.http.queries import flag, only_known
 from service.http.replies import about, json_reply
 from service.http.requests import HttpRequest
-from service.http.routes.handles import only_known
-from service.operations import reading, states
-from service.problems import problem
+from service.operations.reading import Delivery, Location, Span
 from service.rules.records import Handle
 
 router = APIRouter(prefix="/v1/stores/{store}/handles/{name}", tags=["states"])
@@ -68,7 +67,7 @@ async def add(request: HttpRequest, store: str, name: str) -> Response:
     names = checked_name(store, "store"), checked_name(name)
     acting, labelled = caller(request), labels(request) or {}
     state = await state_or_reference(request)
-    return json_reply(await states.add(request.replica, acting, *names, state, labelled), 201)
+    return json_reply(await request.operations.states.add(acting, *names, state, labelled), 201)
 
 
 @router.put(
@@ -97,7 +96,7 @@ async def replace(request: HttpRequest, store: str, name: str) -> Response:
     names = checked_name(store, "store"), checked_name(name)
     acting, version, labelled = caller(request), required_if_match(request), labels(request)
     state = await state_or_reference(request)
-    return json_reply(await states.replace(request.replica, acting, *names, version, state, labelled))
+    return json_reply(await request.operations.states.replace(acting, *names, version, state, labelled))
 
 
 @router.get(
@@ -130,15 +129,15 @@ async def read(request: HttpRequest, store: str, name: str) -> Response:
     accepts(request, STATE_MEDIA_TYPE)
     only_known(request, {"redirect"})
     asked = None if request.fields.get("if-range") else one(request, "Range")
-    replica, version = request.replica, if_match(request)
+    reader, version = request.operations.reader, if_match(request)
 
-    def span_of(handle: Handle) -> reading.Span:
-        return ranges.span_of(asked, handle.size) or reading.Span(0, handle.size)
+    def span_of(handle: Handle) -> Span:
+        return ranges.span_of(asked, handle.size) or Span(0, handle.size)
 
-    if _redirect(request) and (location := await reading.locate_state(replica, *names, version, span_of)) is not None:
+    if flag(request, "redirect") and (location := await reader.locate(*names, version, span_of)) is not None:
         headers = {**_headers(location), Header.LOCATION: location.url}
         return Response(status_code=307, headers=headers)
-    delivery = await reading.read_state(replica, *names, version, span_of)
+    delivery = await reader.read(*names, version, span_of)
     handle, span = delivery.handle, delivery.span
     partial = ranges.span_of(asked, handle.size) is not None
     headers = {
@@ -151,16 +150,9 @@ async def read(request: HttpRequest, store: str, name: str) -> Response:
     return StreamingResponse(delivery.chunks, 206 if partial else 200, headers, STATE_MEDIA_TYPE)
 
 
-def _headers(found: reading.Delivery | reading.Location) -> dict[str, str]:
+def _headers(found: Delivery | Location) -> dict[str, str]:
     return {
         **about(found.revision, found.term),
         Header.ETAG: quote_version(found.handle.version),
         Header.REPR_DIGEST: digest_header(found.handle.sha256),
     }
-
-
-def _redirect(request: HttpRequest) -> bool:
-    value = request.query_params.get("redirect", "false")
-    if value not in ("true", "false"):
-        raise problem(Code.INVALID_REQUEST, f"redirect takes true or false, not {value[:60]!r}")
-    return value == "true"

@@ -8,10 +8,9 @@ from starlette.responses import Response
 from milepost.wire import Code
 from service.http.documents import PAGED, openapi_operation
 from service.http.headers import accepts, checked_name
+from service.http.queries import page_of, to_token
 from service.http.replies import about, json_response
 from service.http.requests import HttpRequest
-from service.http.routes.handles import page_of, to_token
-from service.operations import stores
 from service.problems import problem
 
 router = APIRouter(prefix="/v1/stores", tags=["stores"])
@@ -35,7 +34,7 @@ router = APIRouter(prefix="/v1/stores", tags=["stores"])
 async def list_stores(request: HttpRequest) -> Response:
     """A store exists from its first change on."""
     accepts(request, "application/json")
-    page = await stores.list_stores(request.replica, *page_of(request))
+    page = await request.operations.stores.list_page(*page_of(request))
     return json_response({"stores": page.stores, "next": to_token(page.next)}, 200, about(None, page.term))
 
 

@@ -12,7 +12,6 @@ from service.http.documents import ACTING, ANNOUNCEMENT, ANNOUNCEMENT_EXAMPLE, C
 from service.http.headers import caller, checked_name
 from service.http.replies import json_response, reply_headers
 from service.http.requests import HttpRequest
-from service.operations import uploads
 
 router = APIRouter(prefix="/v1/stores/{store}/uploads", tags=["uploads"])
 
@@ -57,5 +56,5 @@ async def announce(request: HttpRequest, store: str) -> Response:
     checked_name(store, "store")
     acting = caller(request)
     body = await json_of(request, Announcement)
-    reply = await uploads.create(request.replica, acting, store, body.size, body.sha256)
+    reply = await request.operations.uploads.create(acting, store, body.size, body.sha256)
     return json_response(reply.answer.body, 201, reply_headers(reply))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from service.operations.calls import Caller
+from service.calls import Caller
+from service.rules.requests import Attempt
 from tests.contracts.state_handle_store.door import Door, Entry, Inventory, Removal
 
 _PAGE = 1000
@@ -25,7 +26,7 @@ class Actor:
 
     def under(self, *, epoch: int | None = None, key: str | None = None, attempt: int = 1) -> Actor:
         """The same session, with these on its calls."""
-        return replace(self, caller=replace(self.caller, epoch=epoch, key=key, attempt=attempt))
+        return replace(self, caller=Caller(Attempt(self.session, key, attempt), epoch))
 
     async def add(self, name: str, state: bytes) -> Entry:
         """addAndLock."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.operations.calls import Caller
+from service.calls import Caller
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import httpx
 
 from milepost.errors import problem_from
 from milepost.wire import API, PROBLEM_MEDIA_TYPE, Header, quote_version, unquote_version
-from service.operations.calls import Caller
+from service.calls import Caller
 from tests.contracts.state_handle_store.door import Door, Entry, Inventory, Removal
 
 _SECONDS = 60.0
@@ -103,9 +103,9 @@ def _headers(caller: Caller) -> dict[str, str]:
     headers = {Header.SESSION: caller.session}
     if caller.epoch is not None:
         headers[Header.EPOCH] = str(caller.epoch)
-    if caller.key is not None:
-        headers[Header.IDEMPOTENCY_KEY] = caller.key
-        headers[Header.ATTEMPT] = str(caller.attempt)
+    if caller.attempt.key is not None:
+        headers[Header.IDEMPOTENCY_KEY] = caller.attempt.key
+        headers[Header.ATTEMPT] = str(caller.attempt.number)
     return headers
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from milepost import Client, Handle, Session, StateHandleStore
 from milepost.wire import MAX_PAGE
-from service.operations.calls import Caller
+from service.calls import Caller
 from tests.contracts.state_handle_store.door import Door, Entry, Inventory, Removal
 from tests.contracts.state_handle_store.rest_door import RestDoor
 
@@ -44,12 +44,12 @@ class SdkDoor(Door):
         return epoch.epoch
 
     async def add(self, caller: Caller, store: str, name: str, state: bytes) -> Entry:
-        if caller.key is not None:
+        if caller.attempt.key is not None:
             return await self._rest.add(caller, store, name, state)
         return _entry(await self._call(caller, store, lambda acting: acting.add_and_lock(name, state)))
 
     async def replace(self, caller: Caller, store: str, name: str, version: str, state: bytes) -> Entry:
-        if caller.key is not None:
+        if caller.attempt.key is not None:
             return await self._rest.replace(caller, store, name, version, state)
         return _entry(await self._call(caller, store, lambda acting: acting.replace(name, version, state)))
 
@@ -74,7 +74,7 @@ class SdkDoor(Door):
         return [_entry(handle) for handle in listed], None
 
     async def remove(self, caller: Caller, store: str, name: str) -> Removal:
-        if caller.key is not None:
+        if caller.attempt.key is not None:
             return await self._rest.remove(caller, store, name)
         removal = await self._call(caller, store, lambda acting: acting.release_and_try_remove(name))
         return Removal(removal.removed, tuple(removal.locks))

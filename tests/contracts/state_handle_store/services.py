@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from starlette.responses import Response
@@ -14,13 +14,14 @@ from backends.contract import BlobMissing, BlobStore, Change, Commit, Done, Stor
 from milepost.errors import DiscardFailed, Problem
 from milepost.wire import Outcome
 from service import compose
+from service.calls import Caller
 from service.http.application import Application
 from service.http.connections import Connections
 from service.http.requests import Fields
 from service.http.tokens import Tokens
 from service.leader import Replica
-from service.operations.calls import Caller
 from service.rules.records import handle_key
+from service.rules.requests import Attempt
 from service.settings import Settings
 from tests.contracts.state_handle_store.actor import Actor
 from tests.contracts.state_handle_store.deployments import Site
@@ -51,7 +52,7 @@ class Service:
         """A new session."""
         session = f"{self.store}-{name}"
         await self.door.open_session(session, ttl)
-        return Actor(self.door, self.store, Caller(session))
+        return Actor(self.door, self.store, Caller(Attempt(session)))
 
     async def blobs(self) -> list[bytes]:
         """The contents of every blob of the store, sorted."""
@@ -132,13 +133,14 @@ class FragileService(Service):
 
         After the block it is settled, and the service answers as patiently as before.
         """
-        settings = self.rig.replica.settings
+        submitter = self.rig.replica.submitter
+        usual = submitter.request_seconds
         self.rig.pointers.disturb(disturbance)
         self.rig.pointers.take_overs.from_now_on(StorageUnavailable("by the test"))
-        self.rig.replica.settings = replace(settings, request_seconds=_SHORT_SECONDS)
+        submitter.request_seconds = _SHORT_SECONDS
         term = self.rig.replica.journal.term
         yield
-        self.rig.replica.settings = settings
+        submitter.request_seconds = usual
         self.rig.pointers.take_overs.heal()
         await self.leads_above(term)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import BlobMissing
-from service.operations.reading import Span, read_state
+from service.operations.reading import Span
 from tests.service.acting import STORE, actor
 from tests.support.replicas import embedded, rig
 
@@ -32,7 +32,7 @@ async def test_bytes_that_go_between_a_look_and_the_read_are_told_of_before_any_
 
         monkeypatch.setattr(running.blobs, "size", size)
         with pytest.raises(BlobMissing):
-            await read_state(running.replica, STORE, "pointer", None, lambda _: span)
+            await running.operations.reader.read(STORE, "pointer", None, lambda _: span)
 
 
 async def test_bytes_that_were_replaced_meanwhile_are_read_in_their_newer_form(
@@ -51,5 +51,5 @@ async def test_bytes_that_were_replaced_meanwhile_are_read_in_their_newer_form(
             return found
 
         monkeypatch.setattr(running.blobs, "size", size)
-        delivery = await read_state(running.replica, STORE, "pointer", None, lambda handle: Span(0, handle.size))
+        delivery = await running.operations.reader.read(STORE, "pointer", None, lambda handle: Span(0, handle.size))
         assert b"".join([chunk async for chunk in delivery.chunks]) == LARGE + b"newer"

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from backends.contract import Change, Commit, Done, GroupLimits, Head
 from service.journal import Journal
 from service.journal.batching import MOST_SECONDS, AdaptiveBatching
-from service.rules.requests import OpenSession
+from service.rules.requests import Attempt, OpenSession
 from tests.simulation.loop import VirtualLoop
 
 COMMIT = 0.01
@@ -201,7 +201,7 @@ def test_writers_that_ask_again_at_once_share_their_groups() -> None:
         async def writer(number: int) -> None:
             for turn in range(rounds):
                 await asyncio.sleep(COMMIT / 20 * (number + 1))
-                request = OpenSession(f"s{number}", ttl=1.0 + turn)
+                request = OpenSession(Attempt(f"s{number}"), ttl=1.0 + turn)
                 await journal.wait(journal.submit(request, loop.time() + 60.0))
 
         await asyncio.gather(*(writer(number) for number in range(writers)))

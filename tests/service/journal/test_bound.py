@@ -14,8 +14,9 @@ from service.journal.groups import Group, Unchanging, build
 from service.journal.pending import PendingRequest
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.records import Session, encode
-from service.rules.requests import Add, Campaign, EndSession, OpenSession, Remove, Request
-from service.rules.state import State, View
+from service.rules.requests import Add, Attempt, Campaign, EndSession, OpenSession, Remove, Request
+from service.rules.state import State
+from service.rules.view import View
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +49,7 @@ async def test_who_makes_it_larger_is_refused_before_who_lets_go(kind: type[Requ
     for taken in (29_000, 30_500, 31_500, 32_500):
         bound = Bound(MOST)
         bound.taken = taken
-        group, unchanging = built(View(State()), bound, kind(session="a", key="100"))
+        group, unchanging = built(View(State()), bound, kind(Attempt("a", "100")))
         if begin is None or taken < begin:
             assert (len(group.members), unchanging) == (1, [])
             assert group.growth == len("sessions/a") + len(encode("sessions/a", record("a", 100)))
@@ -65,8 +66,8 @@ async def test_in_one_group_only_the_request_that_makes_it_larger_is_refused() -
     state.apply([(f"sessions/{name}", record(name, 500)) for name in ("a", "b")])
     bound = Bound(MOST)
     bound.taken = MOST
-    smaller = Add(session="b", key="400")
-    group, unchanging = built(View(state), bound, Add(session="c", key="1"), Remove(session="a", key="0"), smaller)
+    smaller = Add(Attempt("b", "400"))
+    group, unchanging = built(View(state), bound, Add(Attempt("c", "1")), Remove(Attempt("a", "0")), smaller)
     assert [member.pending.request.session for member in group.members] == ["a", "b"]
     assert [entry.pending.request.session for entry in unchanging] == ["c"]
     assert group.growth < -500
@@ -74,7 +75,7 @@ async def test_in_one_group_only_the_request_that_makes_it_larger_is_refused() -
 
 async def test_what_waits_in_the_same_group_counts() -> None:
     bound = Bound(MOST)
-    requests = [Add(session=f"s{number}", key="1000") for number in range(40)]
+    requests = [Add(Attempt(f"s{number}", "1000")) for number in range(40)]
     group, unchanging = built(View(State()), bound, *requests)
     assert 24 < len(group.members) < 30
     assert len(group.members) + len(unchanging) == 40
@@ -84,5 +85,5 @@ async def test_what_waits_in_the_same_group_counts() -> None:
 async def test_without_a_bound_nothing_is_counted() -> None:
     bound = Bound(None)
     bound.taken = 10**12
-    group, _ = built(View(State()), bound, Add(session="a", key="1000"))
+    group, _ = built(View(State()), bound, Add(Attempt("a", "1000")))
     assert (len(group.members), group.growth) == (1, 0)

@@ -12,7 +12,7 @@ from service.journal import Journal
 from service.journal.observer import NoObserver
 from service.rules.decisions import Accepted
 from service.rules.records import Session
-from service.rules.requests import OpenSession, Request
+from service.rules.requests import Attempt, OpenSession, Request
 from tests.support.faults import Disturbance, FaultyPointers, lose_answer, undisturbed
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +48,7 @@ async def test_a_fault_in_what_is_told_of_a_group_ends_the_leadership_and_loses_
     await journal.lead(Forever())
     running = asyncio.create_task(journal.run())
     store.disturb(disturbance)
-    submitted = [journal.submit(OpenSession(name, ttl=60.0), now() + 60.0) for name in ("a", "b")]
+    submitted = [journal.submit(OpenSession(Attempt(name), ttl=60.0), now() + 60.0) for name in ("a", "b")]
     try:
         async with asyncio.timeout(60.0):
             for pending in submitted:

@@ -11,8 +11,9 @@ from milepost.wire import Code
 from service.journal.room import Room
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
-from service.rules.requests import Add, Campaign, EndSession, OpenSession, Remove, Request, with_id
-from service.rules.state import State, View
+from service.rules.requests import Add, Attempt, Campaign, EndSession, OpenSession, Remove, Request, with_id
+from service.rules.state import State
+from service.rules.view import View
 
 LIVING = 64
 RECORDS = 1024
@@ -42,10 +43,10 @@ class Desk:
         return decision
 
     def opens(self, session: str, *, ttl: float = 60.0, lands: bool = True) -> bool:
-        return isinstance(self.decide(OpenSession(session, ttl=ttl), lands=lands), Accepted)
+        return isinstance(self.decide(OpenSession(Attempt(session), ttl=ttl), lands=lands), Accepted)
 
     def ends(self, session: str) -> None:
-        assert isinstance(self.decide(EndSession(session)), Accepted)
+        assert isinstance(self.decide(EndSession(Attempt(session))), Accepted)
 
     def forgets(self, session: str) -> None:
         """As the upkeep does ten minutes after its end."""
@@ -60,12 +61,12 @@ def desk() -> Desk:
 def test_what_grows_is_refused_and_all_else_goes_on(desk: Desk) -> None:
     desk.disk.full = None
     assert desk.opens("a")
-    assert isinstance(desk.decide(Add("a", store_name="s", name="there")), Accepted)
+    assert isinstance(desk.decide(Add(Attempt("a"), store_name="s", name="there")), Accepted)
     desk.disk.full = "no room is left"
-    refused = desk.decide(Add("a", store_name="s", name="more"))
+    refused = desk.decide(Add(Attempt("a"), store_name="s", name="more"))
     assert isinstance(refused, Refused)
     assert (refused.code, refused.detail) == (Code.STORAGE_FULL, "no room is left")
-    for request in (Remove("a", store_name="s", name="there"), Campaign("a", store_name="s")):
+    for request in (Remove(Attempt("a"), store_name="s", name="there"), Campaign(Attempt("a"), store_name="s")):
         assert isinstance(desk.decide(request), Accepted)
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from milepost.wire import Code
 from service.rules.decide import decide
 from service.rules.decisions import Accepted, Blocked, Decision, DecisionContext, FinishNeeded, Refused
 from service.rules.records import Corrupt, Handle, Record, Session, Store, handle_key, handle_of, session_key, store_key
-from service.rules.requests import Add, BlobRef, FinishRemoval, OpenSession, Replace, Request
-from service.rules.state import State, View
+from service.rules.requests import LEADER, Add, Attempt, BlobRef, FinishRemoval, OpenSession, Replace, Request
+from service.rules.state import State
 from service.rules.stores import told_of
+from service.rules.view import View
 
 STORE = "flights"
+
+Asked = TypeVar("Asked", bound=Request)
 
 
 class Bench:
@@ -23,7 +26,7 @@ class Bench:
         self.state = State()
         self.context = DecisionContext(revision=0, lineage="l", wall="then")
         for session in sessions:
-            self.done(OpenSession(session, ttl=10.0, holder=f"the {session}"))
+            self.done(OpenSession(Attempt(session), ttl=10.0, holder=f"the {session}"))
 
     @property
     def view(self) -> View:
@@ -67,7 +70,7 @@ class Bench:
 
     def finish(self, finish: FinishNeeded) -> Accepted:
         """The bytes of a removed handle are gone."""
-        return self.accepted(FinishRemoval("", None, 1, finish.store, finish.name, finish.version))
+        return self.accepted(FinishRemoval(LEADER, finish.store, finish.name, finish.version))
 
     def land(self) -> None:
         """All that was decided so far is known to be committed."""
@@ -127,11 +130,21 @@ def blob(content: str) -> BlobRef:
     return BlobRef(f"blob-{content}", len(content), content.encode().hex().ljust(64, "0")[:64])
 
 
-def add(session: str, name: str, content: str = "x", **more: Any) -> Add:
+def add(session: str, name: str, content: str = "x", key: str | None = None, attempt: int = 1, **more: Any) -> Add:
     """An add in the usual store."""
-    return Add(session, store_name=STORE, name=name, blob=blob(content), **more)
+    return Add(Attempt(session, key, attempt), store_name=STORE, name=name, blob=blob(content), **more)
 
 
-def replacement(session: str, name: str, version: str, content: str = "y", **more: Any) -> Replace:
+def replacement(
+    session: str, name: str, version: str, content: str = "y", key: str | None = None, attempt: int = 1, **more: Any
+) -> Replace:
     """A replace in the usual store."""
-    return Replace(session, store_name=STORE, name=name, version=version, blob=blob(content), **more)
+    return Replace(
+        Attempt(session, key, attempt), store_name=STORE, name=name, version=version, blob=blob(content), **more
+    )
+
+
+def retried(request: Asked, number: int, *, key: str | None = None) -> Asked:
+    """The same request, tried for the ``number``-th time, under ``key`` if that is given."""
+    attempt = Attempt(request.session, key or request.key, number)
+    return replace(request, attempt=attempt)

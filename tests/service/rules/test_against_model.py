@@ -23,7 +23,9 @@ from service.rules.locks import holders
 from service.rules.records import Handle, Session, Store, Upload, encode, session_key
 from service.rules.records import decode as decode_record
 from service.rules.requests import (
+    LEADER,
     Add,
+    Attempt,
     BlobRef,
     Campaign,
     Clear,
@@ -44,8 +46,9 @@ from service.rules.requests import (
     Scrub,
     UploadRef,
 )
-from service.rules.state import State, View
-from tests.service.rules.bench import names_in, with_inventory
+from service.rules.state import State
+from service.rules.view import View
+from tests.service.rules.bench import names_in, retried, with_inventory
 
 EXPLORED = int(os.environ.get("MILEPOST_EXPLORE", "0"))
 """So many examples, other ones each time; 0 stands for the same hundred each time."""
@@ -197,7 +200,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
     @rule()
     def scrub(self) -> None:
         keys = tuple(self.view.state.records)
-        decision = self.do(Scrub(session="", store_name=STORE, keys=keys))
+        decision = self.do(Scrub(LEADER, store_name=STORE, keys=keys))
         assert isinstance(decision, Accepted)
         handles = [record for record in self.view.state.records.values() if isinstance(record, Handle)]
         named = {handle.blob for handle in handles if handle.name in self.model.handles and not handle.gone}
@@ -208,7 +211,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
     @rule(session=SESSIONS)
     def create_upload(self, session: str) -> None:
         lying = self.blob()
-        request = CreateUpload(session, self.key(), 1, STORE, f"u-{lying.key}", lying, 900.0)
+        request = CreateUpload(Attempt(session, self.key()), STORE, f"u-{lying.key}", lying, 900.0)
         decision = self.do(request)
         if code := self.expected_refusal(session, None, fenced=False):
             self.refused(decision, code)
@@ -227,9 +230,9 @@ class RulesAgainstModel(RuleBasedStateMachine):
         said, ref = replace(lying, key=""), UploadRef(upload, lying if put else None)
         request: Request
         if entry is None:
-            request = Add(session, self.key(), 1, STORE, name, epoch, said, {}, ref)
+            request = Add(Attempt(session, self.key()), STORE, name, epoch, said, {}, ref)
         else:
-            request = Replace(session, self.key(), 1, STORE, name, epoch, entry.version, said, None, ref)
+            request = Replace(Attempt(session, self.key()), STORE, name, epoch, entry.version, said, None, ref)
         decision = self.do(request)
         if code := self.expected_refusal(session, epoch, fenced=True):
             self.refused(decision, code)
@@ -251,7 +254,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         upload = data.draw(st.sampled_from(sorted(self.announced)))
         if upload in self.model.uploads and not really:
             return
-        decision = self.do(ExpireUpload("", store_name=STORE, upload=upload))
+        decision = self.do(ExpireUpload(LEADER, store_name=STORE, upload=upload))
         assert isinstance(decision, Accepted)
         pending, record = self.model.uploads.pop(upload, None), self.view.upload(STORE, upload)
         assert bool(decision.changes) is (pending is not None)
@@ -263,7 +266,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
     @rule(session=SESSIONS)
     def open_session(self, session: str) -> None:
-        request = OpenSession(session, self.key(), ttl=10.0, holder=session)
+        request = OpenSession(Attempt(session, self.key()), ttl=10.0, holder=session)
         decision = self.do(request)
         if self.model.alive.get(session) is False:
             self.refused(decision, Code.SESSION_EXPIRED)
@@ -276,7 +279,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
     def end_session(self, session: str, really: bool) -> None:
         if self.model.live(session) and not really:
             return
-        request = EndSession(session, self.key())
+        request = EndSession(Attempt(session, self.key()))
         decision = self.do(request)
         if code := self.expected_refusal(session, None, fenced=False):
             self.refused(decision, code)
@@ -290,7 +293,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         stale = not really
         record = self.view.session(session)
         born = record.born if isinstance(record, Session) else 0
-        decision = self.do(ExpireSession(session=session, born=born + (1 if stale else 0)))
+        decision = self.do(ExpireSession(Attempt(session), born=born + (1 if stale else 0)))
         assert isinstance(decision, Accepted)
         if self.model.live(session) and not stale:
             assert decision.changes
@@ -305,7 +308,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         self.ten_minutes_pass()
         context = replace(self.context(), sessions_horizon=self.landed)
         keys = tuple(session_key(session) for session in self.model.alive)
-        decision = decide(self.view, Scrub(session="", store_name=STORE, keys=keys), context)
+        decision = decide(self.view, Scrub(LEADER, store_name=STORE, keys=keys), context)
         assert isinstance(decision, Accepted)
         self.revision += 1
         self.view.stage(decision.changes, self.group)
@@ -321,7 +324,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
     def add(self, session: str, name: str, choice: str, label: str) -> None:
         labels = {"label": label} if label else {}
         epoch = self.epoch_of(choice)
-        request = Add(session, self.key(), 1, STORE, name, epoch, self.blob(), labels)
+        request = Add(Attempt(session, self.key()), STORE, name, epoch, self.blob(), labels)
         decision = self.do(request)
         if code := self.expected_refusal(session, epoch, fenced=True):
             self.refused(decision, code)
@@ -348,7 +351,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         version = "line.0" if stale or entry is None else entry.version
         epoch = self.epoch_of(choice)
         labels = {"label": "new"} if relabel else None
-        request = Replace(session, self.key(), 1, STORE, name, epoch, version, self.blob(), labels)
+        request = Replace(Attempt(session, self.key()), STORE, name, epoch, version, self.blob(), labels)
         decision = self.do(request)
         if code := self.expected_refusal(session, epoch, fenced=True):
             self.refused(decision, code)
@@ -372,7 +375,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         entry = self.model.handles.get(name)
         version = {"none": None, "current": entry.version if entry else "line.0", "stale": "line.0"}[match]
         epoch = self.epoch_of(choice)
-        request = Remove(session, self.key(), 1, STORE, name, epoch, version)
+        request = Remove(Attempt(session, self.key()), STORE, name, epoch, version)
         decision = self.do(request)
         if code := self.expected_refusal(session, epoch, fenced=True):
             self.refused(decision, code)
@@ -396,7 +399,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
     def finish_removal(self, name: str, stale: bool) -> None:
         entry = self.model.handles.get(name)
         version = "line.0" if stale or entry is None else entry.version
-        decision = self.do(FinishRemoval(session="", store_name=STORE, name=name, version=version))
+        decision = self.do(FinishRemoval(LEADER, store_name=STORE, name=name, version=version))
         assert isinstance(decision, Accepted)
         if entry is not None and entry.removing and not stale:
             del self.model.handles[name]
@@ -405,7 +408,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
     @rule(session=SESSIONS, name=NAMES)
     def lock(self, session: str, name: str) -> None:
-        request = LockHandle(session, self.key(), 1, STORE, name)
+        request = LockHandle(Attempt(session, self.key()), STORE, name)
         decision = self.do(request)
         entry = self.model.there(name)
         if code := self.expected_refusal(session, None, fenced=False):
@@ -420,7 +423,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
     @rule(session=SESSIONS, name=NAMES)
     def release(self, session: str, name: str) -> None:
-        request = ReleaseHandle(session, self.key(), 1, STORE, name)
+        request = ReleaseHandle(Attempt(session, self.key()), STORE, name)
         decision = self.do(request)
         if code := self.expected_refusal(session, None, fenced=False):
             self.refused(decision, code)
@@ -433,7 +436,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
     @rule(session=SESSIONS)
     def lock_all(self, session: str) -> None:
-        request = LockAll(session, None, 1, STORE)
+        request = LockAll(Attempt(session), STORE)
         decision = self.do(request)
         if code := self.expected_refusal(session, None, fenced=False):
             self.refused(decision, code)
@@ -448,7 +451,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
     @rule(session=SESSIONS)
     def release_all(self, session: str) -> None:
-        request = ReleaseAll(session, self.key(), 1, STORE)
+        request = ReleaseAll(Attempt(session, self.key()), STORE)
         decision = self.do(request)
         if code := self.expected_refusal(session, None, fenced=False):
             self.refused(decision, code)
@@ -462,7 +465,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         if not really:
             return
         epoch = self.epoch_of(choice)
-        request = Clear(session, self.key(), 1, STORE, epoch)
+        request = Clear(Attempt(session, self.key()), STORE, epoch)
         decision = self.do(request)
         if code := self.expected_refusal(session, epoch, fenced=True):
             self.refused(decision, code)
@@ -474,7 +477,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
     @rule(session=SESSIONS)
     def campaign(self, session: str) -> None:
-        request = Campaign(session, self.key(), 1, STORE)
+        request = Campaign(Attempt(session, self.key()), STORE)
         decision = self.do(request)
         if code := self.expected_refusal(session, None, fenced=False):
             self.refused(decision, code)
@@ -489,7 +492,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
     @rule(session=SESSIONS)
     def resign(self, session: str) -> None:
-        request = Resign(session, self.key(), 1, STORE)
+        request = Resign(Attempt(session, self.key()), STORE)
         decision = self.do(request)
         if code := self.expected_refusal(session, None, fenced=False):
             self.refused(decision, code)
@@ -507,7 +510,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         """Whatever happened since, the first answer comes again and nothing changes."""
         key = data.draw(st.sampled_from(sorted(self.model.answers)))
         request, body = self.model.answers[key]
-        decision = decide(self.view, replace(request, attempt=2), self.context())
+        decision = decide(self.view, retried(request, 2), self.context())
         assert isinstance(decision, Accepted), decision
         assert decision.answer.replayed
         assert not decision.changes
@@ -519,7 +522,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.model.answers)))
         request, _ = self.model.answers[key]
         if request.store is not None:
-            other = Remove(request.session, key, 1, STORE, "another", None, None)
+            other = Remove(Attempt(request.session, key), STORE, "another", None, None)
             self.refused(decide(self.view, other, self.context()), Code.IDEMPOTENCY_MISMATCH)
 
     # -- what must hold all along ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from milepost.wire import Code
 from service.rules.records import Corrupt, store_key
 from service.rules.requests import (
+    Attempt,
     Campaign,
     Clear,
     EndSession,
@@ -26,7 +27,7 @@ from tests.service.rules.bench import STORE, Bench, add, replacement
 
 
 def campaign(session: str) -> Campaign:
-    return Campaign(session, store_name=STORE)
+    return Campaign(Attempt(session), store_name=STORE)
 
 
 @pytest.fixture
@@ -60,7 +61,11 @@ def test_a_free_epoch_stays_current_until_the_next_is_granted(bench: Bench, end:
     bench.done(campaign("a"))
     born = bench.session("a").born
     bench.done(
-        {"resign": Resign("a", store_name=STORE), "end": EndSession("a"), "expire": ExpireSession("a", born=born)}[end]
+        {
+            "resign": Resign(Attempt("a"), store_name=STORE),
+            "end": EndSession(Attempt("a")),
+            "expire": ExpireSession(Attempt("a"), born=born),
+        }[end]
     )
     assert bench.store().epoch == 1
     assert bench.done(add("b", "under-1", epoch=1))["epoch"] == 1
@@ -69,9 +74,9 @@ def test_a_free_epoch_stays_current_until_the_next_is_granted(bench: Bench, end:
 
 
 def test_only_the_holder_resigns_and_nobody_from_nothing(bench: Bench) -> None:
-    assert bench.accepted(Resign("b", store_name=STORE)).changes == {}
+    assert bench.accepted(Resign(Attempt("b"), store_name=STORE)).changes == {}
     bench.done(campaign("a"))
-    refused = bench.refused(Resign("b", store_name=STORE))
+    refused = bench.refused(Resign(Attempt("b"), store_name=STORE))
     assert (refused.code, refused.extras["current"]) == (Code.FENCED, 1)
 
 
@@ -84,13 +89,13 @@ def test_a_write_carries_the_current_epoch_once_there_was_one(
 ) -> None:
     for _ in range(held):
         bench.done(campaign("a"))
-        bench.done(Resign("a", store_name=STORE))
+        bench.done(Resign(Attempt("a"), store_name=STORE))
     version = bench.handle("h").version
     writes: list[Request] = [
         add("a", "new", epoch=given),
         replacement("a", "h", version, epoch=given),
-        Remove("a", store_name=STORE, name="h", epoch=given),
-        Clear("a", store_name=STORE, epoch=given),
+        Remove(Attempt("a"), store_name=STORE, name="h", epoch=given),
+        Clear(Attempt("a"), store_name=STORE, epoch=given),
     ]
     for write in writes:
         if passes:
@@ -103,9 +108,9 @@ def test_a_write_carries_the_current_epoch_once_there_was_one(
 def test_locking_and_releasing_need_no_epoch(bench: Bench) -> None:
     bench.done(campaign("a"))
     for act in (LockHandle, ReleaseHandle):
-        bench.done(act("b", store_name=STORE, name="h"))
+        bench.done(act(Attempt("b"), store_name=STORE, name="h"))
     for everything in (LockAll, ReleaseAll):
-        bench.done(everything("b", store_name=STORE))
+        bench.done(everything(Attempt("b"), store_name=STORE))
 
 
 def test_after_a_restore_nothing_is_written_under_an_epoch_that_the_backup_knows(bench: Bench) -> None:
@@ -114,7 +119,7 @@ def test_after_a_restore_nothing_is_written_under_an_epoch_that_the_backup_knows
     bench.context = replace(bench.context, epoch_floor=10)
     for epoch in (1, None, 10):
         assert bench.code(add("a", "new", epoch=epoch)) is Code.FENCED
-        assert bench.code(Clear("a", store_name=STORE, epoch=epoch)) is Code.FENCED
+        assert bench.code(Clear(Attempt("a"), store_name=STORE, epoch=epoch)) is Code.FENCED
     assert bench.code(campaign("b")) is Code.HELD
     assert bench.done(campaign("a"))["epoch"] == 11
     assert bench.done(campaign("a"))["epoch"] == 11
@@ -124,23 +129,23 @@ def test_after_a_restore_nothing_is_written_under_an_epoch_that_the_backup_knows
 
 def test_epochs_outlive_clear_and_rise_above_the_floor(bench: Bench) -> None:
     bench.done(campaign("a"))
-    bench.done(Clear("a", store_name=STORE, epoch=1))
-    bench.done(Resign("a", store_name=STORE))
+    bench.done(Clear(Attempt("a"), store_name=STORE, epoch=1))
+    bench.done(Resign(Attempt("a"), store_name=STORE))
     assert bench.done(campaign("b"))["epoch"] == 2
-    bench.done(Resign("b", store_name=STORE))
+    bench.done(Resign(Attempt("b"), store_name=STORE))
     bench.context = replace(bench.context, epoch_floor=40)
     assert bench.done(campaign("a"))["epoch"] == 41
 
 
 def test_a_session_of_the_same_id_does_not_inherit_the_epoch(bench: Bench) -> None:
     bench.done(campaign("a"))
-    bench.done(EndSession("a"))
+    bench.done(EndSession(Attempt("a")))
     bench.forget_sessions()
-    bench.done(OpenSession("a", ttl=5.0))
+    bench.done(OpenSession(Attempt("a"), ttl=5.0))
     assert bench.done(campaign("b"))["epoch"] == 2
 
 
 def test_under_a_damaged_record_nothing_is_changed(bench: Bench) -> None:
     bench.put(store_key(STORE), Corrupt(STORE, "not JSON"))
-    for request in (campaign("a"), add("a", "new"), LockAll("a", store_name=STORE)):
+    for request in (campaign("a"), add("a", "new"), LockAll(Attempt("a"), store_name=STORE)):
         assert bench.code(request) is Code.CORRUPT

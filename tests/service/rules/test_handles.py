@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from milepost.wire import Code
 from service.rules.records import Corrupt, handle_key
-from service.rules.requests import Add, Clear, LockHandle, ReleaseHandle, Remove, Request
-from tests.service.rules.bench import STORE, Bench, add, blob, replacement
+from service.rules.requests import Add, Attempt, Clear, LockHandle, ReleaseHandle, Remove, Request
+from tests.service.rules.bench import STORE, Bench, add, blob, replacement, retried
 
-REMOVE = Remove("a", store_name=STORE, name="h")
+REMOVE = Remove(Attempt("a"), store_name=STORE, name="h")
 
 
 @pytest.fixture
@@ -68,12 +66,14 @@ def test_a_replacement_is_a_compare_and_set_and_lets_the_old_bytes_go(bench: Ben
 
 def test_a_version_is_moved_by_a_new_state_and_by_nothing_else(bench: Bench) -> None:
     version = bench.done(add("a", "h"))["version"]
-    bench.done(LockHandle("b", store_name=STORE, name="h"))
-    bench.done(ReleaseHandle("b", store_name=STORE, name="h"))
+    bench.done(LockHandle(Attempt("b"), store_name=STORE, name="h"))
+    bench.done(ReleaseHandle(Attempt("b"), store_name=STORE, name="h"))
     assert bench.handle("h").version == version
 
 
-@pytest.mark.parametrize("request_", [replacement("a", "h", "l.1"), LockHandle("a", store_name=STORE, name="h")])
+@pytest.mark.parametrize(
+    "request_", [replacement("a", "h", "l.1"), LockHandle(Attempt("a"), store_name=STORE, name="h")]
+)
 def test_what_is_absent_removing_or_cleared_does_not_exist(bench: Bench, request_: Request) -> None:
     assert bench.code(request_) is Code.NOT_EXIST
     bench.done(add("a", "h"))
@@ -83,20 +83,20 @@ def test_what_is_absent_removing_or_cleared_does_not_exist(bench: Bench, request
     bench.finish(finish)
     assert bench.code(request_) is Code.NOT_EXIST
     bench.done(add("a", "h"))
-    bench.done(Clear("a", store_name=STORE))
+    bench.done(Clear(Attempt("a"), store_name=STORE))
     assert bench.code(request_) is Code.NOT_EXIST
 
 
 def test_a_removal_may_name_a_version(bench: Bench) -> None:
     version = bench.done(add("a", "h"))["version"]
-    assert bench.code(Remove("a", store_name=STORE, name="h", version="l.1")) is Code.VERSION_MISMATCH
-    assert bench.done(Remove("a", store_name=STORE, name="h", version=version)) == {"removed": True}
+    assert bench.code(Remove(Attempt("a"), store_name=STORE, name="h", version="l.1")) is Code.VERSION_MISMATCH
+    assert bench.done(Remove(Attempt("a"), store_name=STORE, name="h", version=version)) == {"removed": True}
 
 
 def test_a_removal_that_has_begun_is_gone_on_with_by_whoever_removes(bench: Bench) -> None:
     bench.done(add("a", "h"))
     finish = bench.accepted(REMOVE).finish
-    resumed = bench.accepted(Remove("b", store_name=STORE, name="h"))
+    resumed = bench.accepted(Remove(Attempt("b"), store_name=STORE, name="h"))
     assert (resumed.answer.body, resumed.changes, resumed.finish) == ({"removed": True}, {}, finish)
     assert finish is not None
     assert bench.finish(finish).changes
@@ -117,7 +117,7 @@ def test_a_removal_is_finished_for_the_version_that_was_removed_alone(bench: Ben
 
 def test_a_handle_added_over_a_cleared_one_leaves_its_bytes_to_the_collector(bench: Bench) -> None:
     bench.done(add("a", "h", "old"))
-    bench.done(Clear("a", store_name=STORE))
+    bench.done(Clear(Attempt("a"), store_name=STORE))
     accepted = bench.accepted(add("a", "h", "new"))
     assert (accepted.orphans, accepted.discards) == ((blob("old").key,), ())
 
@@ -125,7 +125,7 @@ def test_a_handle_added_over_a_cleared_one_leaves_its_bytes_to_the_collector(ben
 def test_a_damaged_record_is_reported_and_can_be_removed(bench: Bench) -> None:
     bench.put(handle_key(STORE, "h"), Corrupt("h", "not JSON"))
     assert bench.code(add("a", "h")) is Code.ALREADY_EXISTS
-    assert bench.code(LockHandle("a", store_name=STORE, name="h")) is Code.CORRUPT
+    assert bench.code(LockHandle(Attempt("a"), store_name=STORE, name="h")) is Code.CORRUPT
     assert bench.code(replacement("a", "h", "l.1")) is Code.CORRUPT
     assert bench.done(REMOVE) == {"removed": True}
     assert bench.done(add("a", "h"))["locks"] == ["a"]
@@ -133,18 +133,18 @@ def test_a_damaged_record_is_reported_and_can_be_removed(bench: Bench) -> None:
 
 def test_the_removal_of_a_damaged_record_is_applied_once(bench: Bench) -> None:
     bench.put(handle_key(STORE, "h"), Corrupt("h", "not JSON"))
-    request = Remove("a", "k", 1, STORE, "h")
+    request = Remove(Attempt("a", "k"), STORE, "h")
     assert bench.done(request) == {"removed": True}
     added = bench.done(add("a", "h"))
-    again = bench.accepted(replace(request, attempt=2))
+    again = bench.accepted(retried(request, 2))
     assert (again.answer.replayed, again.answer.body, again.changes) == (True, {"removed": True}, {})
     assert bench.handle("h").version == added["version"]
 
 
 def test_a_first_change_founds_the_store(bench: Bench) -> None:
     assert list(bench.state.stores()) == []
-    accepted = bench.accepted(Add("a", store_name="new", name="h", blob=blob("x")))
+    accepted = bench.accepted(Add(Attempt("a"), store_name="new", name="h", blob=blob("x")))
     assert sorted(accepted.changes) == ["stores/new", "stores/new/handles/h"]
-    assert sorted(bench.accepted(Add("a", store_name="new", name="i", blob=blob("y"))).changes) == [
+    assert sorted(bench.accepted(Add(Attempt("a"), store_name="new", name="i", blob=blob("y"))).changes) == [
         "stores/new/handles/i"
     ]

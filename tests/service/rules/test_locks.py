@@ -6,6 +6,7 @@ import pytest
 
 from milepost.wire import Code
 from service.rules.requests import (
+    Attempt,
     EndSession,
     ExpireSession,
     LockAll,
@@ -18,14 +19,14 @@ from service.rules.requests import (
 )
 from tests.service.rules.bench import STORE, Bench, add, replacement
 
-LOCK_ALL, RELEASE_ALL = LockAll("b", store_name=STORE), ReleaseAll("b", store_name=STORE)
-LOCK = LockHandle("b", store_name=STORE, name="h")
-RELEASE = ReleaseHandle("b", store_name=STORE, name="h")
+LOCK_ALL, RELEASE_ALL = LockAll(Attempt("b"), store_name=STORE), ReleaseAll(Attempt("b"), store_name=STORE)
+LOCK = LockHandle(Attempt("b"), store_name=STORE, name="h")
+RELEASE = ReleaseHandle(Attempt("b"), store_name=STORE, name="h")
 
 
 def holders_of(bench: Bench, name: str) -> list[str]:
-    told: list[str] = bench.done(LockHandle("watcher", store_name=STORE, name=name))["locks"]
-    bench.done(ReleaseHandle("watcher", store_name=STORE, name=name))
+    told: list[str] = bench.done(LockHandle(Attempt("watcher"), store_name=STORE, name=name))["locks"]
+    bench.done(ReleaseHandle(Attempt("watcher"), store_name=STORE, name=name))
     return [holder for holder in told if holder != "watcher"]
 
 
@@ -85,7 +86,7 @@ def test_releasing_what_is_not_held_or_not_there_changes_nothing() -> None:
     bench = Bench("a", "b")
     bench.done(add("a", "h"))
     assert bench.accepted(RELEASE).changes == {}
-    assert bench.accepted(ReleaseHandle("b", store_name=STORE, name="absent")).changes == {}
+    assert bench.accepted(ReleaseHandle(Attempt("b"), store_name=STORE, name="absent")).changes == {}
 
 
 @pytest.mark.parametrize("end", ["end", "expire"])
@@ -95,9 +96,9 @@ def test_the_locks_of_a_session_end_with_it(act: Request, end: str) -> None:
     bench.done(add("a", "h"))
     bench.done(act)
     born = bench.session("b").born
-    bench.done(EndSession("b") if end == "end" else ExpireSession("b", born=born))
+    bench.done(EndSession(Attempt("b")) if end == "end" else ExpireSession(Attempt("b"), born=born))
     assert holders_of(bench, "h") == ["a"]
-    assert bench.done(Remove("a", store_name=STORE, name="h")) == {"removed": True}
+    assert bench.done(Remove(Attempt("a"), store_name=STORE, name="h")) == {"removed": True}
 
 
 def test_a_session_of_the_same_id_does_not_inherit_locks() -> None:
@@ -105,9 +106,9 @@ def test_a_session_of_the_same_id_does_not_inherit_locks() -> None:
     bench.done(add("a", "h"))
     bench.done(LOCK)
     bench.done(LOCK_ALL)
-    bench.done(EndSession("b"))
+    bench.done(EndSession(Attempt("b")))
     bench.forget_sessions()
-    bench.done(OpenSession("b", ttl=5.0))
+    bench.done(OpenSession(Attempt("b"), ttl=5.0))
     assert holders_of(bench, "h") == ["a"]
 
 
@@ -115,10 +116,10 @@ def test_a_removal_waits_for_the_locks_of_others_and_gives_ones_own_back() -> No
     bench = Bench("a", "b", "watcher")
     bench.done(add("a", "h"))
     bench.done(LOCK)
-    assert bench.done(Remove("a", store_name=STORE, name="h")) == {"removed": False, "locks": ["b"]}
+    assert bench.done(Remove(Attempt("a"), store_name=STORE, name="h")) == {"removed": False, "locks": ["b"]}
     assert holders_of(bench, "h") == ["b"]
-    assert bench.accepted(Remove("a", store_name=STORE, name="h")).changes == {}
-    assert bench.done(Remove("b", store_name=STORE, name="h")) == {"removed": True}
+    assert bench.accepted(Remove(Attempt("a"), store_name=STORE, name="h")).changes == {}
+    assert bench.done(Remove(Attempt("b"), store_name=STORE, name="h")) == {"removed": True}
 
 
 def test_a_replacement_needs_a_lock_of_the_session_and_keeps_those_of_others() -> None:
@@ -136,7 +137,7 @@ def test_the_locks_of_the_dead_are_scrubbed_when_their_record_is_written() -> No
     bench = Bench("a", "b", "watcher")
     version = bench.done(add("a", "h"))["version"]
     bench.done(LOCK)
-    bench.done(EndSession("b"))
+    bench.done(EndSession(Attempt("b")))
     assert {lock.session for lock in bench.handle("h").locks} == {"a", "b"}
     bench.done(replacement("a", "h", version))
     assert {lock.session for lock in bench.handle("h").locks} == {"a"}

@@ -13,7 +13,9 @@ from service.rules.decide import decide
 from service.rules.decisions import Accepted, DecisionContext, Refused
 from service.rules.records import Corrupt, Upload, upload_key
 from service.rules.requests import (
+    LEADER,
     Add,
+    Attempt,
     BlobRef,
     Campaign,
     Clear,
@@ -25,7 +27,7 @@ from service.rules.requests import (
     Scrub,
     UploadRef,
 )
-from service.rules.state import View
+from service.rules.view import View
 from tests.service.rules.bench import STORE, Bench, add, blob
 
 CONTENT = blob("bytes")
@@ -37,9 +39,11 @@ def bench() -> Bench:
     return Bench("a", "b")
 
 
-def create(upload: str = "u", session: str = "a", store: str = STORE, **more: Any) -> CreateUpload:
+def create(
+    upload: str = "u", session: str = "a", store: str = STORE, key: str | None = None, attempt: int = 1, **more: Any
+) -> CreateUpload:
     lying = replace(CONTENT, key=f"blob-{upload}")
-    return CreateUpload(session, store_name=store, upload=upload, blob=lying, ttl=900.0, **more)
+    return CreateUpload(Attempt(session, key, attempt), store_name=store, upload=upload, blob=lying, ttl=900.0, **more)
 
 
 def ref(upload: str = "u") -> UploadRef:
@@ -47,12 +51,16 @@ def ref(upload: str = "u") -> UploadRef:
     return UploadRef(upload, replace(CONTENT, key=f"blob-{upload}"))
 
 
-def add_from(upload: UploadRef, session: str = "a", name: str = "h", **more: Any) -> Add:
-    return Add(session, store_name=STORE, name=name, blob=ANNOUNCED, upload=upload, **more)
+def add_from(
+    upload: UploadRef, session: str = "a", name: str = "h", key: str | None = None, attempt: int = 1, **more: Any
+) -> Add:
+    return Add(Attempt(session, key, attempt), store_name=STORE, name=name, blob=ANNOUNCED, upload=upload, **more)
 
 
-def replace_from(upload: UploadRef, version: str, **more: Any) -> Replace:
-    return Replace("a", store_name=STORE, name="h", version=version, blob=ANNOUNCED, upload=upload, **more)
+def replace_from(upload: UploadRef, version: str, key: str | None = None, attempt: int = 1, **more: Any) -> Replace:
+    return Replace(
+        Attempt("a", key, attempt), store_name=STORE, name="h", version=version, blob=ANNOUNCED, upload=upload, **more
+    )
 
 
 def recorded(bench: Bench, upload: str = "u") -> Upload:
@@ -68,7 +76,7 @@ def stage(view: View, request: Request, context: DecisionContext, group: int) ->
     view.stage(decision.changes, group)
 
 
-EXPIRE = ExpireUpload("", store_name=STORE, upload="u")
+EXPIRE = ExpireUpload(LEADER, store_name=STORE, upload="u")
 
 
 def test_an_upload_is_announced_under_a_durable_record(bench: Bench) -> None:
@@ -117,7 +125,7 @@ def test_of_two_in_flight_the_second_waits_for_the_first(bench: Bench) -> None:
 
 def test_any_living_session_may_use_an_upload_also_after_its_makers_end(bench: Bench) -> None:
     bench.done(create(session="a"))
-    bench.done(EndSession("a"))
+    bench.done(EndSession(Attempt("a")))
     assert bench.done(add_from(ref(), session="b"))["locks"] == ["b"]
 
 
@@ -160,17 +168,17 @@ def test_a_refused_request_leaves_the_upload_for_another_try(bench: Bench) -> No
     assert bench.code(add_from(ref())) is Code.ALREADY_EXISTS
     assert bench.code(replace_from(ref(), "l.999")) is Code.VERSION_MISMATCH
     assert bench.code(replace_from(ref(), version)) is Code.NOT_LOCKED
-    bench.done(Campaign("b", store_name=STORE))
+    bench.done(Campaign(Attempt("b"), store_name=STORE))
     assert bench.code(add_from(ref(), name="other")) is Code.FENCED
     assert not recorded(bench).ended
     bench.done(add_from(ref(), name="other", epoch=1))
 
 
 def test_an_upload_needs_a_session_but_no_epoch(bench: Bench) -> None:
-    bench.done(Campaign("b", store_name=STORE))
+    bench.done(Campaign(Attempt("b"), store_name=STORE))
     bench.done(create())
     assert bench.code(create("v", session="nobody")) is Code.SESSION_UNKNOWN
-    bench.done(EndSession("a"))
+    bench.done(EndSession(Attempt("a")))
     assert bench.code(create("v", session="a")) is Code.SESSION_EXPIRED
 
 
@@ -194,7 +202,7 @@ def test_the_expiry_of_an_upload_that_was_taken_touches_nothing(bench: Bench) ->
 def test_clearing_a_store_leaves_its_uploads_alone(bench: Bench) -> None:
     bench.done(add("a", "h"))
     bench.done(create())
-    bench.done(Clear("a", store_name=STORE))
+    bench.done(Clear(Attempt("a"), store_name=STORE))
     assert bench.done(add_from(ref()))["size"] == CONTENT.size
 
 
@@ -234,7 +242,7 @@ def test_a_retry_gets_the_first_answer_for_ten_minutes_whatever_became_of_the_up
 def test_a_retry_is_one_request_whether_its_bytes_come_by_body_or_by_reference(bench: Bench) -> None:
     bench.done(create("u"))
     first = bench.done(add_from(ref(), key="k"))
-    by_body = Add("a", "k", 2, STORE, "h", None, replace(CONTENT, key="blob-body"), {})
+    by_body = Add(Attempt("a", "k", 2), STORE, "h", None, replace(CONTENT, key="blob-body"), {})
     assert bench.accepted(by_body).answer.body == first
     by_reference = add_from(UploadRef("u"), key="k", attempt=3)
     assert bench.accepted(by_reference).answer.body == first
@@ -250,7 +258,7 @@ def test_a_retry_whose_answer_may_be_forgotten_is_not_told_that_it_was_not_appli
 
 
 def test_an_ended_record_is_dropped_once_its_answer_is_too_old(bench: Bench) -> None:
-    scrub = Scrub("", store_name=STORE, keys=(upload_key(STORE, "u"), upload_key(STORE, "v")))
+    scrub = Scrub(LEADER, store_name=STORE, keys=(upload_key(STORE, "u"), upload_key(STORE, "v")))
     bench.done(create("u", key="k"))
     bench.done(create("v"))
     bench.done(add_from(ref("u")))

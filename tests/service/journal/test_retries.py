@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from milepost.errors import IdempotencyMismatch, OutcomeUnknown
-from service.journal.claims import Claims, MaySubmit
-from service.rules.requests import LockHandle, ReleaseHandle, Request
+from service.journal.retries import MaySubmit, Retries
+from service.rules.requests import Attempt, LockHandle, ReleaseHandle, Request
 
 pytestmark = pytest.mark.anyio
 
 KEY, OTHER = ("flights", "a", "k"), ("flights", "b", "k")
-LOCK = LockHandle("a", "k", 1, "flights", "pointer")
+LOCK = LockHandle(Attempt("a", "k"), "flights", "pointer")
 PATIENCE = 60.0
 
 
@@ -22,7 +22,7 @@ class Stage:
     """Attempts that submit when the test says so, and what they submitted."""
 
     def __init__(self) -> None:
-        self.claims = Claims()
+        self.retries = Retries()
         self.submitted: list[str] = []
 
     def begin(
@@ -39,7 +39,7 @@ class Stage:
                 raise LookupError(name)
             return name
 
-        return asyncio.create_task(self.claims.run(scope, act, timeout)), passes.set
+        return asyncio.create_task(self.retries.run(scope, act, timeout)), passes.set
 
 
 async def test_an_attempt_alone_submits() -> None:
@@ -117,7 +117,7 @@ async def test_another_request_under_the_key_is_not_followed() -> None:
     stage = Stage()
     older, pass_older = stage.begin("older")
     await asyncio.sleep(0)
-    newer, pass_newer = stage.begin("newer", request=ReleaseHandle("a", "k", 1, "flights", "pointer"))
+    newer, pass_newer = stage.begin("newer", request=ReleaseHandle(Attempt("a", "k"), "flights", "pointer"))
     await asyncio.sleep(0)
     pass_newer()
     pass_older()
@@ -133,4 +133,4 @@ async def test_keys_of_other_sessions_are_other_keys_and_nothing_is_kept_of_thos
     for _, let_pass in both:
         let_pass()
     assert await asyncio.gather(*(task for task, _ in both)) == [("one", False), ("other", False)]
-    assert stage.claims._newest == {}
+    assert stage.retries._newest == {}

@@ -1,0 +1,53 @@
+"""All operations of a replica, each made of the parts that it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.leader import Replica
+from service.operations.epochs import EpochOperations
+from service.operations.handles import HandleOperations
+from service.operations.reading import StateReader
+from service.operations.sessions import SessionOperations
+from service.operations.states import StateOperations
+from service.operations.stores import StoreOperations
+from service.operations.uploads import UploadOperations
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """What clients can ask of a replica, by the thing that it is asked of."""
+
+    epochs: EpochOperations
+    handles: HandleOperations
+    reader: StateReader
+    sessions: SessionOperations
+    states: StateOperations
+    stores: StoreOperations
+    uploads: UploadOperations
+
+
+def operations_of(replica: Replica) -> Operations:
+    """Return the operations on a replica's journal and blobs. They keep nothing of their own."""
+    journal, blobs, submitter = replica.journal, replica.blobs, replica.submitter
+    clock, settings = replica.clock, replica.settings
+    uploads = UploadOperations(
+        journal, blobs, replica.uploads, submitter, clock, settings.upload_seconds, settings.max_state_bytes
+    )
+    return Operations(
+        epochs=EpochOperations(journal, replica.campaigns, replica.leases, submitter, clock),
+        handles=HandleOperations(journal, replica.slices, submitter),
+        reader=StateReader(journal, blobs, settings.download_seconds),
+        sessions=SessionOperations(
+            journal,
+            replica.leases,
+            replica.campaigns,
+            replica.changes,
+            replica.slices,
+            submitter,
+            clock,
+        ),
+        states=StateOperations(journal, blobs, replica.deletions, uploads, submitter, settings.max_state_bytes),
+        stores=StoreOperations(journal, replica.slices, submitter),
+        uploads=uploads,
+    )
