@@ -23,7 +23,7 @@ from types import FrameType
 from backends.contract import Change, Done
 from backends.embedded.pointers import EmbeddedPointers
 from service.compose import ReplicaConfig, application, open_replica
-from service.http.tokens import Tokens
+from service.http.access.tokens import Tokens
 from service.journal.proof import Proof
 from service.rules.records import (
     DEPLOYMENT_KEY,

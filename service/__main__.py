@@ -13,10 +13,10 @@ from pathlib import Path
 
 from backends.contract import BackendError
 from service.compose import ReplicaConfig, application, open_replica
-from service.http.access import AccessLog
-from service.http.connections import Connections, room_for_connections
-from service.http.hosts import Hosts
-from service.http.tokens import Tokens, read_tokens
+from service.http.access.hosts import Hosts
+from service.http.access.log import AccessLog
+from service.http.access.tokens import Tokens, read_tokens
+from service.http.connection.connections import Connections, room_for_connections
 from service.journal import JournalSettings
 from service.server import bound, run
 from service.settings import Settings

@@ -12,17 +12,17 @@ from starlette.types import ASGIApp
 
 from backends.contract import BlobsSettings, PointersSettings
 from backends.registry import make_blobs, make_pointers
-from service.http.access import AccessLog
+from service.http.access.hosts import Hosts
+from service.http.access.log import AccessLog
+from service.http.access.tokens import Tokens
 from service.http.app import create_app
-from service.http.connections import Connections
+from service.http.connection.connections import Connections
 from service.http.context import Context
-from service.http.hosts import Hosts
 from service.http.metrics import Metrics
-from service.http.tokens import Tokens
-from service.leader import Replica
 from service.leader_locator import LeaderLocator
 from service.operations.operations import operations_of
 from service.probes import Probes
+from service.replica.replica import Replica
 from service.settings import Settings
 
 # A store that waits as long as the whole step may take would never get to try another server of its own.

@@ -13,8 +13,8 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
-from service.http.protocol import AnsweringProtocol
-from service.leader import Replica
+from service.http.connection.protocol import AnsweringProtocol
+from service.replica.replica import Replica
 
 log = logging.getLogger("milepost")
 

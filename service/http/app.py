@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi.routing import APIRoute
 
-from service.http import pages
 from service.http.application import Application
 from service.http.context import Context
-from service.http.description import Description
+from service.http.openapi import pages
+from service.http.openapi.description import Description
 from service.http.routes import epochs, handles, sessions, states, stores, uploads
 from service.http.routes import health as around
 from service.http.routing import Routes

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from service.http.access import AccessLog
-from service.http.connections import Connections
-from service.http.hosts import Hosts
+from service.http.access.hosts import Hosts
+from service.http.access.log import AccessLog
+from service.http.access.tokens import Tokens
+from service.http.connection.connections import Connections
 from service.http.metrics import Metrics
-from service.http.tokens import Tokens
 from service.journal import Journal
 from service.leader_locator import LeaderLocator
 from service.operations.operations import Operations

@@ -13,9 +13,9 @@ from milepost.wire import (
     parse_digest_header,
     unquote_version,
 )
-from service.calls import Caller
 from service.http.requests import HttpRequest
 from service.problems import problem
+from service.replica.submitter import Caller
 from service.rules.requests import Attempt
 
 _MOST_DIGITS = 18

@@ -6,7 +6,7 @@ import base64
 import binascii
 
 from milepost.wire import MAX_PAGE, Code
-from service.http.documents import PAGED
+from service.http.openapi.documents import PAGED
 from service.http.requests import HttpRequest
 from service.problems import problem
 

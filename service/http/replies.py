@@ -9,9 +9,9 @@ import msgspec
 from starlette.responses import Response
 
 from milepost.wire import Header, quote_version
-from service.calls import Reply
-from service.http.pieces import InPieces
+from service.http.connection.pieces import InPieces
 from service.operations.many import Many
+from service.replica.submitter import Reply
 
 
 def about(revision: int | None, term: int) -> dict[str, str]:

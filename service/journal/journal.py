@@ -25,22 +25,22 @@ from backends.contract import (
 from milepost.wire import Code
 from service.journal import loading
 from service.journal.admission import Admission
-from service.journal.groups import Decide
+from service.journal.commit.groups import Decide
+from service.journal.commit.pipeline import Pipeline
+from service.journal.commit.room import Room
 from service.journal.lease import LeaderLease
 from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver, NoObserver
 from service.journal.pending import PendingRequest, Served
-from service.journal.pipeline import Pipeline
 from service.journal.retries import Retries
-from service.journal.room import Room
 from service.journal.settings import JournalSettings
-from service.journal.settlement import Settlement
+from service.journal.settling.settlement import Settlement
 from service.problems import problem
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, DecisionContext
+from service.rules.memory.view import View
 from service.rules.records import encode
 from service.rules.requests import LEADER, CreateDeployment, Request
-from service.rules.view import View
 
 log = logging.getLogger("milepost.journal")
 

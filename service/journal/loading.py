@@ -11,8 +11,8 @@ from backends.contract import Head, JournalDamaged, Leadership, PointerStore
 from service.journal.lease import LeaderLease
 from service.journal.proof import Proof
 from service.rules.checksums import Digest, hash_of, is_sealed
+from service.rules.memory.state import State
 from service.rules.records import Corrupt, decode, is_ours
-from service.rules.state import State
 
 log = logging.getLogger("milepost.journal")
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from backends.contract import Head
-from service.journal.bound import Bound
-from service.journal.groups import Group
+from service.journal.commit.bound import Bound
+from service.journal.commit.groups import Group
 from service.journal.loading import Loaded
 from service.journal.proof import Proof
 from service.journal.revision_ages import RevisionAges
 from service.rules.decisions import DecisionContext
+from service.rules.memory.state import State
+from service.rules.memory.view import View
 from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, Corrupt
-from service.rules.state import State
-from service.rules.view import View
 
 log = logging.getLogger("milepost.journal")
 

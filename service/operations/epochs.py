@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from milepost.errors import EpochHeld
 from milepost.wire import Code
-from service.calls import Caller, Reply, Submitter
-from service.campaigns import CampaignPlace, Campaigns
 from service.journal import Journal
 from service.journal.retries import MaySubmit
-from service.leases import Leases
 from service.operations.records import store_in
 from service.problems import problem
+from service.replica.campaigns import CampaignPlace, Campaigns
+from service.replica.leases import Leases
+from service.replica.submitter import Caller, Reply, Submitter
 from service.rules.answers import epoch_body, epoch_holder
 from service.rules.decisions import Answer
 from service.rules.records import Session

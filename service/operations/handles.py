@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from milepost.wire import Code
-from service.calls import Caller, Reply, Submitter
 from service.journal import Journal
 from service.operations.records import store_in
 from service.problems import problem
+from service.replica.submitter import Caller, Reply, Submitter
+from service.rules.acts.handles import absent, present
 from service.rules.answers import handle_body
 from service.rules.decisions import Answer
-from service.rules.handles import absent, present
-from service.rules.lookup import Lookup
+from service.rules.memory.lookup import Lookup
 from service.rules.records import Corrupt, Handle
 from service.rules.requests import LockHandle, ReleaseHandle, Remove
 from service.slices import Slices

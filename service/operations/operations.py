@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.leader import Replica
 from service.operations.epochs import EpochOperations
 from service.operations.handles import HandleOperations
 from service.operations.reading import StateReader
@@ -12,6 +11,7 @@ from service.operations.sessions import SessionOperations
 from service.operations.states import StateOperations
 from service.operations.stores import StoreOperations
 from service.operations.uploads import UploadOperations
+from service.replica.replica import Replica
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,21 +7,21 @@ from typing import Any
 
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
-from service.calls import Caller, Reply, Submitter, reply_of
-from service.campaigns import Campaigns
-from service.changes import Changes
 from service.journal import Journal
-from service.leases import Leases
 from service.operations.many import JsonList, Many
 from service.problems import problem, refusal
+from service.replica.campaigns import Campaigns
+from service.replica.changes import Changes
+from service.replica.leases import Leases
+from service.replica.submitter import Caller, Reply, Submitter, reply_of
 from service.rules.answers import session_body
 from service.rules.decisions import Accepted, Answer
 from service.rules.guards import session_lives
 from service.rules.locks import holders
-from service.rules.lookup import Lookup
+from service.rules.memory.lookup import Lookup
+from service.rules.memory.state import State
 from service.rules.records import Handle, Session, Store, session_key
 from service.rules.requests import EndSession, OpenSession
-from service.rules.state import State
 from service.slices import Slices
 
 

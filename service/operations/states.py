@@ -10,11 +10,11 @@ from milepost.wire import Code, Outcome
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.intake import Incoming, take_in
 from service.blobs.keys import blob_key
-from service.calls import Caller, Reply, Submitter, reply_of
 from service.journal import Journal, Served
 from service.journal.retries import MaySubmit, Superseded
 from service.operations.uploads import Reference, UploadOperations
 from service.problems import noted, problem
+from service.replica.submitter import Caller, Reply, Submitter, reply_of
 from service.rules.decisions import Accepted, Decision
 from service.rules.records import Handle
 from service.rules.requests import Add, BlobRef, Replace, Request, UploadRef

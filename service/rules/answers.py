@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from service.rules.locks import holders
-from service.rules.lookup import Lookup
+from service.rules.memory.lookup import Lookup
 from service.rules.records import Handle, Session, Store
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from milepost.wire import Outcome
-from service.rules import deployments, epochs, guards, handles, replays, scrubbing, sessions, stores, uploads
+from service.rules import guards, replays
+from service.rules.acts import deployments, epochs, handles, scrubbing, sessions, stores, uploads
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
+from service.rules.memory.view import View
 from service.rules.records import Handle, Session, Store, store_key
 from service.rules.requests import (
     Add,
@@ -31,7 +33,6 @@ from service.rules.requests import (
     Scrub,
     StoreRequest,
 )
-from service.rules.view import View
 
 
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from milepost.wire import Code, Outcome
+from service.rules.memory.snapshots import Snapshot
 from service.rules.records import Stored
-from service.rules.snapshots import Snapshot
 
 Changes = Mapping[str, Stored | None]
 """Records to write by key; None deletes the record."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from milepost.wire import Code
 from service.rules.decisions import DecisionContext, Refused
-from service.rules.lookup import Lookup
+from service.rules.memory.lookup import Lookup
 from service.rules.records import Corrupt, Handle, Session, Store, Upload
 from service.rules.requests import BlobRef, Request, UploadRef
 

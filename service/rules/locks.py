@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from service.rules.guards import alive
-from service.rules.lookup import Lookup
+from service.rules.memory.lookup import Lookup
 from service.rules.records import Handle, Lock, Session, Store
 
 

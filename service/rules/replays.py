@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from milepost.wire import Code, Outcome
 from service.rules import guards
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from service.rules.memory.view import View
 from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, Answered, Handle, Session, Store, size_of
 from service.rules.requests import Replace, Request, is_leaders
-from service.rules.view import View
 
 Keeper = TypeVar("Keeper", Handle, Session, Store)
 

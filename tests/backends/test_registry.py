@@ -8,9 +8,9 @@ import pytest
 
 from backends.contract import BlobsSettings, Misconfigured, PointersSettings
 from backends.registry import make_blobs, make_pointers
-from service.calls import Caller
 from service.compose import ReplicaConfig, open_replica
-from service.leader import Replica
+from service.replica.replica import Replica
+from service.replica.submitter import Caller
 from service.rules.requests import Attempt
 from tests.contracts.state_handle_store.actor import Actor
 from tests.contracts.state_handle_store.use_case_door import UseCaseDoor

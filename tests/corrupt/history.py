@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.calls import Caller
+from service.replica.submitter import Caller
 from service.rules.requests import Attempt
 from tests.contracts.state_handle_store.actor import Actor
 from tests.contracts.state_handle_store.use_case_door import UseCaseDoor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.calls import Caller
+from service.replica.submitter import Caller
 from service.rules.requests import Attempt
 from tests.contracts.state_handle_store.actor import Actor
 from tests.contracts.state_handle_store.use_case_door import UseCaseDoor

@@ -11,9 +11,9 @@ import pytest
 
 from milepost.errors import AlreadyExists, EpochHeld, Unavailable
 from service.blobs.intake import Incoming
-from service.calls import Caller
 from service.journal import JournalSettings
 from service.operations.operations import operations_of
+from service.replica.submitter import Caller
 from service.rules.requests import Attempt
 from tests.service.acting import STORE
 from tests.support.faults import before

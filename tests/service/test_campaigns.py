@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from milepost.errors import EpochHeld, SessionExpired, Unavailable
-from service.calls import Caller
-from service.campaigns import Campaigns
 from service.operations import epochs
-from service.rules import epochs as rules
+from service.replica.campaigns import Campaigns
+from service.replica.submitter import Caller
+from service.rules.acts import epochs as rules
 from service.rules.records import Session
 from service.rules.requests import Attempt
 from tests.service.acting import STORE, actor

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.calls import Caller
+from service.replica.submitter import Caller
 from service.rules.records import Handle
 from service.rules.requests import Attempt, is_leaders
 from tests.service.acting import STORE, actor

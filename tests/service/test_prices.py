@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from service import upkeep
 from service.blobs.collector import collect
-from service.calls import Caller
 from service.http.metrics import Metrics
+from service.replica import upkeep
+from service.replica.submitter import Caller
 from service.rules.records import Handle, Lock, Record, Session, Store, Upload, handle_key, session_key, store_key
 from service.rules.records import upload_key as key_of_upload
 from service.rules.requests import Attempt

@@ -13,7 +13,7 @@ import pytest
 
 from backends.contract import Change, Commit, CommitRefused, Head, Refusal, StorageUnavailable
 from backends.embedded.pointers import FILE_NAME
-from service.journal import JournalSettings, settling
+from service.journal import JournalSettings, loading
 from service.rules.records import handle_key
 from tests.service.acting import STORE, actor
 from tests.support.faults import lose_answer
@@ -68,7 +68,7 @@ async def test_what_takes_long_to_load_is_not_given_up_while_it_gets_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or nobody could ever lead again once there is so much of it, whatever it is that has become slow."""
-    monkeypatch.setattr(settling, "_LOAD_CHUNK", 1)
+    monkeypatch.setattr(loading, "_LOAD_CHUNK", 1)
     settings = replace(PROMPT, journal=JournalSettings(take_over_seconds=2.0, give_up_seconds=2.0))
     async with rig(embedded(tmp_path), settings) as running:
         await filled(running)

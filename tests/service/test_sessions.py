@@ -9,7 +9,7 @@ import pytest
 from backends.contract import Commit
 from milepost.errors import Unavailable
 from milepost.wire import Code, Outcome
-from service.calls import Caller
+from service.replica.submitter import Caller
 from service.rules.requests import Attempt
 from tests.support.faults import RealCommit
 from tests.support.replicas import Rig, embedded, rig

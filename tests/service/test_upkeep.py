@@ -10,7 +10,7 @@ import pytest
 
 from backends.contract import StorageUnavailable
 from milepost.errors import DiscardFailed, NotExist, SessionExpired, SessionUnknown, Unavailable
-from service import upkeep
+from service.replica import upkeep
 from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, handle_key, session_key
 from tests.contracts.state_handle_store.door import Removal
 from tests.service.acting import STORE, actor

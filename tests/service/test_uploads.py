@@ -19,9 +19,9 @@ from milepost.wire import Outcome
 from service.blobs.collector import collect
 from service.blobs.intake import Incoming
 from service.blobs.keys import blob_key
-from service.calls import Caller
 from service.operations import reading
 from service.operations.uploads import Reference
+from service.replica.submitter import Caller
 from service.rules.records import KEPT_KEYS_SECONDS, Upload, upload_key
 from service.rules.requests import Attempt
 from tests.contracts.places import Services

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from service.blobs.intake import Incoming
-from service.calls import Caller, Reply
-from service.leader import Replica
 from service.operations import reading, states
 from service.operations.operations import Operations, operations_of
 from service.operations.uploads import Reference
+from service.replica.replica import Replica
+from service.replica.submitter import Caller, Reply
 from service.rules.requests import (
     Add,
     Attempt,

@@ -14,27 +14,31 @@ import pytest
 from backends.contract import Change, Head, PointerStore
 from milepost.errors import Problem
 from milepost.wire import Outcome
-from service import leader, removals, upkeep
 from service.blobs import collector
-from service.calls import Caller, Reply
-from service.effects import Effects
-from service.journal import Journal, PendingRequest, groups, journal, loading, pipeline, settling
-from service.journal.groups import Group, Unchanging
+from service.journal import Journal, PendingRequest, journal, loading
+from service.journal.commit import groups, pipeline
+from service.journal.commit.groups import Group, Unchanging
+from service.journal.commit.pipeline import Pipeline
 from service.journal.lease import LeaderLease
-from service.journal.pipeline import Pipeline
-from service.journal.restoring import Restoring
 from service.journal.retries import MaySubmit, Retries
-from service.journal.settlement import Settlement
-from service.leases import Leases
+from service.journal.settling import judgement
+from service.journal.settling.restoring import Restoring
+from service.journal.settling.settlement import Settlement
 from service.operations import reading
 from service.operations.handles import HandleOperations
 from service.operations.states import StateOperations
 from service.problems import problem
-from service.rules import guards, handles, locks, replays
+from service.replica import removals, upkeep
+from service.replica import replica as leader
+from service.replica.effects import Effects
+from service.replica.leases import Leases
+from service.replica.submitter import Caller, Reply
+from service.rules import guards, locks, replays
+from service.rules.acts import handles
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from service.rules.memory.view import View
 from service.rules.records import Corrupt, Handle, Session, Store, handle_key
 from service.rules.requests import Add, BlobRef, Clear, FinishRemoval, KeyScope, Remove, Replace, Request
-from service.rules.view import View
 from tests.simulation.pointers import CoordinationStore, SimPointers
 
 Patch = pytest.MonkeyPatch
@@ -103,7 +107,7 @@ def _believe_what_is_loaded(patch: Patch) -> None:
         last[store] = await real_load(store, head, gets_on)
         return last[store]
 
-    def judge(self: Pipeline, count: int, now: float) -> settling.Verdict:
+    def judge(self: Pipeline, count: int, now: float) -> judgement.Verdict:
         verdict = real_judge(self, count, now)
         loaded = last[self._store]
         self._memory.view, self._memory.proof = View(loaded.state), loaded.proof
@@ -187,7 +191,7 @@ def lease_after_take_over(patch: Patch) -> None:
 def judgement_of_groups(patch: Patch) -> None:
     """A group in doubt counts as not landed, its requests are decided again, and what it left is believed."""
     _believe_what_is_loaded(patch)
-    patch.setattr(settling, "landed", lambda *_: 0)
+    patch.setattr(judgement, "landed", lambda *_: 0)
 
 
 def newest_attempt_stands(patch: Patch) -> None:

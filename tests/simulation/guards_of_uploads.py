@@ -7,17 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from milepost.errors import Problem
-from service import upkeep
-from service.calls import Submitter
 from service.journal import Journal, Served
 from service.journal.retries import MaySubmit
-from service.leases import UploadLeases
 from service.operations.uploads import Reference, UploadOperations
-from service.rules import state, uploads
+from service.replica import upkeep
+from service.replica.leases import UploadLeases
+from service.replica.submitter import Submitter
+from service.rules.acts import uploads
 from service.rules.decisions import Accepted, Answer, DecisionContext, Refused
+from service.rules.memory import state
+from service.rules.memory.view import View
 from service.rules.records import Store, Upload
 from service.rules.requests import LEADER, Add, BlobRef, ExpireUpload, Replace, Request
-from service.rules.view import View
 
 Patch = pytest.MonkeyPatch
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from milepost.errors import Problem
-from service.leader import Replica
+from service.replica.replica import Replica
 from tests.simulation.calls import Call, Told, serve
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.loop import OWNER, Owner, VirtualLoop

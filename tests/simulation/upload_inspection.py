@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from service.rules.lookup import is_pending
+from service.rules.memory.lookup import is_pending
 from service.rules.records import Record, upload_of
 from tests.simulation.blobs import BlobService
 from tests.simulation.chronicle import Chronicle

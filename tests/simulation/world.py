@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from random import Random
 
 from backends.contract import Change, Head
-from service.leader import Replica
+from service.replica.replica import Replica
 from tests.simulation.answers import Answers
 from tests.simulation.blobs import BlobService, SimBlobs
 from tests.simulation.chronicle import Chronicle

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from service.http.protocol import AnsweringProtocol
+from service.http.connection.protocol import AnsweringProtocol
 from tests.support.waiting import until
 
 _GRACE_SECONDS = 5

@@ -13,7 +13,7 @@ import httpx
 from anyio.from_thread import start_blocking_portal
 
 from service.compose import ReplicaConfig, application
-from service.http.tokens import Tokens
+from service.http.access.tokens import Tokens
 from service.settings import Settings
 from tests.support.replicas import PROMPT, Build, Rig, embedded, rig
 from tests.support.served import free_socket, served

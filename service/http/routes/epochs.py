@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from milepost.wire import MAX_WAIT_SECONDS, Code, Header
 from service.http.bodies import json_of
-from service.http.documents import ACTING, CHANGING, EPOCH_EXAMPLE, json_body, openapi_operation, seconds
+from service.http.connection.protocol import hung_up
 from service.http.headers import accepts, caller, checked_name
-from service.http.protocol import hung_up
+from service.http.openapi.documents import ACTING, CHANGING, EPOCH_EXAMPLE, json_body, openapi_operation, seconds
 from service.http.replies import empty_reply, json_reply
 from service.http.requests import HttpRequest
 from service.problems import problem

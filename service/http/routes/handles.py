@@ -6,8 +6,16 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.wire import Code, Header
-from service.http.documents import ACTING, CHANGING, CORRUPT_EXAMPLE, HANDLE_EXAMPLE, PAGED, WRITING, openapi_operation
 from service.http.headers import accepts, caller, checked_name, if_match
+from service.http.openapi.documents import (
+    ACTING,
+    CHANGING,
+    CORRUPT_EXAMPLE,
+    HANDLE_EXAMPLE,
+    PAGED,
+    WRITING,
+    openapi_operation,
+)
 from service.http.queries import page_of, to_token
 from service.http.replies import about, empty_reply, json_reply, json_response, reply_headers
 from service.http.requests import HttpRequest

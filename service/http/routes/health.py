@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.wire import Header
-from service.http.documents import openapi_operation, probed
+from service.http.openapi.documents import openapi_operation, probed
 from service.http.replies import json_response
 from service.http.requests import HttpRequest
 

@@ -15,7 +15,8 @@ from milepost.wire import (
 )
 from service.http import ranges
 from service.http.bodies import state_or_reference
-from service.http.documents import (
+from service.http.headers import accepts, caller, checked_name, if_match, labels, one, required_if_match
+from service.http.openapi.documents import (
     ACTING,
     ANNOUNCEMENT,
     ANNOUNCEMENT_EXAMPLE,
@@ -25,7 +26,6 @@ from service.http.documents import (
     json_schema,
     openapi_operation,
 )
-from service.http.headers import accepts, caller, checked_name, if_match, labels, one, required_if_match
 from service.http.queries import flag, only_known
 from service.http.replies import about, json_reply
 from service.http.requests import HttpRequest

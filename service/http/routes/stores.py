@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.wire import Code
-from service.http.documents import PAGED, openapi_operation
 from service.http.headers import accepts, checked_name
+from service.http.openapi.documents import PAGED, openapi_operation
 from service.http.queries import page_of, to_token
 from service.http.replies import about, json_response
 from service.http.requests import HttpRequest

@@ -8,8 +8,15 @@ from starlette.responses import Response
 
 from milepost.wire import Code, Header
 from service.http.bodies import Digest, Size, json_of
-from service.http.documents import ACTING, ANNOUNCEMENT, ANNOUNCEMENT_EXAMPLE, CHANGING, json_body, openapi_operation
 from service.http.headers import caller, checked_name
+from service.http.openapi.documents import (
+    ACTING,
+    ANNOUNCEMENT,
+    ANNOUNCEMENT_EXAMPLE,
+    CHANGING,
+    json_body,
+    openapi_operation,
+)
 from service.http.replies import json_response, reply_headers
 from service.http.requests import HttpRequest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from service.calls import Caller
+from service.replica.submitter import Caller
 from service.rules.requests import Attempt
 from tests.contracts.state_handle_store.door import Door, Entry, Inventory, Removal
 

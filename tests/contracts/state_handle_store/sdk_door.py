@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from milepost import Client, Handle, Session, StateHandleStore
 from milepost.wire import MAX_PAGE
-from service.calls import Caller
+from service.replica.submitter import Caller
 from tests.contracts.state_handle_store.door import Door, Entry, Inventory, Removal
 from tests.contracts.state_handle_store.rest_door import RestDoor
 

@@ -14,12 +14,12 @@ from backends.contract import BlobMissing, BlobStore, Change, Commit, Done, Stor
 from milepost.errors import DiscardFailed, Problem
 from milepost.wire import Outcome
 from service import compose
-from service.calls import Caller
+from service.http.access.tokens import Tokens
 from service.http.application import Application
-from service.http.connections import Connections
+from service.http.connection.connections import Connections
 from service.http.requests import Fields
-from service.http.tokens import Tokens
-from service.leader import Replica
+from service.replica.replica import Replica
+from service.replica.submitter import Caller
 from service.rules.records import handle_key
 from service.rules.requests import Attempt
 from service.settings import Settings

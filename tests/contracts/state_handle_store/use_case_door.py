@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable
 
 from milepost.errors import NotExist
 from service.blobs.intake import Incoming
-from service.calls import Caller
-from service.leader import Replica
 from service.operations import reading
 from service.operations.operations import operations_of
+from service.replica.replica import Replica
+from service.replica.submitter import Caller
 from service.rules.records import Handle
 from service.rules.requests import Attempt
 from tests.contracts.state_handle_store.door import Door, Entry, Inventory, Removal

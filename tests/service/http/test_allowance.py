@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.http.allowance import LEAST_BYTES_PER_SECOND, Allowance
+from service.http.connection.allowance import LEAST_BYTES_PER_SECOND, Allowance
 
 
 def test_silence_uses_it_up() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 
-from service.http.connections import Connections, room_for_connections
+from service.http.connection.connections import Connections, room_for_connections
 
 
 class Peer:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from backends.contract import Change, Commit, Done, GroupLimits, Head
 from service.journal import Journal
-from service.journal.batching import MOST_SECONDS, AdaptiveBatching
+from service.journal.commit.batching import MOST_SECONDS, AdaptiveBatching
 from service.rules.requests import Attempt, OpenSession
 from tests.simulation.loop import VirtualLoop
 

@@ -9,14 +9,14 @@ import pytest
 
 from backends.contract import GroupLimits, Head
 from milepost.wire import Code
-from service.journal.bound import Bound
-from service.journal.groups import Group, Unchanging, build
+from service.journal.commit.bound import Bound
+from service.journal.commit.groups import Group, Unchanging, build
 from service.journal.pending import PendingRequest
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from service.rules.memory.state import State
+from service.rules.memory.view import View
 from service.rules.records import Session, encode
 from service.rules.requests import Add, Attempt, Campaign, EndSession, OpenSession, Remove, Request
-from service.rules.state import State
-from service.rules.view import View
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from backends.embedded.pointers import EmbeddedPointers
 from service.journal.loading import Loaded
 from service.journal.observer import NoObserver
 from service.journal.proof import Proof
-from service.journal.restoring import Restoring
-from service.rules.state import State
+from service.journal.settling.restoring import Restoring
+from service.rules.memory.state import State
 
 pytestmark = pytest.mark.anyio
 

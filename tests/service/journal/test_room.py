@@ -8,12 +8,12 @@ import pytest
 
 from backends.contract import PointerStore
 from milepost.wire import Code
-from service.journal.room import Room
+from service.journal.commit.room import Room
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
+from service.rules.memory.state import State
+from service.rules.memory.view import View
 from service.rules.requests import Add, Attempt, Campaign, EndSession, OpenSession, Remove, Request, with_id
-from service.rules.state import State
-from service.rules.view import View
 
 LIVING = 64
 RECORDS = 1024

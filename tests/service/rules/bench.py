@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from milepost.wire import Code
+from service.rules.acts.stores import told_of
 from service.rules.decide import decide
 from service.rules.decisions import Accepted, Blocked, Decision, DecisionContext, FinishNeeded, Refused
+from service.rules.memory.state import State
+from service.rules.memory.view import View
 from service.rules.records import Corrupt, Handle, Record, Session, Store, handle_key, handle_of, session_key, store_key
 from service.rules.requests import LEADER, Add, Attempt, BlobRef, FinishRemoval, OpenSession, Replace, Request
-from service.rules.state import State
-from service.rules.stores import told_of
-from service.rules.view import View
 
 STORE = "flights"
 

@@ -20,6 +20,8 @@ from service.rules.answers import epoch_holder
 from service.rules.decide import decide
 from service.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
 from service.rules.locks import holders
+from service.rules.memory.state import State
+from service.rules.memory.view import View
 from service.rules.records import Handle, Session, Store, Upload, encode, session_key
 from service.rules.records import decode as decode_record
 from service.rules.requests import (
@@ -46,8 +48,6 @@ from service.rules.requests import (
     Scrub,
     UploadRef,
 )
-from service.rules.state import State
-from service.rules.view import View
 from tests.service.rules.bench import names_in, retried, with_inventory
 
 EXPLORED = int(os.environ.get("MILEPOST_EXPLORE", "0"))

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.rules.locks import holders
-from service.rules.lookup import is_listed, is_pending
+from service.rules.memory.lookup import is_listed, is_pending
+from service.rules.memory.snapshots import Snapshot
+from service.rules.memory.state import State
 from service.rules.records import (
     Answered,
     Corrupt,
@@ -30,8 +32,6 @@ from service.rules.records import (
     store_of,
     upload_key,
 )
-from service.rules.snapshots import Snapshot
-from service.rules.state import State
 
 STORES, NAMES, SESSIONS = ("a", "a-b", "b"), ("m", "m.n", "o", "p"), ("s", "t")
 REVISIONS = st.integers(1, 9)

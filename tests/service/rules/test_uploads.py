@@ -11,6 +11,7 @@ from msgspec import structs
 from milepost.wire import Code, Outcome
 from service.rules.decide import decide
 from service.rules.decisions import Accepted, DecisionContext, Refused
+from service.rules.memory.view import View
 from service.rules.records import Corrupt, Upload, upload_key
 from service.rules.requests import (
     LEADER,
@@ -27,7 +28,6 @@ from service.rules.requests import (
     Scrub,
     UploadRef,
 )
-from service.rules.view import View
 from tests.service.rules.bench import STORE, Bench, add, blob
 
 CONTENT = blob("bytes")

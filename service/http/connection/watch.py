@@ -1,0 +1,78 @@
+"""Looks after one connection at intervals, so that nobody holds it by being slow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from service.http.connection.allowance import Allowance
+from service.http.connection.line import LingeringTransport
+
+_LOOKS: Final = 10
+"""How often it is looked within the time that a peer has."""
+_STALL_SECONDS: Final = 1.0
+_LINGER_SECONDS: Final = 5.0
+
+
+class Watch:
+    """Ends a connection on which what is due does not come, or what is sent is not read.
+
+    A look is cheap, and there are a few of them a minute: nothing is set or cancelled for a read or a write. ``reads``
+    tells whether the peer may send at all now; while it may not, it is not late.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, line: LingeringTransport, seconds: float, reads: Callable[[], bool]
+    ) -> None:
+        self._loop = loop
+        self._line = line
+        self._seconds = seconds
+        self._reads = reads
+        self._due: float | None = None
+        self._reader = Allowance(seconds)
+        self._sent = 0
+        self._looked = loop.time()
+        self._timer = loop.call_later(seconds / _LOOKS, self._look)
+
+    def expect(self) -> None:
+        """What comes next must be there within the time that a peer has, all of it."""
+        self._due = self._loop.time() + self._seconds
+
+    def linger(self) -> None:
+        """The line was hung up, and the peer should do the same."""
+        self._due = self._loop.time() + min(_LINGER_SECONDS, self._seconds)
+
+    def rest(self) -> None:
+        """Nothing is due."""
+        self._due = None
+
+    def end(self) -> None:
+        """Look no more."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        now, every = self._loop.time(), self._seconds / _LOOKS
+        waited, self._looked = now - self._looked, now
+        stalled = waited - every
+        if stalled > _STALL_SECONDS:  # it was this process that did not look, and what came meanwhile is not read yet
+            waited = every
+            self._due = None if self._due is None else self._due + stalled
+        self._timer = self._loop.call_later(every, self._look)
+        self._look_at_reader(waited)
+        if self._due is not None and now >= self._due:
+            if self._line.hung_up:
+                self._line.abort()
+            elif self._reads():
+                self._line.close()
+
+    def _look_at_reader(self, waited: float) -> None:
+        unsent = self._line.unsent
+        sent = self._line.written - unsent
+        moved, self._sent = sent - self._sent, sent
+        if not unsent:
+            self._reader = Allowance(self._seconds)
+            return
+        self._reader.spend(waited, moved)
+        if self._reader.is_spent:
+            self._line.abort()

@@ -1,0 +1,1 @@
+"""The OpenAPI description and its page, made of the very routes that answer."""

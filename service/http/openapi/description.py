@@ -1,0 +1,85 @@
+"""The OpenAPI page, made of the very routes that answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from service.http.openapi.schemas import (
+    NAME_SCHEMA,
+    OPENAPI_VERSION,
+    OPERATIONS,
+    SCHEMAS,
+    SECURED,
+    SECURITY_SCHEMES,
+    Operation,
+)
+from service.http.requests import HttpRequest
+
+_DESCRIPTION = """
+Milepost keeps the one fact a Spark driver needs after a crash: which checkpoint is the latest, and who may write
+the next.
+
+A **handle** is a named, versioned pointer to the bytes of a state. A **session** is a lease that acts; an **epoch**
+fences the drivers of one store; an **idempotency key** makes a retry safe. Every error is a problem document with
+`retryable` and `outcome`.
+
+Whatever is not below: 404 `no-route` for another path, 405 `method-not-allowed` with `Allow` for another method, 413
+`too-large` for a head of more than 64 KiB, 422 `invalid-request` for what is no HTTP, 501 `not-supported` for a
+transfer coding other than chunked, 403 `forbidden` for a Host that is not this server's where it has no tokens, and
+429 `too-many-requests` for a connection that there is no room for. 411 `length-required` is kept for blob stores that
+need a length; none of the present ones does.
+"""
+
+
+class Description:
+    """Describes ``routes``; made when it is first asked for."""
+
+    def __init__(self, version: str, routes: Sequence[APIRoute]) -> None:
+        self._version = version
+        self._routes = routes
+
+    @cached_property
+    def page(self) -> bytes:
+        """The page, in JSON."""
+        page = get_openapi(
+            title="Milepost",
+            version=self._version,
+            openapi_version=OPENAPI_VERSION,
+            description=_DESCRIPTION,
+            routes=self._routes,
+        )
+        page["components"] = {"schemas": SCHEMAS, "securitySchemes": SECURITY_SCHEMES}
+        for path, operations in page["paths"].items():
+            for method, operation in operations.items():
+                _complete(operation, path, OPERATIONS[f"{method.upper()} {path}"])
+        return msgspec.json.encode(page)
+
+    async def answer(self, _: HttpRequest) -> Response:
+        """``/openapi.json``."""
+        return Response(self.page, media_type="application/json")
+
+
+def _complete(operation: dict[str, Any], path: str, known: Operation) -> None:
+    """Add what the table says of this call: its name, the shapes of its answers, who may make it, patterns of names."""
+    operation["operationId"] = known.id
+    if path.startswith("/v1/"):
+        operation["security"] = SECURED
+    for parameter in operation["parameters"]:
+        if parameter["in"] == "path":
+            parameter["schema"] = NAME_SCHEMA
+    for status, response in operation["responses"].items():
+        content = response.get("content", {})
+        if status.startswith("2") and "application/json" in content:
+            if known.answer is None:  # FastAPI takes any answer for JSON
+                del content["application/json"]
+            else:
+                content["application/json"]["schema"] = {"$ref": f"#/components/schemas/{known.answer}"}
+        if not content:
+            response.pop("content", None)

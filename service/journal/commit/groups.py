@@ -1,0 +1,127 @@
+"""Groups: what waits is decided in order and folded into one atomic write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from backends.contract import Change, Commit, GroupLimits, Head
+from milepost.wire import Code
+from service.journal.commit.bound import Bound
+from service.journal.pending import PendingRequest
+from service.journal.proof import Replaced
+from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
+from service.rules.memory.view import View
+from service.rules.records import encode
+from service.rules.requests import Request
+
+Decide = Callable[[View, Request, DecisionContext], Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A request that is part of a group, with the answer it will get and the revision of its change."""
+
+    pending: PendingRequest
+    accepted: Accepted
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanging:
+    """A request that changes nothing; it may be answered once group ``depends`` has landed (0: now)."""
+
+    pending: PendingRequest
+    decision: Decision
+    depends: int
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """One atomic write on its way: from ``head`` to ``revision`` and ``digest``.
+
+    ``replaced``: the hashes that its records had before. ``growth``: see `Bound`.
+    """
+
+    number: int
+    head: Head
+    revision: int
+    members: list[Member] = field(default_factory=list)
+    values: dict[str, bytes | None] = field(default_factory=dict)
+    size: int = 0
+    growth: int = 0
+    digest: str = ""
+    replaced: Replaced = field(default_factory=dict)
+    task: asyncio.Task[None] | None = None
+    outcome: Commit | None = None
+
+    @property
+    def changes(self) -> list[Change]:
+        """The folded changes: the last value a key got in this group."""
+        return [Change(key, value) for key, value in self.values.items()]
+
+    def take(self, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None]) -> None:
+        """Make an accepted request part of the group, one revision further."""
+        self.revision += 1
+        self.members.append(Member(pending, accepted, self.revision))
+        self.values.update(encoded)
+        self.size += _size(encoded)
+
+
+def build(
+    queue: deque[PendingRequest],
+    view: View,
+    group: Group,
+    limits: GroupLimits,
+    decide: Decide,
+    context_at: Callable[[int], DecisionContext],
+    bound: Bound,
+) -> list[Unchanging]:
+    """Decide waiting requests in order until ``group`` is full; its changes are staged on ``view``.
+
+    Epochs, versions and locks are judged here, on the state that will be there when the group lands, not when the
+    request came in. Returns what changes nothing.
+    """
+    unchanging: list[Unchanging] = []
+    while queue and len(group.members) + len(unchanging) < limits.requests:
+        pending = queue.popleft()
+        if pending.done.done():
+            continue
+        decision = decide(view, pending.request, context_at(group.revision + 1))
+        if not isinstance(decision, Accepted) or not decision.changes:
+            unchanging.append(Unchanging(pending, decision, decision.depends))
+            continue
+        encoded = {key: None if record is None else encode(key, record) for key, record in decision.changes.items()}
+        if too_large := _oversized(encoded, limits):
+            unchanging.append(Unchanging(pending, too_large, decision.depends))
+            continue
+        growth = bound.growth(view, encoded)
+        if full := bound.refusal(pending.request, growth, group.growth):
+            unchanging.append(Unchanging(pending, full, decision.depends))
+            continue
+        if group.members and group.size + _size(encoded) > limits.bytes:
+            queue.appendleft(pending)
+            break
+        pending.queued = False
+        group.take(pending, decision, encoded)
+        group.growth += growth
+        view.stage(decision.changes, group.number)
+        if decision.inventory is not None:
+            break  # its snapshot, taken when the group has landed, has to show nothing that came later
+    return unchanging
+
+
+def _size(encoded: dict[str, bytes | None]) -> int:
+    return sum(len(key) + len(value or b"") for key, value in encoded.items())
+
+
+def _oversized(encoded: dict[str, bytes | None], limits: GroupLimits) -> Refused | None:
+    for key, value in encoded.items():
+        if value is not None and len(value) > limits.value_bytes:
+            return Refused(
+                Code.TOO_LARGE,
+                f"the record {key!r} would take {len(value)} bytes, above the {limits.value_bytes} stored here",
+            )
+    return None

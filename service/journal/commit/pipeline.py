@@ -1,0 +1,213 @@
+"""Group commit: what is admitted is committed in groups, several of them under way at once, and answered after it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from backends.contract import Done, PointerStore, Unknown
+from milepost.wire import Code
+from service.journal.admission import Admission
+from service.journal.commit.batching import AdaptiveBatching
+from service.journal.commit.groups import Decide, Group, Unchanging, build
+from service.journal.lease import LeaderLease
+from service.journal.memory import JournalMemory
+from service.journal.observer import JournalObserver
+from service.journal.settling.judgement import Verdict, judge, without_settling
+from service.problems import problem
+
+log = logging.getLogger("milepost.journal")
+
+
+class Pipeline:
+    """The groups that are under way, the first one first, and what waits behind them.
+
+    ``wake`` is set when there is something to do, ``progress`` each time that something was done. ``fault`` is an error
+    that nobody expected: leadership ends with it. A commit may take ``seconds``.
+    """
+
+    def __init__(
+        self,
+        store: PointerStore,
+        memory: JournalMemory,
+        admission: Admission,
+        lease: LeaderLease,
+        observer: JournalObserver,
+        decide: Decide,
+        seconds: float,
+    ) -> None:
+        self.flight: list[Group] = []
+        self.wake = asyncio.Event()
+        self.progress = asyncio.Event()
+        self.fault: BaseException | None = None
+        self.committed = 0
+        self.refusals = 0
+        self._store = store
+        self._memory = memory
+        self._admission = admission
+        self._lease = lease
+        self._observer = observer
+        self._decide = decide
+        self._seconds = seconds
+        self._batching = AdaptiveBatching(self.wake.set)
+        self._waiting: list[Unchanging] = []
+        self._landed: list[Group] = []
+        self._groups = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way or waits to be."""
+        return not (self._admission.queue or self.flight or self._landed)
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether groups have landed that are not acknowledged yet."""
+        return bool(self._landed)
+
+    def arrived(self) -> None:
+        """A request was admitted."""
+        self._batching.arrived()
+        if self.may_launch():
+            self.wake.set()
+
+    def hurry(self) -> None:
+        """Wait no longer for requests that may still come."""
+        self._batching.give_up()
+
+    def may_launch(self) -> bool:
+        """Return whether a group may be sent now."""
+        if not self._admission.queue or len(self.flight) >= self._store.limits.in_flight:
+            return False
+        return bool(self.flight) or self._batching.complete()
+
+    def launch(self) -> None:
+        """Send a group of what waits, behind those that are under way, and answer what changes nothing."""
+        last = self.flight[-1] if self.flight else None
+        memory = self._memory
+        head = replace(last.head, revision=last.revision, digest=last.digest) if last else memory.head
+        group = Group(self._groups + 1, head, head.revision)
+        limits, queue = self._store.limits, self._admission.queue
+        for entry in build(queue, memory.view, group, limits, self._decide, memory.contexts(), memory.bound):
+            if entry.depends:
+                self._waiting.append(entry)
+            else:
+                self._answer(entry)
+        if group.members:
+            self._groups = group.number
+            memory.stage(group)
+            self._batching.launched()
+            self.flight.append(group)
+            group.task = asyncio.create_task(self._commit(group))
+            group.task.add_done_callback(self._ended)
+        self.progress.set()
+
+    async def _commit(self, group: Group) -> None:
+        try:
+            async with asyncio.timeout(self._seconds):
+                group.outcome = await self._store.commit(group.head, group.changes, group.revision, group.digest)
+        except TimeoutError:
+            group.outcome = Unknown(f"no answer within {self._seconds} s")
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self.fault = fault
+        while self.flight and isinstance(self.flight[0].outcome, Done):
+            try:
+                self._land(self.flight.pop(0))
+            except Exception as fault:
+                log.exception("a group that landed could not be taken in: this replica ends")
+                self.fault = fault
+        self.wake.set()
+
+    def _land(self, group: Group) -> None:
+        self._landed.append(group)
+        self._memory.land(group)
+        self.refusals = 0
+        self._admission.trouble = None
+        self._batching.landed(len(group.members))
+        self._report(group)
+
+    def _report(self, group: Group) -> None:
+        """Tell the observer. A fault there ends the leadership, and changes nothing about what has landed."""
+        self.committed += 1
+        for member in group.members:
+            try:
+                self._observer.landed(member.pending.request, member.accepted)
+            except Exception as fault:
+                log.exception("what follows from a request that landed could not be done: this replica ends")
+                self.fault = fault
+
+    def acknowledge(self) -> None:
+        """Answer what has landed, and what had to wait for it."""
+        landed, self._landed = self._landed, []
+        for group in landed:
+            self._serve(group)
+            ready = [entry for entry in self._waiting if entry.depends <= group.number]
+            self._waiting = [entry for entry in self._waiting if entry.depends > group.number]
+            for entry in ready:
+                self._answer(entry)
+        self.progress.set()
+
+    def _serve(self, group: Group) -> None:
+        for member in group.members:
+            member.pending.serve(member.accepted, member.revision, self._memory.head.term)
+
+    def _answer(self, entry: Unchanging) -> None:
+        """Answer what changes nothing: a read, so only of committed state and under the lease."""
+        if self._lease.holds():
+            entry.pending.serve(entry.decision, self._memory.head.revision, self._memory.head.term)
+        else:
+            entry.pending.fail(problem(Code.NO_LEADER, "the lease ran out before the request could be answered"))
+
+    def cancel_commits(self) -> None:
+        """Wait for no commit any more. Each may land all the same."""
+        for group in self.flight:
+            if group.task is not None:
+                group.task.cancel()
+
+    def judge(self, count: int, now: float) -> Verdict:
+        """Judge the groups under way, of which the first ``count`` landed and the others never will.
+
+        JournalMemory shows them, and nothing is under way any more. Nobody is answered yet: see `conclude`.
+        """
+        verdict = judge(self.flight, count, now)
+        self._memory.withdraw(verdict.landed, self.flight[count:])
+        self.flight = []
+        return verdict
+
+    def conclude(self, verdict: Verdict) -> None:
+        """Answer, give up or go on, as judged: every doubt is settled now."""
+        again = [*verdict.again, *(entry.pending for entry in self._waiting)]
+        self._waiting, self._admission.trouble = [], None
+        self._batching.give_up()
+        for group in verdict.landed:
+            self._report(group)
+            self._serve(group)
+        for pending, error in verdict.given_up:
+            if pending.abandoned:
+                self._observer.given_up(pending.request)
+            pending.fail(error)
+        self._admission.again(again)
+        self.progress.set()
+        log.info(
+            "settled at term %d: %d groups had landed, %d requests go on",
+            self._memory.head.term,
+            len(verdict.landed),
+            len(again),
+        )
+
+    def end(self) -> None:
+        """Leadership is over: what has landed is acknowledged, what is under way is of unknown outcome or was refused.
+
+        Idempotent.
+        """
+        self._batching.give_up()
+        self.acknowledge()
+        error = without_settling(self.flight)
+        self.cancel_commits()
+        for group in self.flight:
+            for member in group.members:
+                member.pending.fail(error)
+        self._admission.again([entry.pending for entry in self._waiting])
+        self.flight, self._waiting = [], []

@@ -1,0 +1,82 @@
+"""Room: while the store is full, what grows is refused before it is sent, so that what frees room always has some."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from backends.contract import PointerStore
+from milepost.wire import Code
+from service.journal.commit.groups import Decide
+from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
+from service.rules.memory.view import View
+from service.rules.records import Session
+from service.rules.requests import Add, CreateUpload, OpenSession, Replace, Request
+
+_SESSIONS: Final = 64
+"""So many that were opened while the store is full may live at once: who is to remove something needs one."""
+_RECORDS: Final = 1024
+"""So many may be recorded, with those that ended: they are forgotten a while later, and take room until then."""
+
+
+def grows(request: Request) -> bool:
+    """Whether it makes the journal larger for good. Locks and epochs stay small, and go as they came."""
+    return isinstance(request, Add | Replace | CreateUpload | OpenSession)
+
+
+class Room:
+    """What may be decided while ``store`` is full."""
+
+    def __init__(self, store: PointerStore) -> None:
+        self._store = store
+        self._living: dict[str, None] = {}
+        self._ended: deque[str] = deque()
+
+    def deciding(self, decide: Decide) -> Decide:
+        """The same decisions, but that nothing is accepted that grows while there is no room."""
+
+        def decided(view: View, request: Request, context: DecisionContext) -> Decision:
+            decision = decide(view, request, context)
+            if not isinstance(decision, Accepted) or not decision.changes:
+                return decision
+            seen = view.fresh()
+            if (why := self._refuses(seen, request)) is None:
+                return decision
+            return Refused(Code.STORAGE_FULL, why, depends=max(decision.depends, seen.depends))
+
+        return decided
+
+    def _refuses(self, view: View, request: Request) -> str | None:
+        why = self._store.full
+        if why is None:
+            self._living.clear()
+            self._ended.clear()
+            return None
+        if not grows(request) or (isinstance(request, OpenSession) and self._admits(view, request.session)):
+            return None
+        return why
+
+    def _admits(self, view: View, session: str) -> bool:
+        """Whether one more session may be opened, and then it counts. A renewal takes no more room than it has."""
+        if _lives(view, session):
+            return True
+        self._forget(view)
+        if len(self._living) >= _SESSIONS or len(self._living) + len(self._ended) >= _RECORDS:
+            return False
+        self._living[session] = None
+        return True
+
+    def _forget(self, view: View) -> None:
+        """Give back the places of sessions that ended, that are not recorded any more, or never were."""
+        if len(self._living) >= _SESSIONS:
+            over = [session for session in self._living if not _lives(view, session)]
+            self._ended.extend(session for session in over if view.session(session) is not None)
+            for session in over:
+                del self._living[session]
+        while self._ended and (view.session(self._ended[0]) is None or _lives(view, self._ended[0])):
+            self._ended.popleft()
+
+
+def _lives(view: View, session: str) -> bool:
+    record = view.session(session)
+    return isinstance(record, Session) and not record.ended

@@ -1,0 +1,72 @@
+"""What follows from committed requests: bytes are deleted, leases begin and end, waiting clients are woken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from service.blobs.deletion_queue import DeletionQueue
+from service.replica.campaigns import Campaigns
+from service.replica.changes import Changes
+from service.replica.leases import Leases, UploadLeases
+from service.rules.decisions import Accepted
+from service.rules.records import Handle, Record, Session, Stored, Upload, store_of
+from service.rules.requests import Add, EndSession, ExpireSession, Replace, Request
+from service.settings import Settings
+
+
+class Effects:
+    """The `JournalObserver` of a replica."""
+
+    def __init__(
+        self,
+        deletions: DeletionQueue,
+        leases: Leases,
+        uploads: UploadLeases,
+        changes: Changes,
+        campaigns: Campaigns,
+        settings: Settings,
+    ) -> None:
+        self._deletions = deletions
+        self._leases = leases
+        self._uploads = uploads
+        self._changes = changes
+        self._campaigns = campaigns
+        self._settings = settings
+
+    def landed(self, request: Request, accepted: Accepted) -> None:
+        """What was replaced may go after a while, what is asked of sessions is noted."""
+        for key in accepted.discards:
+            self._deletions.schedule(key, self._settings.linger_seconds)
+        for key in accepted.orphans:  # not before a put that began long ago must have ended
+            self._deletions.schedule(key, self._settings.collect_after_seconds)
+        self._changes.announce(accepted.changes)
+        self._campaigns.landed(accepted.changes.values())
+        if isinstance(request, EndSession | ExpireSession):
+            self._leases.forget(request.session)
+            return
+        if isinstance(request, Add | Replace) and request.upload is not None:
+            self._taken(request.store_name, request.upload.id, accepted.changes.values())
+        for key, record in accepted.changes.items():
+            if isinstance(record, Session):
+                self._leases.renew(record)
+            elif isinstance(record, Upload):
+                self._uploads.note(store_of(key) or "", record)
+
+    def found(self, key: str, record: Record) -> None:
+        """What runs out by itself begins to, as after a take-over."""
+        if isinstance(record, Session):
+            self._leases.begin(record)
+        elif isinstance(record, Upload) and not record.ended:
+            self._uploads.begin(store_of(key) or "", record)
+
+    def given_up(self, request: Request) -> None:
+        """The bytes of the request may go. Those of an upload may not: another try may use them."""
+        if isinstance(request, Add | Replace) and request.upload is None:
+            self._deletions.schedule(request.blob.key, 0.0)
+
+    def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
+        """The URL of an upload that was taken is good for its time still, and a put that begins then may end later."""
+        seconds = self._uploads.expires_in(store, upload) + self._settings.collect_after_seconds
+        for record in changed:
+            if isinstance(record, Handle):
+                self._deletions.may_be_put(record.blob, seconds)

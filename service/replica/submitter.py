@@ -1,0 +1,101 @@
+"""Who acts, and how a request gets through the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from milepost.wire import Code
+from service.journal import Journal, Served
+from service.journal.retries import MaySubmit
+from service.problems import problem, refusal
+from service.replica.removals import Removals
+from service.rules.decisions import Accepted, Answer, Blocked, FinishNeeded, Refused
+from service.rules.requests import Attempt, Request
+
+_MOST_REMOVALS_IN_THE_WAY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the attempt that is made, and the epoch that it is made under, None where it names none."""
+
+    attempt: Attempt
+    epoch: int | None = None
+
+    @property
+    def session(self) -> str:
+        """The id of the session that acts."""
+        return self.attempt.session
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with the revision and the term that it reflects."""
+
+    answer: Answer
+    revision: int
+    term: int
+    finish: FinishNeeded | None = None
+
+
+def _always(_: Request) -> None:
+    """Nothing stands against submitting."""
+
+
+class Submitter:
+    """Submits requests to the journal and waits for their ends, each within ``request_seconds``."""
+
+    def __init__(
+        self, journal: Journal, removals: Removals, clock: Callable[[], float], request_seconds: float
+    ) -> None:
+        self._journal = journal
+        self._removals = removals
+        self._clock = clock
+        self.request_seconds = request_seconds
+
+    async def attempted(self, caller: Caller, store: str, act: Callable[[MaySubmit], Awaitable[Reply]]) -> Reply:
+        """Run an attempt that does more than submit one request; a newer one of its key takes its place (see
+        `Retries.run`).
+        """
+        session, key = caller.attempt.session, caller.attempt.key
+        if key is None:
+            return await act(_always)
+        reply, joined = await self._journal.retries.run((store, session, key), act, self.request_seconds)
+        return replace(reply, answer=replace(reply.answer, replayed=True)) if joined else reply
+
+    async def perform(self, request: Request, may_submit: MaySubmit = _always) -> Reply:
+        """Submit a request and wait for its end; finish removals that stand in its way. Raises problems."""
+        return reply_of(await self.decided(request, None, may_submit))
+
+    async def decided(self, request: Request, generation: int | None = None, may_submit: MaySubmit = _always) -> Served:
+        """Do the same, but return a refusal of the rules. A request that was never decided raises a problem.
+
+        ``generation``: the leadership under which the request's blob was put; under another one it is refused.
+        """
+        deadline = self._deadline()
+        for _ in range(_MOST_REMOVALS_IN_THE_WAY):
+            may_submit(request)
+            served = await self._journal.wait(self._journal.submit(request, deadline, generation))
+            if not isinstance(served.decision, Blocked):
+                return served
+            await self._removals.finish(served.decision.finish, deadline, Code.STORAGE_UNAVAILABLE)
+        raise problem(Code.TOO_MANY_REQUESTS, "the handle is added and removed too quickly by others")
+
+    async def finish_removal(self, finish: FinishNeeded) -> None:
+        """Finish a removal that has begun. Raises a ``discard-failed`` problem."""
+        await self._removals.finish(finish, self._deadline())
+
+    def _deadline(self) -> float:
+        return self._clock() + self.request_seconds
+
+
+def reply_of(served: Served) -> Reply:
+    """Return what the caller is answered. Raises the problem of a refusal."""
+    match served.decision:
+        case Accepted() as accepted:
+            return Reply(accepted.answer, served.revision, served.term, accepted.finish)
+        case Refused() as refused:
+            raise refusal(refused)
+        case Blocked():
+            raise TypeError("a blocked request is no answer")

@@ -1,0 +1,21 @@
+"""The deployment: whose blobs are whose where several keep theirs in one place."""
+
+from __future__ import annotations
+
+from service.rules.decisions import Accepted, Answer, Decision
+from service.rules.memory.view import View
+from service.rules.records import DEPLOYMENT_KEY, Corrupt, Deployment
+from service.rules.requests import CreateDeployment
+
+
+def found(view: View, request: CreateDeployment) -> Decision:
+    """Give the deployment its id, once and for all. A record that cannot be read stays as it is: an older id is in it,
+    or that of a newer release.
+    """
+    record = view.get(DEPLOYMENT_KEY)
+    if isinstance(record, Deployment):
+        return Accepted(Answer({"deployment": record.id}))
+    answer = Answer({"deployment": request.deployment})
+    if isinstance(record, Corrupt):
+        return Accepted(answer)
+    return Accepted(answer, {DEPLOYMENT_KEY: Deployment(request.deployment)})

@@ -1,0 +1,212 @@
+"""add, replace, remove, lock and release of one handle (Flink's addAndLock, replace, releaseAndTryRemove,
+getAndLock, release).
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from service.rules import guards, locks, replays
+from service.rules.acts import uploads
+from service.rules.answers import handle_body
+from service.rules.decisions import Accepted, Answer, Blocked, Changes, Decision, DecisionContext, FinishNeeded, Refused
+from service.rules.memory.view import View
+from service.rules.records import Corrupt, Handle, Lock, Session, Store, handle_key
+from service.rules.requests import (
+    Add,
+    FinishRemoval,
+    HandleRequest,
+    LockHandle,
+    ReleaseHandle,
+    Remove,
+    Replace,
+)
+
+
+def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:
+    """The handle if it can be read, locked and replaced: not gone, not cleared away, its removal not begun."""
+    if isinstance(handle, Handle) and not handle.removing and not absent(store, handle):
+        return handle
+    return None
+
+
+def absent(store: Store, handle: Handle) -> bool:
+    """Whether nothing is left of the handle but the answers that its record keeps."""
+    return handle.gone or handle.born <= store.cleared
+
+
+def pushed_of(handle: Handle | Corrupt | None) -> int:
+    """When the name last had to forget an answer."""
+    return handle.pushed if isinstance(handle, Handle) else 0
+
+
+def add(view: View, store: Store, session: Session, request: Add, context: DecisionContext) -> Decision:
+    """Pointer to bytes that lie in the blob store already; the new handle is locked for the session."""
+    old = view.handle(store.name, request.name)
+    if isinstance(old, Corrupt):
+        return Refused(Code.ALREADY_EXISTS, f"{request.name!r} exists, but its record is damaged: {old.reason}")
+    if old is not None and not absent(store, old):
+        if old.removing:
+            return Blocked(finish_of(store, old))
+        return Refused(Code.ALREADY_EXISTS, f"{request.name!r} exists already", {"current": old.version})
+    source = uploads.source_of(view, store, request, context)
+    if isinstance(source, Refused):
+        return source
+    handle = Handle(
+        name=request.name,
+        version=context.version,
+        blob=source.blob,
+        size=request.blob.size,
+        sha256=request.blob.sha256,
+        created=context.wall,
+        updated=context.wall,
+        born=context.revision,
+        changed=context.revision,
+        labels=dict(request.labels),
+        locks=(Lock(session.id, session.born, context.revision),),
+        epoch=request.epoch,
+        answered=old.answered if old else (),
+        pushed=pushed_of(old),
+    )
+    orphans = (old.blob,) if old is not None and not old.gone else ()
+    return _changed(view, store, handle, request, context, orphans=orphans, created=True, beside=source.changes)
+
+
+def replace_state(view: View, store: Store, session: Session, request: Replace, context: DecisionContext) -> Decision:
+    """Compare-and-set of a handle's state. The session must hold a lock on it."""
+    found = _existing(view, store, request)
+    if isinstance(found, Refused):
+        return found
+    if mismatch := guards.version_matches(found, request.version):
+        return mismatch
+    if session.id not in locks.holders(view, store, found):
+        return Refused(Code.NOT_LOCKED, f"session {session.id!r} holds no lock on {request.name!r}")
+    source = uploads.source_of(view, store, request, context)
+    if isinstance(source, Refused):
+        return source
+    handle = replace(
+        found,
+        version=context.version,
+        blob=source.blob,
+        size=request.blob.size,
+        sha256=request.blob.sha256,
+        updated=context.wall,
+        changed=context.revision,
+        labels=found.labels if request.labels is None else dict(request.labels),
+        epoch=request.epoch,
+        locks=locks.living(view, found.locks),
+        freed=locks.living(view, found.freed),
+    )
+    return _changed(view, store, handle, request, context, discards=(found.blob,), beside=source.changes)
+
+
+def lock(view: View, store: Store, session: Session, request: LockHandle, context: DecisionContext) -> Decision:
+    """Lock a handle for a session; a session that holds it already is answered from what is there."""
+    found = _existing(view, store, request)
+    if isinstance(found, Refused):
+        return found
+    if session.id in locks.holders(view, store, found):
+        return Accepted(Answer(handle_body(view, store, found), found.version))
+    handle = replace(
+        found,
+        locks=locks.taken(view, found, session, context.revision),
+        freed=locks.living(view, found.freed),
+        changed=context.revision,
+    )
+    return _changed(view, store, handle, request, context)
+
+
+def release(view: View, store: Store, session: Session, request: ReleaseHandle, context: DecisionContext) -> Decision:
+    """Give a lock back; none held is fine."""
+    found = present(store, view.handle(store.name, request.name))
+    if found is None or session.id not in locks.holders(view, store, found):
+        return Accepted(Answer())
+    freed = replace(locks.given_back(view, store, found, session, context.revision), changed=context.revision)
+    return _written(store, freed, request, context, Answer())
+
+
+def remove(view: View, store: Store, session: Session, request: Remove, context: DecisionContext) -> Decision:
+    """Mark a handle for removal, unless another session holds it; then only one's own lock goes."""
+    old = view.handle(store.name, request.name)
+    if isinstance(old, Corrupt):
+        return _written(store, _gone_without_trace(request.name, context), request, context, Answer({"removed": True}))
+    if old is None or absent(store, old):
+        return Accepted(Answer({"removed": True}))
+    finish = finish_of(store, old)
+    if old.removing:
+        return Accepted(Answer({"removed": True}), finish=finish)
+    if request.version is not None and (mismatch := guards.version_matches(old, request.version)):
+        return mismatch
+    held = locks.holders(view, store, old)
+    others = [holder for holder in held if holder != session.id]
+    if others:
+        answer = Answer({"removed": False, "locks": others})
+        if session.id not in held:
+            return Accepted(answer)
+        freed = replace(locks.given_back(view, store, old, session, context.revision), changed=context.revision)
+        return _written(store, freed, request, context, answer)
+    marked = replace(old, removing=True, locks=(), freed=(), changed=context.revision)
+    return _written(store, marked, request, context, Answer({"removed": True}), finish=finish)
+
+
+def finish_removal(view: View, store: Store, request: FinishRemoval, context: DecisionContext) -> Decision:
+    """The blob is discarded, so nothing is left but the answers that the record keeps."""
+    old = view.handle(store.name, request.name)
+    if not isinstance(old, Handle) or not old.removing or old.version != request.version:
+        return Accepted(Answer())
+    gone = replace(old, removing=False, gone=True, blob="", labels={}, changed=context.revision)
+    return Accepted(Answer(), {handle_key(store.name, old.name): gone})
+
+
+def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
+    """In place of a record that could not be read, for the answer to its removal."""
+    at = context.revision
+    return Handle(name, context.version, "", 0, "", context.wall, context.wall, born=at, changed=at, gone=True)
+
+
+def finish_of(store: Store, handle: Handle) -> FinishNeeded:
+    """What is left to do of a removal that has begun."""
+    return FinishNeeded(store.name, handle.name, handle.version, handle.blob)
+
+
+def _existing(view: View, store: Store, request: HandleRequest) -> Handle | Refused:
+    found = view.handle(store.name, request.name)
+    if isinstance(found, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of {request.name!r} is damaged: {found.reason}")
+    handle = present(store, found)
+    if handle is None:
+        return Refused(Code.NOT_EXIST, f"there is no handle {request.name!r} in {store.name!r}")
+    return handle
+
+
+def _changed(
+    view: View,
+    store: Store,
+    handle: Handle,
+    request: HandleRequest,
+    context: DecisionContext,
+    *,
+    discards: tuple[str, ...] = (),
+    orphans: tuple[str, ...] = (),
+    created: bool = False,
+    beside: Changes = MappingProxyType({}),
+) -> Accepted:
+    answer = Answer(handle_body(view, store, handle), handle.version, created=created)
+    accepted = _written(store, handle, request, context, answer)
+    return Accepted(answer, {**accepted.changes, **beside}, discards, orphans)
+
+
+def _written(
+    store: Store,
+    handle: Handle,
+    request: HandleRequest,
+    context: DecisionContext,
+    answer: Answer,
+    *,
+    finish: FinishNeeded | None = None,
+) -> Accepted:
+    kept = replays.remember(handle, request, context, answer)
+    return Accepted(answer, {handle_key(store.name, handle.name): kept}, finish=finish)

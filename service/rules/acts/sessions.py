@@ -1,0 +1,55 @@
+"""Sessions: durable leases. Keepalives are not here, since they change nothing that is stored."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from service.rules import guards, replays
+from service.rules.answers import session_body
+from service.rules.decisions import Accepted, Answer, Decision, DecisionContext
+from service.rules.memory.view import View
+from service.rules.records import Corrupt, Session, session_key
+from service.rules.requests import EndSession, ExpireSession, OpenSession
+
+
+def open_session(view: View, request: OpenSession, context: DecisionContext) -> Decision:
+    """Create a session; the same id while it lives is a renewal, an id may be used again once it is forgotten."""
+    dead = guards.session_lives(view, request.session, context)
+    if dead is None:
+        return _renewed(view, request, context)
+    if dead.code is not Code.SESSION_UNKNOWN:
+        return dead
+    session = Session(id=request.session, ttl=request.ttl, holder=request.holder, born=context.revision)
+    answer = Answer(session_body(session), created=True)
+    return Accepted(answer, {session_key(session.id): replays.remember(session, request, context, answer)})
+
+
+def _renewed(view: View, request: OpenSession, context: DecisionContext) -> Decision:
+    old = view.session(request.session)
+    assert isinstance(old, Session)
+    if (old.ttl, old.holder) == (request.ttl, request.holder):
+        return Accepted(Answer(session_body(old)))
+    renewed = replace(old, ttl=request.ttl, holder=request.holder)
+    answer = Answer(session_body(renewed))
+    return Accepted(answer, {session_key(old.id): replays.remember(renewed, request, context, answer)})
+
+
+def pushed_of(session: Session | Corrupt | None) -> int:
+    """When the session last had to forget an answer."""
+    return session.pushed if isinstance(session, Session) else 0
+
+
+def end_session(session: Session, request: EndSession, context: DecisionContext) -> Decision:
+    """End a session at its own wish: its locks go, its epochs become free to campaign for."""
+    ended = replace(session, ended=context.revision)
+    answer = Answer()
+    return Accepted(answer, {session_key(session.id): replays.remember(ended, request, context, answer)})
+
+
+def expire_session(view: View, request: ExpireSession, context: DecisionContext) -> Decision:
+    """End a session whose deadline has passed, if it is still the same one."""
+    session = view.session(request.session)
+    if not isinstance(session, Session) or session.ended or session.born != request.born:
+        return Accepted(Answer())
+    return Accepted(Answer(), {session_key(session.id): replace(session, ended=context.revision)})

@@ -1,0 +1,69 @@
+"""Acts on a store as a whole, each of which writes one record: lock all, release all, clear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from service.rules import locks, replays
+from service.rules.acts.handles import present
+from service.rules.answers import handle_body
+from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory
+from service.rules.memory.lookup import Lookup
+from service.rules.memory.view import View
+from service.rules.records import (
+    Corrupt,
+    Session,
+    Store,
+    handle_key,
+    store_key,
+)
+from service.rules.requests import Clear, LockAll, ReleaseAll, StoreRequest
+
+
+def lock_all(view: View, store: Store, session: Session, request: LockAll, context: DecisionContext) -> Decision:
+    """getAllAndLock: every handle there is. One record says so for all of them; what they are is told once it has
+    landed. A replay tells what is there then, since the answer is too large to be kept.
+    """
+    changed = replace(
+        store,
+        locked=locks.with_all_locked(view, store, session, context.revision),
+        released=locks.living(view, store.released),
+    )
+    accepted = _written(changed, request, context, Answer())
+    return Accepted(accepted.answer, accepted.changes, inventory=Inventory(store.name))
+
+
+def release_all(view: View, store: Store, session: Session, request: ReleaseAll, context: DecisionContext) -> Decision:
+    """releaseAll: every lock of the session in this store."""
+    changed = replace(
+        store,
+        locked=tuple(lock for lock in locks.living(view, store.locked) if lock.session != session.id),
+        released=locks.with_all_released(view, store, session, context.revision),
+    )
+    return _written(changed, request, context, Answer())
+
+
+def clear(view: View, store: Store, request: Clear, context: DecisionContext) -> Decision:
+    """clearEntries: the pointers are gone whoever holds them; the blobs stay for the collector."""
+    count = view.count(store)
+    if not count:
+        return Accepted(Answer({"cleared": 0}))
+    damaged = {handle_key(store.name, name): None for name in view.damaged(store.name)}
+    accepted = _written(replace(store, cleared=context.revision), request, context, Answer({"cleared": count}))
+    return Accepted(accepted.answer, {**damaged, **accepted.changes})
+
+
+def told_of(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt | None:
+    """What an inventory tells of a name: the handle's record, the damaged one, or nothing."""
+    record = view.handle(store.name, name)
+    if isinstance(record, Corrupt):
+        return record
+    handle = present(store, record)
+    return None if handle is None else handle_body(view, store, handle)
+
+
+def _written(store: Store, request: StoreRequest, context: DecisionContext, answer: Answer) -> Accepted:
+    kept = replays.remember(store, request, context, answer)
+    return Accepted(answer, {store_key(store.name): kept})

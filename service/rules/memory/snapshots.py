@@ -1,0 +1,83 @@
+"""The state as it was at some revision, for answers so large that they are put together while others go on.
+
+Nothing is copied when one is taken. From then on, the first record that a change takes away under each key is kept here
+as well, for as long as somebody holds the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import merge
+
+from sortedcontainers import SortedList
+
+from service.rules.memory.lookup import Lookup
+from service.rules.records import Record, handle_of
+
+
+class Snapshot(Lookup):
+    """Committed records as they stood when it was taken.
+
+    Each snapshot keeps what was taken away until the next one was made, and holds on to that one for what came then:
+    a change is noted once, however many there are.
+    """
+
+    def __init__(self, get: Callable[[str], Record | None], names_of: Callable[[str], SortedList[str] | None]) -> None:
+        self._get = get
+        self._names_of = names_of
+        self._before: dict[str, Record | None] = {}
+        self._names: dict[str, SortedList[str]] = {}
+        self._lists: dict[str, SortedList[str]] = {}
+        self.newer: Snapshot | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing has changed since it was taken."""
+        return not self._before
+
+    def note(self, key: str, old: Record | None) -> None:
+        """``old`` was under ``key`` until now."""
+        if key in self._before:
+            return
+        self._before[key] = old
+        if old is not None and (located := handle_of(key)) is not None:
+            store, name = located
+            names = self._names.get(store)
+            if names is None:
+                names = self._names[store] = SortedList()
+            names.add(name)
+
+    def note_names(self, store: str, names: SortedList[str]) -> None:
+        """These were the store's names until now; nobody changes the list any more."""
+        self._lists.setdefault(store, names)
+
+    def get(self, key: str) -> Record | None:
+        """The record that was under ``key``."""
+        for snapshot in self._chain():
+            if key in snapshot._before:
+                return snapshot._before[key]
+        return self._get(key)
+
+    def names(self, store: str, after: str = "") -> Iterator[str]:
+        """The names under which a listing may find something in the store, sorted, from the one behind ``after`` on.
+
+        Others may be among them, of what was added or gone by then. To be read on only while nothing changes.
+        """
+        chain = list(self._chain())
+        kept = [snapshot._names[store] for snapshot in chain if store in snapshot._names]
+        replaced = (snapshot._lists[store] for snapshot in chain if store in snapshot._lists)
+        base = next(replaced, None)
+        if base is None:
+            base = self._names_of(store)
+        last = None
+        every = [names for names in (base, *kept) if names is not None]
+        for name in merge(*(names.irange(after, inclusive=(False, True)) for names in every)):
+            if name != last:
+                yield name
+                last = name
+
+    def _chain(self) -> Iterator[Snapshot]:
+        snapshot: Snapshot | None = self
+        while snapshot is not None:
+            yield snapshot
+            snapshot = snapshot.newer

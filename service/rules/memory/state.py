@@ -1,0 +1,330 @@
+"""The committed records in memory, and indexes over them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Iterable, Iterator
+
+from sortedcontainers import SortedDict, SortedList
+
+from service.rules.memory.lookup import Lookup, is_pending
+from service.rules.memory.of_store import OfStore
+from service.rules.memory.snapshots import Snapshot
+from service.rules.records import (
+    Corrupt,
+    Handle,
+    Record,
+    Session,
+    Store,
+    Upload,
+    handle_key,
+    store_of,
+)
+from service.rules.requests import KeyScope
+
+Aged = tuple[int, str]
+"""A revision from which on something waits to be dropped, and its key."""
+
+_LAST = "\U0010ffff"
+"""Sorts behind every name and key."""
+
+
+class State(Lookup):
+    """Committed records, and the indexes that answers and upkeep need, so that nobody has to go through the records.
+
+    `apply` keeps every index at a price that does not grow with the number of records.
+    """
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+        self.sessions: dict[str, Session | Corrupt] = {}
+        self._of_store: SortedDict[str, OfStore] = SortedDict()
+        self._answers: dict[KeyScope, str] = {}
+        self._locks: SortedList[tuple[str, str, str]] = SortedList()
+        self._locked_stores: dict[str, SortedList[str]] = {}
+        self._blobs: dict[str, int] = {}
+        self._removing: SortedList[str] = SortedList()
+        self._gone: SortedList[Aged] = SortedList()
+        self._ended: SortedList[Aged] = SortedList()
+        self._cleared: dict[str, None] = {}
+        self._unreadable: dict[str, int] = {}
+        self._damaged: dict[str, None] = {}
+        self._snapshot: weakref.ref[Snapshot] | None = None
+
+    def apply(self, changes: Iterable[tuple[str, Record | None]]) -> None:
+        """Take committed changes in, those of stores first: what a clear spared was added after it."""
+        of_handles: list[tuple[str, Record | None]] = []
+        for key, record in changes:
+            if key.count("/") > 1:
+                of_handles.append((key, record))
+            else:
+                self._apply(key, record)
+        for key, record in of_handles:
+            self._apply(key, record)
+
+    def _apply(self, key: str, record: Record | None) -> None:
+        old = self.records.get(key)
+        if old is None and record is None:
+            return
+        snapshot = self._newest()
+        if snapshot is not None:
+            snapshot.note(key, old)
+        for scope in scopes(key, old):
+            if self._answers.get(scope) == key:
+                del self._answers[scope]
+        if record is None:
+            del self.records[key]
+        else:
+            self.records[key] = record
+            for scope in scopes(key, record):
+                self._answers[scope] = key
+        self._index(key, old, record)
+
+    def _index(self, key: str, old: Record | None, new: Record | None) -> None:
+        was_damaged, is_damaged = type(old) is Corrupt, type(new) is Corrupt
+        if is_damaged:
+            self._damaged[key] = None
+        elif was_damaged:
+            del self._damaged[key]
+        parts = key.split("/")
+        if parts[0] == "sessions" and len(parts) == 2:
+            self._index_session(key, parts[-1], old, new)
+        if parts[0] != "stores" or len(parts) < 2:
+            return
+        store = parts[1]
+        of_store = self._of_store.get(store)
+        if of_store is None:
+            of_store = self._of_store[store] = OfStore(store)
+        if was_damaged is not is_damaged:
+            self._count_unreadable(of_store.name, is_damaged - was_damaged)
+        if len(parts) == 2:
+            self._index_store(of_store, old, new)
+        elif len(parts) == 4 and parts[2] == "handles":
+            self._index_handle(key, parts[3], of_store, old, new)
+        elif len(parts) == 4 and parts[2] == "uploads":
+            of_store.upload_changed(key, new)
+            _move(self._gone, _used_up_since(key, old), _used_up_since(key, new))
+            self._count_blobs(old.blob if is_pending(old) else "", new.blob if is_pending(new) else "")
+        if of_store.has_cleared:
+            self._cleared[of_store.name] = None
+        elif self._cleared:
+            self._cleared.pop(store, None)
+
+    def _index_session(self, key: str, name: str, old: Record | None, new: Record | None) -> None:
+        _move(self._ended, _ended_since(key, old), _ended_since(key, new))
+        if isinstance(new, Session | Corrupt):
+            self.sessions[name] = new
+        else:
+            self.sessions.pop(name, None)
+
+    def _index_handle(self, key: str, name: str, of_store: OfStore, old: Record | None, new: Record | None) -> None:
+        """The price of most changes, and of loading: so what is the same before and after is passed over."""
+        was = old if type(old) is Handle else None
+        is_ = new if type(new) is Handle else None
+        if is_ is not None and is_.name == name:
+            name = is_.name  # the same string, so that the indexes keep no other
+        of_store.handle_changed(name, old, new)
+        was_gone = (was.changed, key) if was is not None and was.gone else None
+        is_gone = (is_.changed, key) if is_ is not None and is_.gone else None
+        if was_gone != is_gone:
+            _move(self._gone, was_gone, is_gone)
+        was_removing, is_removing = was is not None and was.removing, is_ is not None and is_.removing
+        if was_removing is not is_removing:
+            _move(self._removing, key if was_removing else None, key if is_removing else None)
+        self._count_blobs(was.blob if was is not None else "", is_.blob if is_ is not None else "")
+        was_locked, is_locked = was.locks if was is not None else (), is_.locks if is_ is not None else ()
+        if was_locked != is_locked:
+            before, after = {lock.session for lock in was_locked}, {lock.session for lock in is_locked}
+            for session in before - after:
+                self._locks.remove((session, of_store.name, name))
+            for session in after - before:
+                self._locks.add((session, of_store.name, name))
+
+    def _index_store(self, of_store: OfStore, old: Record | None, new: Record | None) -> None:
+        store, cleared = of_store.name, new.cleared if isinstance(new, Store) else 0
+        if cleared != of_store.cleared:
+            snapshot = self._newest()
+            if snapshot is not None:
+                snapshot.note_names(store, of_store.names)
+            of_store.clear(cleared)
+        was = old.locked if isinstance(old, Store) else ()
+        is_ = new.locked if isinstance(new, Store) else ()
+        if was == is_:
+            return
+        before, after = {lock.session for lock in was}, {lock.session for lock in is_}
+        for session in before - after:
+            stores = self._locked_stores[session]
+            stores.remove(store)
+            if not stores:
+                del self._locked_stores[session]
+        for session in after - before:
+            if (locked := self._locked_stores.get(session)) is None:
+                locked = self._locked_stores[session] = SortedList()
+            locked.add(store)
+
+    def _count_blobs(self, old: str, new: str) -> None:
+        if old == new:
+            return
+        if new:
+            self._blobs[new] = self._blobs.get(new, 0) + 1
+        if old:
+            left = self._blobs[old] - 1
+            if left:
+                self._blobs[old] = left
+            else:
+                del self._blobs[old]
+
+    def _count_unreadable(self, store: str, more: int) -> None:
+        if more:
+            count = self._unreadable.get(store, 0) + more
+            if count:
+                self._unreadable[store] = count
+            else:
+                del self._unreadable[store]
+
+    def get(self, key: str) -> Record | None:
+        """The committed record under ``key``."""
+        return self.records.get(key)
+
+    def snapshot(self) -> Snapshot:
+        """The state as it stands now, to be looked at later."""
+        newest = self._newest()
+        if newest is not None and newest.is_current:
+            return newest
+        taken = Snapshot(self.get, self._names_of)
+        if newest is not None:
+            newest.newer = taken
+        self._snapshot = weakref.ref(taken)
+        return taken
+
+    def _newest(self) -> Snapshot | None:
+        return None if self._snapshot is None else self._snapshot()
+
+    def _names_of(self, store: str) -> SortedList[str] | None:
+        of_store = self._of_store.get(store)
+        return of_store.names if of_store is not None else None
+
+    def names(self, store: str, after: str = "") -> Iterator[str]:
+        """The names of a store's handles that a listing tells of, sorted, from the one behind ``after`` on."""
+        names = self._names_of(store)
+        return iter(names.irange(after, inclusive=(False, True)) if names else ())
+
+    def count(self, store: str, cleared: int | None = None) -> int:
+        """How many these are; how many they would be if those born up to ``cleared`` were cleared."""
+        of_store = self._of_store.get(store)
+        if of_store is None:
+            return 0
+        return len(of_store.names) if cleared in (None, of_store.cleared) else of_store.count_above(cleared or 0)
+
+    def damaged(self) -> Collection[str]:
+        """The keys of the records that cannot be read."""
+        return self._damaged.keys()
+
+    def damaged_in(self, store: str) -> Iterable[str]:
+        """The names of a store's handles whose records cannot be read."""
+        of_store = self._of_store.get(store)
+        return of_store.damaged if of_store is not None else ()
+
+    def stores(self, after: str = "") -> Iterator[str]:
+        """The names of the stores, sorted, from the one behind ``after`` on."""
+        return iter(self._of_store.irange(after, inclusive=(False, True)))
+
+    def locked_by(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
+        """Store and name of the handles in whose own records a lock of the session stands, sorted, behind ``after``."""
+        first, last = (session, *after), (session, _LAST, "")
+        return ((store, name) for _, store, name in self._locks.irange(first, last, inclusive=(False, True)))
+
+    def may_hold(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
+        """Store and name of the handles that the session may hold, sorted, behind ``after``: those whose records say
+        so, and all of a store that it locked as a whole. Which of them it holds, `holders` tells.
+        """
+        whole = self._locked_stores.get(session, SortedList())
+        store, name = after
+        while True:
+            if store in whole:
+                yield from ((store, each) for each in self.names(store, name))
+            else:
+                for found in self.locked_by(session, (store, name)):
+                    if found[0] != store:
+                        break
+                    yield found
+            following = (
+                next((found[0] for found in self.locked_by(session, (store, _LAST))), _LAST),
+                next(whole.irange(store, inclusive=(False, True)), _LAST),
+            )
+            store, name = min(following), ""
+            if store == _LAST:
+                return
+
+    def names_blob(self, blob: str) -> bool:
+        """Whether a handle points to the blob, or may yet take it from an upload."""
+        return blob in self._blobs
+
+    def has_unreadable(self, store: str) -> bool:
+        """Whether the store has a record which cannot be read: damaged, or of a newer release."""
+        return store in self._unreadable
+
+    def removing(self, after: str = "") -> Iterator[str]:
+        """The keys of handles whose removal has begun, sorted, from the one behind ``after`` on."""
+        return iter(self._removing.irange(after, inclusive=(False, True)))
+
+    def gone(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
+        """Handles and uploads of which nothing is left but answers, at most as young as ``until``, the oldest first."""
+        return iter(self._gone.irange(after, (until, _LAST), inclusive=(False, True)))
+
+    def ended(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
+        """Sessions that ended at or before revision ``until``, the oldest first."""
+        return iter(self._ended.irange(after, (until, _LAST), inclusive=(False, True)))
+
+    def stores_with_cleared(self, after: str = "") -> list[str]:
+        """The stores in which records of handles that were cleared away wait to be dropped."""
+        return [store for store in self._cleared if store > after]
+
+    def cleared(self, store: str, until: int) -> Iterator[str]:
+        """Their keys in one store, if that was cleared at or before revision ``until``; the oldest first."""
+        of_store = self._of_store.get(store)
+        if of_store is None or of_store.cleared > until:
+            return iter(())
+        return (handle_key(store, name) for name in of_store.cleared_names())
+
+    def pending_uploads(self) -> Iterator[tuple[str, Upload]]:
+        """The uploads that are pending, each with its store."""
+        for store, of_store in self._of_store.items():
+            for key in of_store.pending:
+                upload = self.records[key]
+                assert isinstance(upload, Upload)
+                yield store, upload
+
+    def count_uploads(self, store: str) -> int:
+        """How many uploads are pending in a store."""
+        of_store = self._of_store.get(store)
+        return len(of_store.pending) if of_store is not None else 0
+
+    def answered_in(self, scope: KeyScope) -> str | None:
+        """The key of the record that keeps the answer of that scope."""
+        return self._answers.get(scope)
+
+
+def scopes(key: str, record: Record | None) -> Iterator[KeyScope]:
+    """The scopes of the idempotency keys whose answers the record under ``key`` keeps."""
+    if record is None or isinstance(record, Corrupt):
+        return
+    store = store_of(key) or ""
+    for entry in record.answered:
+        yield (store, entry.session, entry.key)
+
+
+def _move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new: Aged | str | None) -> None:
+    if old != new:
+        if old is not None:
+            index.remove(old)
+        if new is not None:
+            index.add(new)
+
+
+def _used_up_since(key: str, record: Record | None) -> Aged | None:
+    return (record.born, key) if isinstance(record, Upload) and record.ended else None
+
+
+def _ended_since(key: str, record: Record | None) -> Aged | None:
+    return (record.ended, key) if isinstance(record, Session) and record.ended else None

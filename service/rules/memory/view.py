@@ -1,0 +1,102 @@
+"""What will be there once the groups in flight have landed: their changes over the committed state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from service.rules.memory.lookup import Lookup, is_listed, is_pending
+from service.rules.memory.state import State, scopes
+from service.rules.records import Answered, Corrupt, Record, Store, handle_key, upload_key
+from service.rules.requests import KeyScope
+
+
+class _Layer:
+    """The changes of one group in flight."""
+
+    def __init__(self, group: int) -> None:
+        self.group = group
+        self.records: dict[str, Record | None] = {}
+        self.answers: dict[KeyScope, str] = {}
+
+
+class View(Lookup):
+    """Committed state under the changes of the groups in flight, one layer a group.
+
+    ``depends`` is the number of the latest group in flight that was looked at through this object.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.depends = 0
+        self._layers: list[_Layer] = []
+
+    def fresh(self) -> View:
+        """Return a view of the same, also of what comes later, through which nothing was looked at yet."""
+        view = View(self.state)
+        view._layers = self._layers
+        return view
+
+    def stage(self, changes: Mapping[str, Record | None], group: int) -> None:
+        """Put the changes of a request that joined ``group`` on top."""
+        if not self._layers or self._layers[-1].group != group:
+            self._layers.append(_Layer(group))
+        layer = self._layers[-1]
+        for key, record in changes.items():
+            layer.records[key] = record
+            for scope in scopes(key, record):
+                layer.answers[scope] = key
+
+    def land(self, group: int) -> None:
+        """Commit what was staged up to ``group``; later groups stay on top."""
+        while self._layers and self._layers[0].group <= group:
+            self.state.apply(self._layers.pop(0).records.items())
+
+    def withdraw(self) -> None:
+        """Forget all groups in flight: none of them landed."""
+        self._layers.clear()
+
+    def get(self, key: str) -> Record | None:
+        """The record that will be there."""
+        for layer in reversed(self._layers):
+            if key in layer.records:
+                self.depends = max(self.depends, layer.group)
+                return layer.records[key]
+        return self.state.records.get(key)
+
+    def _staged(self, prefix: str) -> dict[str, Record | None]:
+        """What the groups in flight put under the keys that begin so."""
+        staged: dict[str, Record | None] = {}
+        for layer in self._layers:
+            found = {key: record for key, record in layer.records.items() if key.startswith(prefix)}
+            if found:
+                self.depends = max(self.depends, layer.group)
+                staged |= found
+        return staged
+
+    def pending_uploads(self, store: str) -> int:
+        """How many uploads a store will have pending."""
+        staged = self._staged(upload_key(store, ""))
+        more = sum(is_pending(record) - is_pending(self.state.get(key)) for key, record in staged.items())
+        return self.state.count_uploads(store) + more
+
+    def count(self, store: Store) -> int:
+        """How many handles a listing of the store, whose record this will be, will tell of."""
+        staged = self._staged(handle_key(store.name, ""))
+        more = sum(
+            is_listed(record, store.cleared) - is_listed(self.state.get(key), store.cleared)
+            for key, record in staged.items()
+        )
+        return self.state.count(store.name, store.cleared) + more
+
+    def damaged(self, store: str) -> list[str]:
+        """The names of handles whose records cannot be read, and will be there still. No group brings new ones."""
+        return [name for name in self.state.damaged_in(store) if isinstance(self.handle(store, name), Corrupt)]
+
+    def answered(self, scope: KeyScope) -> Answered | None:
+        """The first answer under an idempotency key, if it is still kept."""
+        staged = (layer.answers[scope] for layer in reversed(self._layers) if scope in layer.answers)
+        key = next(staged, None) or self.state.answered_in(scope)
+        record = self.get(key) if key else None
+        if record is None or isinstance(record, Corrupt):
+            return None
+        return next((entry for entry in record.answered if (entry.session, entry.key) == scope[1:]), None)
