@@ -25,6 +25,7 @@ from backends.embedded.pointers import EmbeddedPointers
 from service.compose import ReplicaConfig, application, open_replica
 from service.http.access.tokens import Tokens
 from service.journal.proof import Proof
+from service.replica.settings import Settings
 from service.rules.records import (
     DEPLOYMENT_KEY,
     Answered,
@@ -40,7 +41,6 @@ from service.rules.records import (
 )
 from service.rules.records import Deployment as DeploymentRecord
 from service.server import bound, run
-from service.settings import Settings
 
 LARGE, OWNER, DEPLOYMENT = "large", "owner", "benchmark"
 CLEARED = tuple(f"cleared-{number}" for number in range(5))

@@ -18,8 +18,8 @@ from service.http.access.log import AccessLog
 from service.http.access.tokens import Tokens, read_tokens
 from service.http.connection.connections import Connections, room_for_connections
 from service.journal import JournalSettings
+from service.replica.settings import Settings
 from service.server import bound, run
-from service.settings import Settings
 
 log = logging.getLogger("milepost")
 

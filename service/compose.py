@@ -19,11 +19,11 @@ from service.http.app import create_app
 from service.http.connection.connections import Connections
 from service.http.context import Context
 from service.http.metrics import Metrics
-from service.leader_locator import LeaderLocator
 from service.operations.operations import operations_of
-from service.probes import Probes
+from service.replica.leader_locator import LeaderLocator
+from service.replica.probes import Probes
 from service.replica.replica import Replica
-from service.settings import Settings
+from service.replica.settings import Settings
 
 # A store that waits as long as the whole step may take would never get to try another server of its own.
 _EXCHANGES_IN_A_STEP = 3

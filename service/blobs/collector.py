@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 
 from backends.contract import BlobStore, PointerStore
+from service.basics.slices import Slices
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.keys import place_of, prefix_of
 from service.journal import Journal
 from service.rules.records import DEPLOYMENT_KEY, Deployment
-from service.slices import Slices
 
 log = logging.getLogger("milepost.collector")
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from backends.contract import BackendError, BlobStore, StorageUnavailable, UnsafeKey
-from service.due import Due
+from service.basics.due import Due
 
 log = logging.getLogger("milepost.blobs")
 

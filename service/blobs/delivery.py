@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnavailable, UnsafeKey
 from milepost.errors import BlobMissing as BlobMissingProblem
 from milepost.wire import Code
-from service.problems import problem
+from service.basics.problems import problem
 from service.rules.requests import BlobRef
 
 VERIFIED_AHEAD_BYTES = 1024 * 1024

@@ -6,7 +6,7 @@ import hashlib
 
 from backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnavailable, UnsafeKey
 from milepost.wire import Code
-from service.problems import problem
+from service.basics.problems import problem
 from service.rules.requests import BlobRef
 
 

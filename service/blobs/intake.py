@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from backends.contract import BlobExists, BlobStore, StorageFull, StorageUnavailable
 from milepost.wire import Code
-from service.problems import problem
+from service.basics.problems import problem
 from service.rules.requests import BlobRef
 
 

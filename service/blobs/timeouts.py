@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import TypeVar
 
 from backends.contract import BlobInfo, BlobStore, SignedRequest, StorageFull, StorageUnavailable
-from service.timeouts import seen, within
+from service.basics.timeouts import seen, within
 
 T = TypeVar("T")
 

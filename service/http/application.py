@@ -17,13 +17,13 @@ from starlette.types import Receive, Scope, Send
 
 from milepost.errors import Problem
 from milepost.wire import Code, Header
+from service.basics.problems import problem
 from service.http.access.gate import Gate
 from service.http.connection.connections import Connections
 from service.http.context import Context
 from service.http.problems import problem_response
 from service.http.requests import Fields, HttpRequest
 from service.http.routing import Routes, allowed
-from service.problems import problem
 
 log = logging.getLogger("milepost.http")
 

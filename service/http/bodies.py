@@ -11,13 +11,13 @@ import msgspec
 from starlette.requests import ClientDisconnect
 
 from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
+from service.basics.problems import problem
 from service.blobs.intake import Incoming
 from service.http.connection.allowance import LEAST_BYTES_PER_SECOND, Allowance
 from service.http.connection.protocol import cut_for
 from service.http.headers import content_digest, content_length, one
 from service.http.requests import HttpRequest
 from service.operations.uploads import Reference
-from service.problems import problem
 
 MOST_JSON_BYTES = 64 * 1024
 Body = TypeVar("Body", bound=msgspec.Struct)

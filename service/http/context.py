@@ -11,9 +11,9 @@ from service.http.access.tokens import Tokens
 from service.http.connection.connections import Connections
 from service.http.metrics import Metrics
 from service.journal import Journal
-from service.leader_locator import LeaderLocator
 from service.operations.operations import Operations
-from service.probes import Probes
+from service.replica.leader_locator import LeaderLocator
+from service.replica.probes import Probes
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from milepost.wire import (
     parse_digest_header,
     unquote_version,
 )
+from service.basics.problems import problem
 from service.http.requests import HttpRequest
-from service.problems import problem
 from service.replica.submitter import Caller
 from service.rules.requests import Attempt
 

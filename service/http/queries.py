@@ -6,9 +6,9 @@ import base64
 import binascii
 
 from milepost.wire import MAX_PAGE, Code
+from service.basics.problems import problem
 from service.http.openapi.documents import PAGED
 from service.http.requests import HttpRequest
-from service.problems import problem
 
 
 def only_known(request: HttpRequest, known: set[str]) -> None:

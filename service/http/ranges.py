@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.operations.reading import Span
-from service.problems import problem
 
 _ONE = re.compile(r"bytes\s*=\s*(\d{0,18})-(\d{0,18})\Z")
 

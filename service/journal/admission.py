@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from backends.contract import BackendError, StorageFull
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.journal.pending import PendingRequest, Served
 from service.journal.retries import Retries
-from service.problems import problem
 from service.rules.requests import INTERNAL, Request, with_id
 
 

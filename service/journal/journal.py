@@ -23,6 +23,7 @@ from backends.contract import (
     Unknown,
 )
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.journal import loading
 from service.journal.admission import Admission
 from service.journal.commit.groups import Decide
@@ -35,7 +36,6 @@ from service.journal.pending import PendingRequest, Served
 from service.journal.retries import Retries
 from service.journal.settings import JournalSettings
 from service.journal.settling.settlement import Settlement
-from service.problems import problem
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, DecisionContext
 from service.rules.memory.view import View

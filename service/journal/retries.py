@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.journal.pending import PendingRequest, Served
-from service.problems import problem
 from service.rules.decisions import Accepted
 from service.rules.requests import KeyScope, Request
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from milepost.errors import EpochHeld
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.journal import Journal
 from service.journal.retries import MaySubmit
 from service.operations.records import store_in
-from service.problems import problem
 from service.replica.campaigns import CampaignPlace, Campaigns
 from service.replica.leases import Leases
 from service.replica.submitter import Caller, Reply, Submitter

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from milepost.wire import Code
+from service.basics.problems import problem
+from service.basics.slices import Slices
 from service.journal import Journal
 from service.operations.records import store_in
-from service.problems import problem
 from service.replica.submitter import Caller, Reply, Submitter
 from service.rules.acts.handles import absent, present
 from service.rules.answers import handle_body
@@ -16,7 +17,6 @@ from service.rules.decisions import Answer
 from service.rules.memory.lookup import Lookup
 from service.rules.records import Corrupt, Handle
 from service.rules.requests import LockHandle, ReleaseHandle, Remove
-from service.slices import Slices
 
 
 @dataclass(frozen=True, slots=True)

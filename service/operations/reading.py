@@ -9,10 +9,10 @@ from typing import TypeVar
 from backends.contract import BlobStore
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.blobs.delivery import deliver, is_missing, locate
 from service.journal import Journal, Reading
 from service.operations.handles import existing
-from service.problems import problem
 from service.rules.records import Handle
 from service.rules.requests import BlobRef
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.problems import refusal
+from service.basics.problems import refusal
 from service.rules.guards import store_readable
 from service.rules.memory.lookup import Lookup
 from service.rules.records import Store

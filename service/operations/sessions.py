@@ -7,9 +7,10 @@ from typing import Any
 
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
+from service.basics.problems import problem, refusal
+from service.basics.slices import Slices
 from service.journal import Journal
 from service.operations.many import JsonList, Many
-from service.problems import problem, refusal
 from service.replica.campaigns import Campaigns
 from service.replica.changes import Changes
 from service.replica.leases import Leases
@@ -22,7 +23,6 @@ from service.rules.memory.lookup import Lookup
 from service.rules.memory.state import State
 from service.rules.records import Handle, Session, Store, session_key
 from service.rules.requests import EndSession, OpenSession
-from service.slices import Slices
 
 
 class SessionOperations:

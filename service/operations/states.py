@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from backends.contract import BlobStore
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
+from service.basics.problems import noted, problem
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.intake import Incoming, take_in
 from service.blobs.keys import blob_key
 from service.journal import Journal, Served
 from service.journal.retries import MaySubmit, Superseded
 from service.operations.uploads import Reference, UploadOperations
-from service.problems import noted, problem
 from service.replica.submitter import Caller, Reply, Submitter, reply_of
 from service.rules.decisions import Accepted, Decision
 from service.rules.records import Handle

@@ -8,16 +8,16 @@ from typing import Any
 
 from milepost.errors import Problem
 from milepost.wire import Outcome
+from service.basics.problems import problem
+from service.basics.slices import Slices
 from service.journal import Journal
 from service.operations.many import JsonList
-from service.problems import problem
 from service.replica.submitter import Caller, Reply, Submitter, reply_of
 from service.rules.acts.stores import told_of
 from service.rules.decisions import Accepted
 from service.rules.memory.snapshots import Snapshot
 from service.rules.records import Corrupt, Store
 from service.rules.requests import Clear, LockAll, ReleaseAll
-from service.slices import Slices
 
 log = logging.getLogger("milepost.stores")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from backends.contract import BlobStore, SignedRequest, StorageUnavailable
 from milepost.wire import Code, Outcome
+from service.basics.problems import problem
 from service.blobs.inspection import found_at
 from service.blobs.keys import blob_key
 from service.journal import Journal
 from service.journal.retries import MaySubmit
-from service.problems import problem
 from service.replica.leases import UploadLeases
 from service.replica.submitter import Caller, Reply, Submitter, reply_of
 from service.rules.records import Upload

@@ -8,10 +8,10 @@ from service.blobs.deletion_queue import DeletionQueue
 from service.replica.campaigns import Campaigns
 from service.replica.changes import Changes
 from service.replica.leases import Leases, UploadLeases
+from service.replica.settings import Settings
 from service.rules.decisions import Accepted
 from service.rules.records import Handle, Record, Session, Stored, Upload, store_of
 from service.rules.requests import Add, EndSession, ExpireSession, Replace, Request
-from service.settings import Settings
 
 
 class Effects:

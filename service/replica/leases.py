@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from service.due import Due
+from service.basics.due import Due
 from service.rules.records import Corrupt, Session, Upload
 
 AT_ONCE: Final = 256

@@ -7,9 +7,9 @@ import logging
 from backends.contract import BackendError
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.blobs.deletion_queue import DeletionQueue
 from service.journal import Journal
-from service.problems import problem
 from service.rules.decisions import FinishNeeded
 from service.rules.requests import LEADER, FinishRemoval
 

@@ -20,6 +20,7 @@ from backends.contract import (
     StorageUnavailable,
 )
 from milepost.errors import Problem
+from service.basics.slices import Slices
 from service.blobs.collector import collect
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.founding import FoundingMark
@@ -30,12 +31,11 @@ from service.replica.changes import Changes
 from service.replica.effects import Effects
 from service.replica.leases import Leases, UploadLeases
 from service.replica.removals import Removals
+from service.replica.settings import Settings
 from service.replica.submitter import Submitter
 from service.replica.upkeep import expire_sessions, expire_uploads, finish_removals, scrub
 from service.rules.memory.state import State
 from service.rules.records import DEPLOYMENT_KEY, Deployment
-from service.settings import Settings
-from service.slices import Slices
 
 log = logging.getLogger("milepost.leader")
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from milepost.wire import Code
+from service.basics.problems import problem, refusal
 from service.journal import Journal, Served
 from service.journal.retries import MaySubmit
-from service.problems import problem, refusal
 from service.replica.removals import Removals
 from service.rules.decisions import Accepted, Answer, Blocked, FinishNeeded, Refused
 from service.rules.requests import Attempt, Request

@@ -11,7 +11,7 @@ import pytest
 from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.labels import INSTANCE, LEADER, ROLE, labels_of
 from service import server
-from service.settings import Settings
+from service.replica.settings import Settings
 from tests.deploy.helm import CHART, PAIRS, VALUES, Helm, Manifest, Refused, Rendered, selects
 
 CI = CHART / "ci"

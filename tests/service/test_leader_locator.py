@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 from backends.contract import Leadership, StorageUnavailable
-from service.leader_locator import LeaderLocator
+from service.replica.leader_locator import LeaderLocator
 from tests.support.faults import ShiftedClock
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backends.contract import BlobInfo, StorageUnavailable
-from service import probes
+from service.replica import probes
 from tests.support.replicas import Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from milepost.errors import OutcomeUnknown, VersionMismatch
 from milepost.wire import Code, Outcome
-from service.problems import refusal
+from service.basics.problems import refusal
 from service.rules.decisions import DecisionContext, Refused
 from service.rules.guards import retry_may_run
 from service.rules.requests import Add, Attempt

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.slices import Slices
+from service.basics.slices import Slices
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ import pytest
 
 from backends.contract import StorageUnavailable
 from backends.local.blobs import LocalBlobs
+from service.basics.timeouts import within
 from service.blobs.timeouts import BlobsWithTimeout
-from service.timeouts import within
 
 pytestmark = pytest.mark.anyio
 

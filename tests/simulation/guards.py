@@ -14,20 +14,19 @@ import pytest
 from backends.contract import Change, Head, PointerStore
 from milepost.errors import Problem
 from milepost.wire import Outcome
+from service.basics.problems import problem
 from service.blobs import collector
 from service.journal import Journal, PendingRequest, journal, loading
-from service.journal.commit import groups, pipeline
+from service.journal.commit import groups, judgement, pipeline
 from service.journal.commit.groups import Group, Unchanging
 from service.journal.commit.pipeline import Pipeline
 from service.journal.lease import LeaderLease
 from service.journal.retries import MaySubmit, Retries
-from service.journal.settling import judgement
 from service.journal.settling.restoring import Restoring
 from service.journal.settling.settlement import Settlement
 from service.operations import reading
 from service.operations.handles import HandleOperations
 from service.operations.states import StateOperations
-from service.problems import problem
 from service.replica import removals, upkeep
 from service.replica import replica as leader
 from service.replica.effects import Effects

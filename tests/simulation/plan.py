@@ -8,7 +8,7 @@ from random import Random
 
 from backends.contract import GroupLimits
 from service.journal import JournalSettings
-from service.settings import Settings
+from service.replica.settings import Settings
 from tests.simulation.elections import Terms
 from tests.simulation.network import Faults
 

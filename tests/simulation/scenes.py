@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from backends.contract import GroupLimits
 from service.journal import JournalSettings
-from service.settings import Settings
+from service.replica.settings import Settings
 from tests.simulation.elections import Terms
 from tests.simulation.network import Faults
 from tests.simulation.plan import Plan, Weather

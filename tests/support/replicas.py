@@ -12,11 +12,11 @@ from backends.embedded.election import EmbeddedElection
 from backends.embedded.pointers import EmbeddedPointers
 from backends.local.blobs import LocalBlobs
 from service.compose import wall_clock
-from service.leader_locator import LeaderLocator
 from service.operations.operations import operations_of
-from service.probes import Probes
+from service.replica.leader_locator import LeaderLocator
+from service.replica.probes import Probes
 from service.replica.replica import Replica
-from service.settings import Settings
+from service.replica.settings import Settings
 from tests.support.faults import FaultyBlobs, FaultyElection, FaultyPointers, ShiftedClock
 from tests.support.waiting import until
 

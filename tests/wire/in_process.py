@@ -14,7 +14,7 @@ from anyio.from_thread import start_blocking_portal
 
 from service.compose import ReplicaConfig, application
 from service.http.access.tokens import Tokens
-from service.settings import Settings
+from service.replica.settings import Settings
 from tests.support.replicas import PROMPT, Build, Rig, embedded, rig
 from tests.support.served import free_socket, served
 from tests.wire.api import connect

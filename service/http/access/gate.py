@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from milepost.wire import Code, Header
+from service.basics.problems import problem
 from service.http.access.tokens import check
 from service.http.context import Context
 from service.http.requests import HttpRequest
-from service.problems import problem
 
 _ANSWERED_ANYWHERE = ["", "v1", "status"]
 

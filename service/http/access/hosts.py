@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from milepost.wire import Code
-from service.problems import problem
+from service.basics.problems import problem
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 ANY = "*"

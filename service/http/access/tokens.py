@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from milepost.wire import Code
-from service.problems import problem
+from service.basics.problems import problem
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.problems import problem
+from service.basics.problems import problem
 
 MOST_TARGET_BYTES: Final = 65_535
 """What takes a target apart can count no more."""

@@ -16,12 +16,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.http.application import Application
 from service.http.connection.framing import Framing
 from service.http.connection.line import LingeringTransport
 from service.http.connection.watch import Watch
 from service.http.requests import Fields
-from service.problems import problem
 
 MOST_HEAD_BYTES: Final = 64 * 1024
 """Also the most that may come between two bytes of a body: sizes of chunks, their extensions, and the trailers."""

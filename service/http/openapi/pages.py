@@ -9,8 +9,8 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import Response
 
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.http.requests import HttpRequest
-from service.problems import problem
 
 router = APIRouter(include_in_schema=False)
 

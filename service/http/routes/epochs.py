@@ -10,13 +10,13 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.wire import MAX_WAIT_SECONDS, Code, Header
+from service.basics.problems import problem
 from service.http.bodies import json_of
 from service.http.connection.protocol import hung_up
 from service.http.headers import accepts, caller, checked_name
 from service.http.openapi.documents import ACTING, CHANGING, EPOCH_EXAMPLE, json_body, openapi_operation, seconds
 from service.http.replies import empty_reply, json_reply
 from service.http.requests import HttpRequest
-from service.problems import problem
 
 router = APIRouter(prefix="/v1/stores/{store}/epoch", tags=["epochs"])
 

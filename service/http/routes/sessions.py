@@ -11,12 +11,12 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.wire import MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code, Header
+from service.basics.problems import problem
 from service.http.bodies import json_of
 from service.http.headers import accepts, caller, checked_name, one
 from service.http.openapi.documents import ACTING, FIELDS, json_body, openapi_operation, seconds
 from service.http.replies import empty_reply, json_reply
 from service.http.requests import HttpRequest
-from service.problems import problem
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 

@@ -6,12 +6,12 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.http.headers import accepts, checked_name
 from service.http.openapi.documents import PAGED, openapi_operation
 from service.http.queries import page_of, to_token
 from service.http.replies import about, json_response
 from service.http.requests import HttpRequest
-from service.problems import problem
 
 router = APIRouter(prefix="/v1/stores", tags=["stores"])
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from backends.contract import Done, PointerStore, Unknown
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.journal.admission import Admission
 from service.journal.commit.batching import AdaptiveBatching
 from service.journal.commit.groups import Decide, Group, Unchanging, build
+from service.journal.commit.judgement import Verdict, judge, without_settling
 from service.journal.lease import LeaderLease
 from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver
-from service.journal.settling.judgement import Verdict, judge, without_settling
-from service.problems import problem
 
 log = logging.getLogger("milepost.journal")
 

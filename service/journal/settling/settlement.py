@@ -13,16 +13,16 @@ from typing import Final, TypeVar
 
 from backends.contract import BackendError, CommitRefused, Head, JournalDamaged, PointerStore, Refusal, TakeOverLost
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.journal import loading
 from service.journal.admission import Admission
+from service.journal.commit import judgement
 from service.journal.commit.pipeline import Pipeline
 from service.journal.lease import LeaderLease, LeadershipLost, NotTakenOver
 from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver
 from service.journal.settings import JournalSettings
-from service.journal.settling import judgement
 from service.journal.settling.restoring import Restoring
-from service.problems import problem
 
 log = logging.getLogger("milepost.journal")
 

@@ -10,7 +10,7 @@ import pytest
 from backends.contract import StorageUnavailable
 from backends.hdfs.blobs import HdfsBlobs
 from service.compose import ReplicaConfig, open_replica
-from service.settings import Settings
+from service.replica.settings import Settings
 from testbed.hdfs_pair import HdfsPair, hdfs_pair
 from tests.contracts.streams import is_missing, keys, read, stream
 from tests.support.hdfs import alone

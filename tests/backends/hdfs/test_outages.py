@@ -12,7 +12,7 @@ import pytest
 from backends.contract import StorageUnavailable
 from backends.hdfs.blobs import HdfsBlobs
 from service.compose import ReplicaConfig, open_replica
-from service.settings import Settings
+from service.replica.settings import Settings
 from testbed.hdfs import Hdfs
 from tests.contracts.streams import is_missing, is_missing_or, is_unavailable, keys, read, stream
 from tests.support.hdfs import fresh_path, running

@@ -19,10 +19,10 @@ from service.http.application import Application
 from service.http.connection.connections import Connections
 from service.http.requests import Fields
 from service.replica.replica import Replica
+from service.replica.settings import Settings
 from service.replica.submitter import Caller
 from service.rules.records import handle_key
 from service.rules.requests import Attempt
-from service.settings import Settings
 from tests.contracts.state_handle_store.actor import Actor
 from tests.contracts.state_handle_store.deployments import Site
 from tests.contracts.state_handle_store.door import Door

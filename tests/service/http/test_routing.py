@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.http.requests import HttpRequest
 from service.http.routing import Routes, allowed
-from service.problems import problem
 
 
 async def refuses(_: HttpRequest) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from backends.contract import BackendError, PointerStore
+from service.basics.timeouts import within
 from service.blobs.timeouts import BlobsWithTimeout
 from service.journal import Journal
-from service.leader_locator import LeaderLocator
-from service.timeouts import within
+from service.replica.leader_locator import LeaderLocator
 
 _PROBE_SECONDS = 2.0
 _SHOWN = 20

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from backends.contract import CommitRefused, Head, Refusal
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.problems import problem
 from service.journal.commit.groups import Group
 from service.journal.commit.room import grows
 from service.journal.pending import PendingRequest
-from service.problems import problem
 from service.rules.memory.state import State
 from service.rules.memory.view import View
 from service.rules.records import decode
