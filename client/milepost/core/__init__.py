@@ -1,6 +1,7 @@
-"""The SDK without its input and output.
+"""The SDK's logic, without any input or output.
 
-Every operation is a generator: it yields effects (`Send`, `Sleep`, …), is resumed with what came of them, and returns
-its typed result. Requests are built, answers read, leaders found and retries decided here and nowhere else; a driver
-(`milepost.drivers`) only carries effects out. Nothing in this package imports an HTTP library or waits.
+Every operation of the SDK is a generator. It yields effects (`Send`, `Sleep`, …), is resumed with the result of each
+effect, and returns its typed result. Requests are built, answers read, leaders found and retries decided here and
+nowhere else; a driver (`milepost.drivers`) only carries the effects out. Nothing in this package imports an HTTP
+library or waits.
 """

@@ -1,4 +1,4 @@
-"""Who acts: the session in whose name a store is changed."""
+"""The session in whose name a store is changed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from milepost.wire import Code, Header
 
 
 class Acting:
-    """The lease under which a store is changed, or none for one that is only read."""
+    """The lease under which a store is changed; it has none for a store that is only read."""
 
     def __init__(self, lease: Lease | None) -> None:
         self._lease = lease
 
     @property
     def session(self) -> str | None:
-        """The id of the session."""
+        """The id of the session; None for a store that is only read."""
         return None if self._lease is None else self._lease.session
 
     def headers(self) -> dict[str, str]:
-        """The header that names the session. Raises `SessionExpired` once it is lost: nothing was sent."""
+        """Return the header that names the session. Raises `SessionExpired` once it is lost; nothing was sent then."""
         if self._lease is None:
             raise InvalidRequest(Code.SESSION_REQUIRED, "this store was opened for reading; open it from a session")
         self._lease.raise_if_lost()
@@ -30,7 +30,7 @@ class Acting:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Whatever call the service refuses because the session ended ends the lease here too."""
+        """End the lease here too, if the service refuses the enclosed call because the session ended."""
         try:
             yield
         except SessionLost as error:

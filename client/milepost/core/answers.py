@@ -1,7 +1,8 @@
-"""Answers become typed records here: a reader makes of a 2xx answer what the operation returns.
+"""Readers: functions that turn a 2xx answer of the service into the typed record that an operation returns.
 
-A reader passes over members that it does not know, and raises ``TypeError``, ``ValueError`` or ``LookupError`` for what
-is no such record: then whoever answered was not the service, and nothing of it is believed (`milepost.core.judgement`).
+A reader ignores members that it does not know, and raises ``TypeError``, ``ValueError`` or ``LookupError`` for an
+answer that is no such record. Such an answer did not come from the service, and nothing of it is believed
+(`milepost.core.judgement`).
 """
 
 from __future__ import annotations
@@ -27,26 +28,26 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def whatever(answer: Answer) -> Any:
-    """Any answer will do."""
+    """Accept any answer as it is."""
     return answer
 
 
 def nothing(answer: Answer) -> None:
-    """204: it is done, and there is no more to say."""
+    """Accept a 204, which has nothing to read."""
     _check_status(answer, (204,))
 
 
 def version(answer: Answer) -> str:
-    """The version in the ETag of an answer without a body."""
+    """Read the version from the ETag of an answer without a body."""
     _check_status(answer, (200,))
     found = unquote_version(answer.headers.get(Header.ETAG.lower(), ""))
     if found is None:
-        raise ValueError("no version in its ETag")
+        raise ValueError("the ETag holds no version")
     return found
 
 
 def document(reader: Callable[[Document], T], *statuses: int) -> Reader[T]:
-    """What ``reader`` makes of the JSON object in an answer of one of ``statuses`` (200, if none is given)."""
+    """Make a reader that applies ``reader`` to the JSON object of an answer with one of ``statuses`` (default: 200)."""
 
     def read(answer: Answer) -> T:
         _check_status(answer, statuses or (200,))
@@ -59,10 +60,10 @@ def document(reader: Callable[[Document], T], *statuses: int) -> Reader[T]:
 
 
 def handle(document: Document) -> Handle:
-    """The record of a handle."""
+    """Read the record of a handle."""
     sha256 = _text(document, "sha256")
     if not _SHA256.match(sha256):
-        raise ValueError("sha256 is no digest")
+        raise ValueError("sha256 is not a SHA-256 digest")
     return Handle(
         name=_text(document, "name"),
         version=_text(document, "version"),
@@ -78,7 +79,7 @@ def handle(document: Document) -> Handle:
 
 
 def handle_named(name: str) -> Callable[[Document], Handle]:
-    """The record of the handle of this name, and of no other."""
+    """Make a reader for the record of the handle of this name; it refuses the record of any other."""
 
     def read(document: Document) -> Handle:
         found = handle(document)
@@ -90,7 +91,9 @@ def handle_named(name: str) -> Callable[[Document], Handle]:
 
 
 def page(after: str | None) -> Callable[[Document], tuple[list[Handle], list[CorruptHandle], str | None]]:
-    """The page of handles behind the token ``after``, the damaged ones among them, and the token of the next."""
+    """Make a reader for the page of handles after the token ``after``: handles, damaged handles, and the next page's
+    token.
+    """
 
     def read(document: Document) -> tuple[list[Handle], list[CorruptHandle], str | None]:
         both = locked(document)
@@ -100,7 +103,7 @@ def page(after: str | None) -> Callable[[Document], tuple[list[Handle], list[Cor
 
 
 def locked(document: Document) -> LockedHandles:
-    """All handles, locked."""
+    """Read all handles of a store that the request locked, and the damaged ones."""
     damaged = _list(document, "corrupt") if "corrupt" in document else []
     return LockedHandles(
         handles=[handle(entry) for entry in _list(document, "handles")],
@@ -109,17 +112,17 @@ def locked(document: Document) -> LockedHandles:
 
 
 def removal(document: Document) -> Removal:
-    """The end of a removal."""
+    """Read how a removal ended."""
     return Removal(_flag(document["removed"]), _texts(document, "locks"))
 
 
 def cleared(document: Document) -> int:
-    """How many handles were cleared."""
+    """Read how many handles were cleared."""
     return _whole(document, "cleared")
 
 
 def epoch(document: Document) -> Epoch:
-    """An epoch, or the absence of one."""
+    """Read an epoch; a store that never had one has epoch 0."""
     since = document.get("since")
     return Epoch(
         epoch=_whole(document, "epoch"),
@@ -130,7 +133,7 @@ def epoch(document: Document) -> Epoch:
 
 
 def epoch_of(session: str | None) -> Callable[[Document], Epoch]:
-    """The epoch that ``session`` was granted."""
+    """Make a reader for the epoch that was granted to ``session``; it refuses one of another session."""
 
     def read(document: Document) -> Epoch:
         found = epoch(document)
@@ -142,7 +145,7 @@ def epoch_of(session: str | None) -> Callable[[Document], Epoch]:
 
 
 def session(document: Document) -> SessionInfo:
-    """A session as the service describes it."""
+    """Read a session as the service describes it."""
     ttl = _seconds(document, "ttl")
     locks = _list(document, "locks") if "locks" in document else []
     return SessionInfo(
@@ -155,7 +158,7 @@ def session(document: Document) -> SessionInfo:
 
 
 def session_of(id_: str) -> Callable[[Document], SessionInfo]:
-    """The session of this id, and no other, with a lease to count on."""
+    """Make a reader for the session of this id with a lease above 0 seconds; it refuses any other session."""
 
     def read(document: Document) -> SessionInfo:
         found = session(document)
@@ -167,7 +170,7 @@ def session_of(id_: str) -> Callable[[Document], SessionInfo]:
 
 
 def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], str | None]]:
-    """The page of stores behind the token ``after``, and the token of the next."""
+    """Make a reader for the page of stores after the token ``after``: the stores, and the next page's token."""
 
     def read(document: Document) -> tuple[list[StoreSummary], str | None]:
         found = [
@@ -185,7 +188,7 @@ def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], 
 
 
 def status(document: Document) -> Status:
-    """The status of a replica."""
+    """Read the status of a replica."""
     return Status(
         replica=_text(document, "replica"),
         role=_text(document, "role"),
@@ -199,7 +202,7 @@ def status(document: Document) -> Status:
 
 
 def time(text: object) -> datetime:
-    """An RFC 3339 time in UTC (Python 3.10 reads neither ``Z`` nor any number of digits by itself)."""
+    """Parse an RFC 3339 time in UTC (Python 3.10 itself reads neither ``Z`` nor any number of digits)."""
     match = _TIME.match(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError("not a time in UTC")
@@ -208,13 +211,13 @@ def time(text: object) -> datetime:
 
 def _check_status(answer: Answer, statuses: tuple[int, ...]) -> None:
     if answer.status not in statuses:
-        raise ValueError("not a status for success here")
+        raise ValueError("not the status of a success here")
 
 
 def _text(document: Document, name: str) -> str:
     value = document[name]
     if not isinstance(value, str):
-        raise TypeError(f"{name} is no text")
+        raise TypeError(f"{name} is not a string")
     return value
 
 
@@ -225,47 +228,50 @@ def _text_or_none(document: Document, name: str) -> str | None:
 def _whole(document: Document, name: str) -> int:
     value = document[name]
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise TypeError(f"{name} is no whole number from 0")
+        raise TypeError(f"{name} is not a whole number of 0 or more")
     return value
 
 
 def _seconds(document: Document, name: str) -> float:
-    """A span of time. JSON as Python reads it has NaN and Infinity, by which a lease would never end."""
+    """Read a number of seconds that is finite and not negative.
+
+    Python's JSON parser accepts NaN and Infinity, with which a lease would never end.
+    """
     value = document[name]
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
-        raise TypeError(f"{name} is no number of seconds")
+        raise TypeError(f"{name} is not a number of seconds")
     return float(value)
 
 
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise TypeError("neither true nor false")
+        raise TypeError("a flag is neither true nor false")
     return value
 
 
 def _list(document: Document, name: str) -> list[Any]:
     value = document[name]
     if not isinstance(value, list):
-        raise TypeError(f"{name} is no list")
+        raise TypeError(f"{name} is not a list")
     return value
 
 
 def _texts(document: Document, name: str) -> tuple[str, ...]:
-    """The texts of a list that may be left out."""
+    """Read a list of texts; a missing list is empty."""
     found = _list(document, name) if name in document else []
     if not all(isinstance(value, str) for value in found):
-        raise TypeError(f"{name} holds what is no text")
+        raise TypeError(f"{name} holds an entry that is not a string")
     return tuple(found)
 
 
 def _labels(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise TypeError("labels are no texts by name")
+        raise TypeError("labels are not an object of strings")
     return dict(value)
 
 
 def _next(document: Document, after: str | None) -> str | None:
     token = _text_or_none(document, "next")
     if token is not None and token == after:
-        raise ValueError("a listing that does not go on")
+        raise ValueError("a listing that repeats the same page")
     return token

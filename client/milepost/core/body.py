@@ -1,4 +1,4 @@
-"""Where the bytes of a state come from, and whether they can be sent again."""
+"""Sources for the bytes of a state: where the bytes come from, and whether they can be sent a second time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SMALL = 64 * 1024
 
 
 class SourceFailed(Exception):
-    """The caller's own source of bytes raised ``error`` while it was sent; the request stayed incomplete.
+    """The caller's own source of bytes raised ``error`` while its bytes were being sent; the request stayed incomplete.
 
-    Not by ``__cause__`` alone, which HTTP libraries take away when they pass an exception on.
+    The error is also an attribute, because HTTP libraries drop ``__cause__`` when they pass an exception on.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -33,7 +33,7 @@ class SourceFailed(Exception):
 
 @dataclass
 class Body:
-    """The bytes of one request. ``size`` (bytes) and ``sha256`` (hex) are None where only sending them will tell."""
+    """The bytes of one request. ``size`` (bytes) and ``sha256`` (hex) are None if they are known only after sending."""
 
     source: Callable[[], Content]
     size: int | None = None
@@ -43,16 +43,16 @@ class Body:
 
     @property
     def spent(self) -> bool:
-        """Whether the bytes cannot be sent any more: they come once, and the first of them was taken."""
+        """Return whether the bytes cannot be sent again: the source can be read only once, and reading it has begun."""
         return self.once and self.taken
 
     @property
     def small(self) -> bool:
-        """Whether sending the bytes in vain costs next to nothing."""
+        """Return whether sending the bytes in vain would cost next to nothing."""
         return self.size is not None and self.size <= SMALL
 
     def begin(self) -> Content:
-        """The bytes from their start on. Iterating over them raises `SourceFailed`."""
+        """Return the bytes from their start. Iterating over them raises `SourceFailed`."""
         content = self.source()
         if isinstance(content, bytes):
             return content
@@ -80,7 +80,7 @@ class Body:
 
 
 def body_of_bytes(data: bytes) -> Body:
-    """A body that is in memory."""
+    """Make a body of bytes that are in memory."""
     sha256 = hashlib.sha256(data).hexdigest()
     if len(data) <= SMALL:
         return Body(lambda: data, len(data), sha256)
@@ -88,10 +88,10 @@ def body_of_bytes(data: bytes) -> Body:
 
 
 def body_of(state: object) -> Body:
-    """The body for a state. Reads a file or a collection once through, for its digest.
+    """Make the body for a state. A file or a collection is read through once, for its digest.
 
     Bytes, paths, seekable binary files and collections of bytes can be sent again; a generator, a pipe or another
-    iterator is sent once. Raises TypeError for anything else, OSError where a file cannot be read.
+    iterator can be sent only once. Raises TypeError for anything else, OSError where a file cannot be read.
     """
     if isinstance(state, (bytes, bytearray, memoryview)):
         return body_of_bytes(bytes(state))
@@ -119,7 +119,9 @@ def _exactly(size: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
             break
         yield chunk
     if left != 0:
-        raise DigestMismatch(Code.DIGEST_MISMATCH, f"the state had {size} bytes before it was sent, and then had not")
+        raise DigestMismatch(
+            Code.DIGEST_MISMATCH, f"the size of the state changed: it had {size} bytes before it was sent"
+        )
 
 
 def _repeatable(source: Callable[[], Iterator[bytes]]) -> Body:

@@ -1,4 +1,4 @@
-"""One call: attempts under one key and one deadline, until an answer is definitive."""
+"""One call to the service: attempts under one idempotency key and one deadline, until an answer is definitive."""
 
 from __future__ import annotations
 
@@ -21,24 +21,28 @@ from milepost.core.request import Request
 from milepost.errors import AccessDenied, ConnectionFailed, Problem
 from milepost.wire import Code, Header, digest_header
 
-ATTEMPT_TIMEOUT = 3.0  # of one attempt beside its bytes: less than a leader's lease, so a paused one is left in time
+ATTEMPT_TIMEOUT = 3.0  # of one attempt, without its bytes: less than a leader's lease, to leave a paused leader in time
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
-SEARCH_PAUSE = 0.25  # while a leader is looked for, which may be there at any moment; more only after a long search
+SEARCH_PAUSE = 0.25  # between rounds in search of a leader, who may appear at any moment; longer after a long search
 SEARCH_PAUSE_PER_SECOND = 0.05
-LEAST_RETRY_AFTER = 1.0  # the header has nothing between none and this, too long where another replica may lead
-SLOWEST_BYTES_PER_SECOND = 1024 * 1024  # what an attempt may take for its bytes, beside its attempt_timeout
-KEY_LIFETIME = 9 * 60.0  # the service remembers a key for ten minutes; a retry after that could be applied twice
+LEAST_RETRY_AFTER = 1.0  # the header's smallest value; too long a wait where another replica may lead
+SLOWEST_BYTES_PER_SECOND = 1024 * 1024  # the time that an attempt gets for its bytes, beside its attempt_timeout
+KEY_LIFETIME = 9 * 60.0  # the service keeps a key for ten minutes; a later retry could be applied twice
 
 T = TypeVar("T")
 
 Token = str | Callable[[], str]
-"""A bearer token, or what is called for one at each attempt."""
+"""A bearer token, or a function that returns one and is called at each attempt."""
 
 
 @dataclass
 class Key:
-    """An idempotency key, since when (monotonic) the service may know it, and how many requests under it arrived."""
+    """An idempotency key.
+
+    ``since`` is the monotonic time from which on the service may know it, ``arrived`` how many requests under it
+    arrived.
+    """
 
     id: str
     since: float
@@ -47,7 +51,11 @@ class Key:
 
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """The answer of a call, what was read of it, and when (monotonic) the attempt began that it surely comes after."""
+    """The answer of a call.
+
+    ``value`` is what was read from the answer. ``began`` is the monotonic time at which the attempt began that this
+    answer surely came after.
+    """
 
     answer: Answer
     value: T
@@ -55,7 +63,7 @@ class Reply(Generic[T]):
 
 
 class Caller:
-    """Runs requests against the replicas of one service."""
+    """Carries requests out against the replicas of one service."""
 
     def __init__(
         self,
@@ -69,7 +77,7 @@ class Caller:
         new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         if timeout <= 0:
-            raise ValueError("a timeout is a number of seconds above 0")
+            raise ValueError("timeout must be a number of seconds above 0")
         self.replicas = replicas
         self.timeout = timeout
         self.clock = clock
@@ -81,11 +89,11 @@ class Caller:
 
     @property
     def attempt_timeout(self) -> float:
-        """Seconds that one attempt may take, beside its bytes and the wait that it asks for."""
+        """Seconds that one attempt may take, beside the time for its bytes and the wait that its request asks for."""
         return min(ATTEMPT_TIMEOUT, max(1.0, self.timeout / 3))
 
     def new_key(self) -> Key:
-        """A key for one change, however many calls it takes."""
+        """Make an idempotency key for one change, however many calls the change takes."""
         return Key(self.new_id(), self.clock())
 
     def call(
@@ -99,14 +107,14 @@ class Caller:
         key: Key | None = None,
         final: Collection[Code] = (),
     ) -> Operation[Reply[T]]:
-        """Have ``request`` answered within ``timeout`` seconds (default: the client's), the last attempt having begun
-        within ``begin_within`` (default: all of them).
+        """Get ``request`` answered within ``timeout`` seconds (default: the client's); the last attempt begins within
+        ``begin_within`` seconds (default: the whole timeout).
 
-        One attempt may take ``attempt_timeout`` seconds, beside the wait that the request asks for and its bytes' time;
-        then another replica is asked. A change goes under ``key``, or one of its own. An answer with a code in
-        ``final`` ends the call, even where asking again might help. Raises what the module `milepost.errors` draws: a
-        refusal as it is, `OutcomeUnknown` where an attempt may have been applied, else `Unavailable`,
-        `ConnectionFailed` or `DeadlineExceeded`.
+        One attempt may take ``attempt_timeout`` seconds, beside the wait that the request asks for and the time for its
+        bytes; then another replica is asked. A change is sent under ``key``, or under a new one. An answer with a code
+        in ``final`` ends the call, even if asking again might help. Raises the errors of `milepost.errors`: a refusal
+        as it is, `OutcomeUnknown` if an attempt may have been applied, otherwise `Unavailable`, `ConnectionFailed` or
+        `DeadlineExceeded`.
         """
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
@@ -125,7 +133,7 @@ class Caller:
             if began >= until:
                 raise history.exhausted("the deadline passed")
             if key is not None and history.in_doubt and began >= key.since + KEY_LIFETIME:
-                raise history.exhausted("the service may have forgotten the key by now")
+                raise history.exhausted("the service may have forgotten the idempotency key by now")
             headers = {**request.headers, **self._credentials(history), **_length_and_digest(request)}
             if key is not None:
                 headers |= {Header.IDEMPOTENCY_KEY: key.id, Header.ATTEMPT: str(key.arrived + history.arrived + 1)}
@@ -151,7 +159,7 @@ class Caller:
                 self._reports.answered(asked, started)
             if isinstance(verdict, Done):
                 if key is not None and Header.REPLAYED.lower() in verdict.answer.headers:
-                    began = key.since  # it may be the answer to the very first attempt
+                    began = key.since  # the answer may be the one to the very first attempt
                 return Reply(verdict.answer, verdict.value, began)
             if isinstance(verdict, Refused):
                 if key is not None:
@@ -161,7 +169,7 @@ class Caller:
             now = self.clock()
             history.note(verdict, cut_off=isinstance(result, Lost) and now >= deadline)
             if isinstance(verdict.error, Problem) and verdict.error.code in final:
-                raise history.exhausted("it is not waited for")
+                raise history.exhausted("this answer is not waited out")
             if request.body is not None and request.body.spent:
                 raise history.exhausted("the state could be sent only once")
             if not (verdict.elsewhere and verdict.after <= LEAST_RETRY_AFTER):
@@ -183,9 +191,11 @@ class Caller:
             after = 0.0
 
     def _must_scout(self, request: Request[Any]) -> bool:
-        """Whether the leader is to be found before the bytes set out: they come only once, or are dear to send in vain.
+        """Return whether to find the leader before sending the bytes: they can be sent only once, or are too many to
+        send in vain.
 
-        A replica that turns many bytes away may also close the connection under them, and its redirect is lost.
+        A replica that refuses many bytes may also close the connection while they arrive, and then its redirect is
+        lost.
         """
         body = request.body
         return body is not None and (body.once or not (body.small or self.replicas.leader))
@@ -197,10 +207,12 @@ class Caller:
             history.note(Again(error, elsewhere=True, arrived=False))
             raise history.exhausted("the leader could not be found") from error
         except Problem:
-            return  # somebody who leads answered; what it says to the bytes themselves counts
+            return  # a leader answered; what counts is its answer to the bytes themselves
 
     def pause(self, pauses: int, longest: float) -> float:
-        """Exponential back-off with jitter: seconds to rest after so many ``pauses``, ``longest`` at most."""
+        """Return how many seconds to rest after so many ``pauses``: exponential back-off with jitter, up to
+        ``longest``.
+        """
         return self._random.uniform(0.5, 1.0) * min(longest, FIRST_PAUSE * 2.0 ** min(pauses, 16))
 
     def _credentials(self, history: History) -> dict[str, str]:
@@ -211,7 +223,9 @@ class Caller:
         try:
             return {"Authorization": f"Bearer {_checked(self._token())}"}
         except Exception as error:
-            denied = AccessDenied(Code.UNAUTHENTICATED, f"no token could be had: {type(error).__name__}")
+            denied = AccessDenied(
+                Code.UNAUTHENTICATED, f"the function that returns the token failed: {type(error).__name__}"
+            )
             raise history.refusal(denied) from error
 
 
@@ -226,7 +240,7 @@ def _length_and_digest(request: Request[Any]) -> dict[str, str]:
 
 
 def _longest(request: Request[Any], attempt_timeout: float) -> float:
-    """How many seconds one attempt may take; as many as there are for a body of unknown size."""
+    """Return the seconds that one attempt may take; without limit for a body of unknown size."""
     if request.body is None:
         return attempt_timeout + request.wait
     if request.body.size is None:
@@ -235,22 +249,26 @@ def _longest(request: Request[Any], attempt_timeout: float) -> float:
 
 
 def _longest_search_pause(searched: float) -> float:
-    """Seconds to rest at most between two rounds in search of a leader, after so many seconds of it."""
+    """Return the longest rest between two rounds in search of a leader, after ``searched`` seconds of searching."""
     return min(LONGEST_PAUSE, max(SEARCH_PAUSE, SEARCH_PAUSE_PER_SECOND * searched))
 
 
 def _followed(round_: Round, verdict: Verdict, request: Request[Any]) -> Done | Refused | Again | None:
-    """None where a redirect to the leader can be followed; what stands in its way counts as a useless replica."""
+    """Return None where a redirect to the leader can be followed. A redirect that cannot be followed counts as a
+    useless replica.
+    """
     if not isinstance(verdict, Redirected):
         return verdict
     trouble = round_.follow(verdict.location, request.path)
     if trouble is None and request.body is not None and request.body.spent:
-        trouble = "the state can be sent only once, and a replica that does not lead took it; nothing was applied"
+        trouble = (
+            "the state can be sent only once, and a replica that is not the leader received it; nothing was applied"
+        )
     return None if trouble is None else Again(ConnectionFailed(trouble), elsewhere=True)
 
 
 def _checked(token: str) -> str:
-    """The token itself; what cannot stand in a header is refused here, where the error does not quote it."""
+    """Return the token; one that cannot stand in a header is refused here, where the error does not quote it."""
     if not token.isascii() or not token.isprintable() or not token.strip():
-        raise ValueError("a token is printable ASCII")
+        raise ValueError("a token must be printable ASCII")
     return token

@@ -1,4 +1,4 @@
-"""Campaigning for the epoch of a store, for as long as the caller wants to wait."""
+"""Campaigning: asking for the epoch of a store for as long as the caller wants to wait."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from milepost.core.store import StoreOperations
 from milepost.errors import EpochHeld
 from milepost.types import Epoch
 
-POLL_SECONDS = 20.0  # below the service's limit: a leader that vanished is noticed sooner
+POLL_SECONDS = 20.0  # below the service's limit, so that a leader that vanished is noticed sooner
 BETWEEN_SECONDS = 0.2
 
 
 def campaign(store: StoreOperations, wait: float | None) -> Operation[Epoch]:
     """Wait up to ``wait`` seconds (None: for ever) for the epoch, and let ``store`` act under it.
 
-    The holder is granted the same epoch again, so a poll whose outcome is unknown is repeated. An outage is waited
-    out like a holder, but no attempt begins after the wait (or the first second, if that is longer): only an answer
-    that is due by then is waited for, as long as any. Raises `EpochHeld`, or what the last poll met; `SessionLost` at
-    once.
+    A poll whose outcome is unknown is repeated, which is safe: the holder is granted the same epoch again. An outage is
+    waited out in the same way as another holder. No attempt begins after the wait (or after the first second, if that
+    is longer); from then on only an answer that is still due is waited for, at most as long as one attempt may take.
+    Raises `EpochHeld`, or the error that the last poll met; `SessionLost` is raised at once.
     """
     clock = store.caller.clock
     deadline = math.inf if wait is None else clock() + wait

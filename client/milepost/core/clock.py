@@ -1,4 +1,4 @@
-"""The clock of leases and deadlines."""
+"""The clock by which the SDK measures leases and deadlines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ Clock = Callable[[], float]
 
 
 def monotonic() -> float:
-    """Monotonic seconds. Where the system can, they also pass while the machine is suspended, as a lease does."""
+    """Return monotonic seconds.
+
+    Where the system can, they pass while the machine is suspended, too, as a lease does.
+    """
     return _read()
 
 

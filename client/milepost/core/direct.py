@@ -1,4 +1,4 @@
-"""Bytes that go straight to or from where the service keeps them, by a URL that it signs."""
+"""Direct transfer: bytes go straight to or from the blob store, by a URL that the service signs."""
 
 from __future__ import annotations
 
@@ -15,59 +15,71 @@ log = logging.getLogger("milepost")
 
 DIRECT_ABOVE = 1024 * 1024
 AVOID_SECONDS = 600.0
-AVOID_BRIEFLY_SECONDS = 60.0  # where it may well pass by itself
+AVOID_BRIEFLY_SECONDS = 60.0  # for trouble that may well pass by itself
 ATTEMPT_TIMEOUT = 10.0  # of one request to the blob store, beside the time for its bytes
-CONNECT_SECONDS = 2.0  # who sits behind a wall is to have time left for the way through the service
-TELLING_CONNECT_SECONDS = 1.0  # in less than that, a busy network may have lost no more than one packet
+CONNECT_SECONDS = 2.0  # short, so that behind a firewall there is time left to send through the service
+TELLING_CONNECT_SECONDS = 1.0  # a shorter wait proves nothing: a busy network may just have lost one packet
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024
 
 
 class Direct:
-    """Whether states go that way: those above ``above`` bytes (None: never), unless it was found closed lately.
+    """The decision whether a state is transferred directly: if it has more than ``above`` bytes (None: never), and if
+    no recent try has shown that the blob store cannot be used from here.
 
-    Shared between threads: whatever changes is one reference.
+    Threads share this object: every change replaces one reference.
     """
 
     def __init__(self, above: int | None, clock: Clock) -> None:
         if above is not None and above < 0:
             raise ValueError("direct_above is a number of bytes, or None")
         self.above = above
-        self.signs = False  # whether the service was seen to sign
+        self.signs = False  # whether the service was seen to sign URLs
         self._clock = clock
         self._avoided_until = -math.inf
-        self._unannounced = (0, -math.inf)  # from which size on, and until when
+        self._unannounced = (0, -math.inf)  # from which size on no upload is announced, and until when
 
     @property
     def open(self) -> bool:
-        """Whether the direct way may be tried."""
+        """Return whether a direct transfer may be tried."""
         return self.above is not None and self._clock() >= self._avoided_until
 
     def suits(self, size: int) -> bool:
-        """Whether a state of ``size`` bytes is to go that way."""
+        """Return whether a state of ``size`` bytes should be transferred directly."""
         return self.above is not None and size > self.above and self.open
 
     def suits_body(self, body: Body) -> bool:
-        """The same for a state that is to be written: it is read once for its digest and once to be sent."""
+        """Return whether this state should be uploaded directly. It must be readable twice: for its digest, and to be
+        sent.
+        """
         if body.size is None or body.sha256 is None or body.once:
             return False
         size, until = self._unannounced
         return self.suits(body.size) and not (body.size >= size and self._clock() < until)
 
     def avoid(self, why: str, level: int = logging.WARNING, seconds: float = AVOID_SECONDS) -> None:
-        """Send bytes through the service for the next ``seconds``. ``why`` must not quote a signed URL."""
+        """Send all bytes through the service for the next ``seconds``. ``why`` must not quote a signed URL."""
         if self.open:
             self._avoided_until = self._clock() + seconds
-            log.log(level, "states go through the service for the next %g minutes: %s", seconds / 60, why)
+            log.log(
+                level,
+                "direct transfer is off: states go through the service for the next %g minutes: %s",
+                seconds / 60,
+                why,
+            )
 
     def avoid_announcing(self, size: int, seconds: float, why: str) -> None:
-        """Announce no states of ``size`` bytes and more for the next ``seconds``. Smaller ones, and reading, go on."""
+        """Announce no uploads of ``size`` bytes and more for the next ``seconds``. Smaller uploads and all downloads go
+        on.
+        """
         self._unannounced = (size, self._clock() + seconds)
-        log.debug("no states of %d bytes and more are announced for the next %g s: %s", size, seconds, why)
+        log.debug("direct upload is off for states of %d bytes and more for the next %g s: %s", size, seconds, why)
 
     def worth_another_try(self, send: Send, lost: Lost, took: float) -> bool:
-        """What ``lost`` says of the way after ``took`` seconds is remembered; whether ``send`` is to be sent once more.
+        """Learn from a direct request that got no answer after ``took`` seconds, and return whether to send it once
+        more.
 
-        A connection that breaks says nothing, and a wait that was cut short by the caller's own deadline as little.
+        A connection that breaks says nothing about the blob store, and neither does a wait that the caller's own
+        deadline cut short.
         """
         if lost.unreachable:
             limit = send.connect or send.timeout
@@ -84,19 +96,20 @@ class Direct:
 
 
 def trouble_with(url: str, secure: bool) -> str | None:
-    """Why a signed URL cannot be used, without quoting it; None if it can. ``secure``: only by https."""
+    """Return why a signed URL cannot be used, without quoting it; None if it can. ``secure`` demands https."""
     parts = http_url(url)
     if parts is None or parts.username:
-        return "the service signed what is no http or https URL"
+        return "what the service signed is no http or https URL without credentials"
     if secure and not url.startswith("https:"):
-        return "the service is spoken to by https and signed a URL of http"
+        return "the client uses https, but the service signed an http URL"
     return None
 
 
 def signed(method: str, url: str, headers: Mapping[str, str], body: Body | None, left: float) -> Send:
-    """A request that is already signed, so with exactly these headers. ``left`` (seconds) is what it may take at most.
+    """Make a request for a URL that is already signed, with exactly these headers; it may take ``left`` seconds at
+    most.
 
-    A driver never lets the URL be logged: whoever has it may send the request, too.
+    A driver never lets the URL be logged: whoever reads it could send the request, too.
     """
     return Send(
         method=method,
@@ -111,6 +124,6 @@ def signed(method: str, url: str, headers: Mapping[str, str], body: Body | None,
 
 
 def _enough(body: Body | None) -> float:
-    """Seconds within which a blob store that can be reached has answered."""
+    """Return the seconds within which a blob store that can be reached answers a request with this body."""
     size = 0 if body is None or body.size is None else body.size
     return ATTEMPT_TIMEOUT + size / SLOWEST_BYTES_PER_SECOND

@@ -1,4 +1,4 @@
-"""The bytes of a state: verified, and gone on with where a connection was cut."""
+"""Downloads: the bytes of a state are verified, and a connection that was cut is resumed where it broke."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from milepost.wire import Header, parse_digest_header, unquote_version
 
 log = logging.getLogger("milepost")
 
-MAX_RESUMPTIONS = 5  # in a row, none of which brought a byte
+MAX_RESUMPTIONS = 5  # resumptions in a row that bring no byte
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)$")
 _SIZE = re.compile(r"\d{1,18}\Z", re.ASCII)
 
@@ -28,16 +28,17 @@ class _Start:
     version: str
     size: int
     sha256: str
-    url: str | None = field(default=None, repr=False)  # signed, where the bytes come straight from the blob store
+    url: str | None = field(default=None, repr=False)  # a signed URL, if the bytes come straight from the blob store
 
 
 def download(caller: Caller, handle: str, version: str | None) -> Operation[None]:
-    """Emits the state of the handle at that path in chunks, an empty one first as soon as an answer has begun.
+    """Emit the state of the handle at the path ``handle`` in chunks; the first one is empty and comes once an answer
+    has begun.
 
-    A connection that is cut is resumed at the byte where it was, on condition of the same version. The last chunk is
-    given out only after size and digest agreed. The timeout bounds the start and each resumption, not the whole.
-    Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`, `StateTruncated`; the latter with what stood in the
-    way as its cause, and with none where the bytes of the service itself are wrong.
+    A connection that is cut is resumed at the byte where it broke, on condition of the same version. The last chunk is
+    emitted only after size and digest were verified. The timeout bounds the start and each resumption, not the whole
+    download. Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`, `StateTruncated`. The cause of a
+    `StateTruncated` is what kept the rest from being read; it has none if the bytes of the service itself are wrong.
     """
     path = f"{handle}/state"
     headers = {} if version is None else if_match(version)
@@ -60,7 +61,7 @@ def download(caller: Caller, handle: str, version: str | None) -> Operation[None
             received += len(chunk)
             digest.update(chunk)
             if received > start.size:
-                raise _wrong(caller, start, f"{received} bytes and more came of a state of {start.size}")
+                raise _wrong(caller, start, f"the state has {start.size} bytes, but {received} or more were received")
             if held:
                 yield Emit(held)
             held = chunk
@@ -70,25 +71,26 @@ def download(caller: Caller, handle: str, version: str | None) -> Operation[None
         reason = chunk.reason if isinstance(chunk, Lost) else "the answer ended early"
         fruitless += 1
         if fruitless > MAX_RESUMPTIONS:
-            detail = f"{received} of {start.size} bytes came, and then no more: {reason}"
+            detail = f"the state ended after {received} of {start.size} bytes: {reason}"
             raise StateTruncated(detail) from ConnectionFailed(reason)
-        log.info("resuming a state at byte %d of %d: %s", received, start.size, reason)
+        log.info("download of a state broke off, resuming at byte %d of %d: %s", received, start.size, reason)
         answer = yield from _resume(caller, path, start, received)
     if digest.hexdigest() != start.sha256:
-        raise _wrong(caller, start, f"the {received} bytes that came do not match the digest that came with them")
+        raise _wrong(caller, start, f"the {received} bytes received do not match the digest that came with them")
     if held:
         yield Emit(held)
 
 
 def _wrong(caller: Caller, start: _Start, detail: str) -> StateTruncated:
-    """The error for bytes that are not the state. Those of the service itself mean damage.
+    """Make the error for bytes that are not the state. If the service itself sent them, the state is damaged.
 
-    In a blob store's place anything on the way may have answered: the next reading goes through the service.
+    For bytes of a blob store that is not certain: something on the way may have answered in its place. So the next read
+    goes through the service.
     """
     error = StateTruncated(detail)
     if start.url is not None:
-        caller.direct.avoid("what came from the blob store was not the state")
-        error.__cause__ = ConnectionFailed("other bytes came from the blob store, or from something before it")
+        caller.direct.avoid("the blob store sent bytes that are not the state")
+        error.__cause__ = ConnectionFailed("the blob store, or something in front of it, sent other bytes")
     return error
 
 
@@ -101,7 +103,9 @@ def _start(answer: Answer) -> _Start:
 
 
 def _start_or_place(answer: Answer) -> _Start:
-    """The same where the service may answer with the place of the bytes: then the size is not known yet."""
+    """Read the start of a state, or the place of its bytes if the service redirects there; then the size is still
+    unknown.
+    """
     if answer.status != 307:
         return _start(answer)
     sha256 = parse_digest_header(answer.headers.get(Header.REPR_DIGEST.lower(), ""))
@@ -112,7 +116,10 @@ def _start_or_place(answer: Answer) -> _Start:
 
 
 def _is_for_the_direct_way(caller: Caller, handle: str) -> Operation[bool]:
-    """By the size in the record. Whether the service signs at all is found out by asking it for the first state."""
+    """Decide by the size in the record whether a state is downloaded directly.
+
+    Whether the service signs URLs at all is found out by asking it for the first state.
+    """
     if not (caller.direct.open and caller.direct.signs):
         return caller.direct.open
     reply = yield from caller.call(Request("GET", handle, answers.document(answers.handle)))
@@ -120,12 +127,15 @@ def _is_for_the_direct_way(caller: Caller, handle: str) -> Operation[bool]:
 
 
 def _straight(caller: Caller, path: str, headers: Mapping[str, str]) -> Operation[tuple[Answer, _Start] | None]:
-    """The state from the blob store, or from a service that does not sign; None: better ask the service for it."""
+    """Begin the download at the blob store, or at a service that does not sign URLs.
+
+    Returns None if the state should be asked for through the service instead.
+    """
     request = Request("GET", f"{path}?redirect=true", _start_or_place, headers, located=True)
     reply = yield from caller.call(request, stream=True)
     told = reply.value
     if told.url is None:
-        caller.direct.avoid("it does not sign downloads", logging.DEBUG)
+        caller.direct.avoid("the service does not sign downloads", logging.DEBUG)
         return reply.answer, told
     caller.direct.signs = True
     trouble = trouble_with(told.url, caller.replicas.secure)
@@ -139,9 +149,12 @@ def _straight(caller: Caller, path: str, headers: Mapping[str, str]) -> Operatio
 
 
 def _from_blob_store(caller: Caller, url: str, received: int) -> Operation[Answer | None]:
-    """The bytes from ``received`` on; None where the blob store does not give them: the service knows why."""
+    """Ask the blob store for the bytes from ``received`` on.
+
+    Returns None if it does not give them; the service will say why.
+    """
     headers = {"Range": f"bytes={received}-"} if received else {}
-    for _ in range(2):  # a connection that was kept open may turn out closed
+    for _ in range(2):  # twice: a connection that was kept open may turn out closed
         began, send = caller.clock(), signed("GET", url, headers, None, caller.timeout)
         result = yield send
         if isinstance(result, Answer):
@@ -152,7 +165,10 @@ def _from_blob_store(caller: Caller, url: str, received: int) -> Operation[Answe
 
 
 def _resume(caller: Caller, path: str, start: _Start, received: int) -> Operation[Answer]:
-    """Ask for the rest of the same version. If the service refuses it, the state that was begun cannot be completed."""
+    """Ask for the rest of the same version of the state.
+
+    If the service refuses, the download that was begun cannot be completed.
+    """
     if start.url is not None:
         rest = yield from _from_blob_store(caller, start.url, received)
         if rest is not None and _is_rest(rest, start, received):
@@ -167,7 +183,9 @@ def _resume(caller: Caller, path: str, start: _Start, received: int) -> Operatio
     try:
         return (yield from caller.call(Request("GET", path, rest_of, headers), stream=True)).value
     except MilepostError as error:
-        raise StateTruncated(f"{received} of {start.size} bytes came; the rest is refused: {error}") from error
+        raise StateTruncated(
+            f"the state ended after {received} of {start.size} bytes; the rest is refused: {error}"
+        ) from error
 
 
 def _is_rest(answer: Answer, start: _Start, received: int) -> bool:

@@ -1,4 +1,4 @@
-"""What an operation may ask of its driver, and what it gets back."""
+"""The effects: what an operation asks its driver to do, and what it gets back."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Send:
-    """Send one request and wait at most ``timeout`` seconds for the answer.
+    """Ask the driver to send one request and to wait at most ``timeout`` seconds for the answer.
 
-    Resumed with an `Answer`, `Lost` or `SourceFailed`.
+    The operation is resumed with an `Answer`, `Lost` or `SourceFailed`.
 
-    With ``stream`` the body of a 2xx answer is left on the connection: `Answer.stream` stands for it in `Read`, and
-    ``timeout`` also bounds each pause between its bytes. A driver keeps at most one stream per operation open, and
+    With ``stream`` the body of a 2xx answer stays on the connection: `Answer.stream` names it in a later `Read`, and
+    ``timeout`` also bounds each pause between its bytes. A driver keeps at most one stream open for each operation, and
     ends it with the operation.
 
-    ``signed``: the URL is a secret, and the headers are all that may go with it. ``connect``: how many seconds of
-    ``timeout`` may pass until there is a connection; None: as many as the driver gives.
+    ``signed`` marks a URL that is a secret; the request then carries the given headers and no others. ``connect`` is
+    how many seconds of ``timeout`` making the connection may take; None leaves that to the driver.
     """
 
     method: str
@@ -37,28 +37,33 @@ class Send:
 
 @dataclass(frozen=True)
 class Read:
-    """The next bytes of an open stream. Resumed with bytes (empty: the end) or `Lost`."""
+    """Ask the driver for the next bytes of an open stream. The operation is resumed with bytes (empty at the end) or
+    `Lost`.
+    """
 
     stream: object
 
 
 @dataclass(frozen=True)
 class Sleep:
-    """Wait for some seconds. Resumed with None."""
+    """Ask the driver to wait for some seconds. The operation is resumed with None."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Work:
-    """Run a function that blocks: it reads a file, it hashes. Resumed with its result; what it raises ends all."""
+    """Ask the driver to run a function that blocks, for example because it reads or hashes a file.
+
+    The operation is resumed with the function's result; an exception of the function ends the operation.
+    """
 
     function: Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class Emit:
-    """Hand one item to whoever iterates over the operation. Resumed with None."""
+    """Hand one item to the code that iterates over the operation. The operation is resumed with None."""
 
     item: Any
 
@@ -79,9 +84,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Lost:
-    """There was no answer. ``sent``: the whole request may have reached a replica, which may act on it yet.
+    """The request got no answer.
 
-    ``unreachable``: it is not the request that was lost, there was nobody to send it to.
+    ``sent`` says that the whole request may have reached a replica, which may still act on it. ``unreachable`` says
+    that no connection could be made, so that there was nobody to send the request to.
     """
 
     reason: str

@@ -1,4 +1,4 @@
-"""What is known of the outcome of a call over all of its attempts."""
+"""What the attempts of one call, taken together, say about its outcome."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from milepost.core.judgement import Again
 from milepost.errors import DeadlineExceeded, MilepostError, OutcomeUnknown, Problem
 from milepost.wire import Code, Outcome
 
-# Refusals that the service decides knowing what became of the key. One that is not sure of it says outcome unknown,
-# so "not applied" of these holds for the attempts before, too. Of other refusals (session ended, credentials
-# expired) it holds only for the attempt that got them.
+# The service decides these refusals knowing what became of the idempotency key; where it is not sure, it answers
+# "outcome unknown". So their "not applied" also holds for earlier attempts. With any other refusal (session ended,
+# credentials expired) "not applied" holds only for the attempt that was refused.
 SETTLING = frozenset(
     {
         Code.ALREADY_EXISTS,
@@ -24,7 +24,7 @@ SETTLING = frozenset(
 
 
 class History:
-    """The attempts of one call, as far as they matter for how it ends."""
+    """The attempts of one call so far, as far as they decide which error the call ends with."""
 
     def __init__(self, changes: bool) -> None:
         self._changes = changes
@@ -36,7 +36,7 @@ class History:
         self.arrived = 0
 
     def note(self, verdict: Again, *, cut_off: bool = False) -> None:
-        """Remember an attempt that settled nothing, ``cut_off`` if the call's own deadline ended it."""
+        """Remember an attempt that settled nothing; ``cut_off`` says that the call's own deadline ended it."""
         self._last = verdict.error
         self._cut_off = cut_off
         self.in_doubt = self.in_doubt or verdict.doubt
@@ -47,7 +47,9 @@ class History:
                 self._applied = verdict.error
 
     def refusal(self, problem: Problem) -> MilepostError:
-        """The error for a definitive refusal: `OutcomeUnknown` where it leaves open what became of the write."""
+        """Return the error for a definitive refusal: `OutcomeUnknown` if the refusal does not say what became of the
+        write.
+        """
         if self._applied is not None:
             return self._applied
         unsettled = self.in_doubt and problem.code not in SETTLING
@@ -56,19 +58,19 @@ class History:
         return problem
 
     def source_failed(self, failure: SourceFailed) -> Exception:
-        """The error for a state that could not be read: the caller's own, unless an earlier attempt is in doubt."""
+        """Return the error for a source that failed: the caller's own error, unless an earlier attempt is in doubt."""
         if self.in_doubt:
             return _unknown(f"the state could not be sent again; last: {self._last}", self._last)
         return failure.error
 
     def exhausted(self, why: str) -> MilepostError:
-        """The error for a call that is given up."""
+        """Return the error for a call that is given up because of ``why``."""
         if self._applied is not None:
             return self._applied
         if self.in_doubt:
             return _unknown(f"{why}; last: {self._last}", self._last)
         if self._told is not None and (self._cut_off or isinstance(self._last, DeadlineExceeded)):
-            return self._told  # the last attempt may have had next to no time left, and tells less
+            return self._told  # the last attempt may have had almost no time left, so its error says less
         if isinstance(self._last, DeadlineExceeded) or self._last is None:
             return DeadlineExceeded(f"{why}; last: {self._last or 'nothing was sent'}")
         return self._last

@@ -1,8 +1,9 @@
-"""What one answer, or the lack of one, means for the call.
+"""Judging: what one answer, or a lost one, means for the call.
 
-Only the service's own answers are believed, and they show it: each carries ``Milepost-Term``, a refusal is a whole
-problem document, a success is what the operation asked for. Everything else (a gateway's 404, a portal's page, a body
-cut short or encoded) says nothing of what became of the request, which may have gone through to the service before.
+Only answers of the service itself are believed, and these can be recognized: each carries ``Milepost-Term``, a refusal
+is a complete problem document, a success is what the operation asked for. Anything else (a gateway's 404, a portal's
+login page, a body that was cut short or encoded) says nothing about the request, which may have reached the service all
+the same.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _CODE_OF_STATUS = {
 
 @dataclass(frozen=True)
 class Done:
-    """The service did it, and this is what the request's reader made of the answer."""
+    """The service did it; ``value`` is what the request's reader made of the answer."""
 
     answer: Answer
     value: Any
@@ -49,23 +50,24 @@ class Done:
 
 @dataclass(frozen=True)
 class Redirected:
-    """Another replica leads."""
+    """Another replica is the leader, at ``location``."""
 
     location: str
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A definitive answer; asking again would not change it."""
+    """The service refused definitively; asking again would not change that."""
 
     problem: Problem
 
 
 @dataclass(frozen=True)
 class Again:
-    """Worth another attempt: on another replica (``elsewhere``) and not before ``after`` seconds.
+    """Another attempt is worth while, on another replica if ``elsewhere``, and not before ``after`` seconds have
+    passed.
 
-    ``doubt``: this attempt may have been applied, or may yet be. ``arrived``: a replica has seen it.
+    ``doubt`` says that this attempt may have been applied, or may yet be. ``arrived`` says that a replica has seen it.
     """
 
     error: MilepostError
@@ -79,7 +81,7 @@ Verdict = Done | Redirected | Refused | Again
 
 
 def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
-    """The meaning of ``result`` for ``request``."""
+    """Return what ``result`` means for ``request``."""
     if isinstance(result, Lost):
         kind = DeadlineExceeded if result.timed_out else ConnectionFailed
         doubt = request.changes and result.sent
@@ -87,7 +89,7 @@ def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
     if not _TERM.match(result.headers.get(Header.TERM.lower(), "")):
         return _strange(result, request, f"without {Header.TERM}")
     if result.headers.get("content-encoding", "identity").lower() != "identity":
-        return _strange(result, request, "whose bytes were encoded on the way")  # asked for as they are
+        return _strange(result, request, "whose bytes were encoded on the way")  # the request asked for plain bytes
     if 200 <= result.status < 300 or (request.located and result.status == 307 and _locates(result)):
         return _read(result, request)
     if result.status == 307 and (location := result.headers.get(Header.LOCATION.lower())):
@@ -106,7 +108,7 @@ def judge(result: Answer | Lost, request: Request[Any]) -> Verdict:
 
 
 def retry_after(answer: Answer) -> float | None:
-    """Seconds of Retry-After, at most an hour; None where there are none or they are a date."""
+    """Return the seconds of Retry-After, at most an hour; None if the header is missing or is a date."""
     try:
         seconds = float(answer.headers.get(Header.RETRY_AFTER.lower(), ""))
     except ValueError:
@@ -118,22 +120,27 @@ def _read(answer: Answer, request: Request[Any]) -> Done | Again:
     try:
         return Done(answer, request.reader(answer))
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        # What is wrong with it, and none of it: a stranger's words have no place in an error or a log.
-        again = _strange(answer, request, f"with something else than was asked for ({type(error).__name__})")
+        # The error says what is wrong and quotes nothing: a stranger's words have no place in an error or a log.
+        again = _strange(answer, request, f"whose content is not what was asked for ({type(error).__name__})")
         again.error.__cause__ = error
         return again
 
 
 def _strange(answer: Answer, request: Request[Any], what: str) -> Again:
-    """Not an answer of the service. A change may have come to it all the same; its key makes it safe to ask again."""
-    detail = f"no answer of Milepost, but status {answer.status} {what}"
+    """Make the verdict for an answer that did not come from the service.
+
+    A change may have reached the service all the same; its idempotency key makes it safe to ask again.
+    """
+    detail = f"not an answer of Milepost: status {answer.status} {what}"
     after = (retry_after(answer) or 0.0) if answer.status in _ASKS_FOR_TIME else 0.0
     error = Unavailable(Code.NO_LEADER, detail, status=answer.status)
     return Again(error, elsewhere=True, after=after, doubt=request.changes)
 
 
 def _locates(answer: Answer) -> bool:
-    """Whether a redirect leads to where the bytes lie: it names their digest, one to the leader does not."""
+    """Return whether a redirect leads to the bytes of a state: then it carries their digest. One to the leader does
+    not.
+    """
     return {Header.REPR_DIGEST.lower(), Header.LOCATION.lower()} <= answer.headers.keys()
 
 
@@ -148,7 +155,10 @@ def _problem_document(answer: Answer) -> dict[str, object] | None:
 
 
 def _is_whole(document: dict[str, object], status: int) -> bool:
-    """Whether the members are there that every problem of the service has. Codes may be newer than this client."""
+    """Return whether the document has all members that every problem of the service has.
+
+    The code itself may be unknown: the service may be newer than this client.
+    """
     type_, outcome = document.get("type"), document.get("outcome")
     return (
         isinstance(type_, str)
@@ -162,6 +172,6 @@ def _is_whole(document: dict[str, object], status: int) -> bool:
 
 
 def _made_up(answer: Answer) -> dict[str, object]:
-    """The problem behind a bare status: answers to HEAD have no body."""
+    """Make a problem document of a bare status, for an answer to HEAD, which has no body."""
     code = _CODE_OF_STATUS.get(answer.status, Code.INTERNAL)
     return {"type": PROBLEM_TYPE_PREFIX + code.value, "detail": f"status {answer.status} in answer to HEAD"}

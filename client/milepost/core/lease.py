@@ -1,4 +1,4 @@
-"""A session's lease, counted on our own clock, and how it is kept."""
+"""The lease of a session, counted on this process's own clock, and its renewal."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ S = TypeVar("S", bound=_Named)
 
 
 class Lease:
-    """How long a session surely lives. Once lost it stays lost: whoever was told so may have acted on it.
+    """The time for which a session surely lives. Once lost it stays lost, since somebody may have acted on that
+    already.
 
-    Read by any thread, renewed by the keeper alone.
+    Any thread may read it; only the session's keeper renews it.
     """
 
     def __init__(self, session: str, ttl: float, since: float, clock: Clock) -> None:
@@ -46,34 +47,34 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        """Whether the lease may have run out, or the service said that it has."""
+        """Return whether the lease may have run out, or the service said that it has."""
         if self._reason is None and self._clock() >= self._expires:
             self._reason = f"not renewed within {self.ttl:g} s"
         return self._reason is not None
 
     @property
     def reason(self) -> str:
-        """Why the lease is lost; empty while it is not."""
+        """The reason why the lease is lost; empty while it is not."""
         return (self._reason or "") if self.lost else ""
 
     def renewed(self, since: float, ttl: float) -> None:
-        """The service renewed the lease, in answer to a request that began at ``since``."""
+        """Extend the lease: the service renewed it in answer to a request that began at ``since``."""
         if not self.lost:
             self._expires = max(self._expires, since + ttl)
 
     def end(self, reason: str) -> None:
-        """The session is over. The first reason stays."""
+        """End the lease. The first reason stays."""
         if self._reason is None:
             self._reason = reason
 
     def raise_if_lost(self) -> None:
-        """Raises `SessionExpired` once the lease is lost."""
+        """Raise `SessionExpired` if the lease is lost."""
         if self.lost:
             raise SessionExpired(Code.SESSION_EXPIRED, f"session {self.session}: {self.reason}")
 
 
 def keep(caller: Caller, lease: Lease) -> Operation[str]:
-    """Renew ``lease`` whenever a third of it is used up, until it is lost; returns why it was."""
+    """Renew ``lease`` whenever a third of it is used up, until it is lost; return why it was lost."""
     pause = lease.ttl / 3
     while not lease.lost:
         yield Sleep(min(pause, lease.expires_in))
@@ -85,8 +86,13 @@ def keep(caller: Caller, lease: Lease) -> Operation[str]:
         except SessionLost as error:
             lease.end(str(error))
         except MilepostError as error:
-            # Whatever it is (an outage, a token that is being exchanged), the lease decides when to give up.
-            log.warning("session %s could not be renewed, %.1f s left: %s", lease.session, lease.expires_in, error)
+            # Whatever the error is (an outage, a token being replaced), the lease decides when to give up.
+            log.warning(
+                "session %s could not be renewed, trying again while its lease lasts (%.1f s left): %s",
+                lease.session,
+                lease.expires_in,
+                error,
+            )
             pause = min(1.0, lease.ttl / 10)
         else:
             pause = max(lease.ttl / 30, lease.expires_in - lease.ttl * 2 / 3)
@@ -94,18 +100,18 @@ def keep(caller: Caller, lease: Lease) -> Operation[str]:
 
 
 def tell_lost(session: S, reason: str, on_lost: Callable[[S, str], None] | None) -> None:
-    """Log that ``session`` is lost, and tell whoever wants to know. What that raises is the log's alone."""
-    log.warning("session %s is lost: %s", session.id, reason)
+    """Log that ``session`` is lost, and call ``on_lost``. An exception that it raises is only logged."""
+    log.warning("session %s is lost, and its locks and epoch with it: %s", session.id, reason)
     if on_lost is None:
         return
     try:
         on_lost(session, reason)
     except Exception:
-        log.exception("on_lost of session %s failed", session.id)
+        log.exception("the on_lost function of session %s raised an exception", session.id)
 
 
 def _renew(caller: Caller, lease: Lease) -> Operation[Reply[SessionInfo]]:
-    # Short attempt_timeout: a leader that hangs must not use up the lease that another replica could renew.
+    # The attempt_timeout is short: a leader that hangs must not use up the lease that another replica could renew.
     reader = answers.document(answers.session_of(lease.session))
     request = Request("POST", path("sessions", lease.session, "keepalive"), reader)
     attempt_timeout = min(ATTEMPT_TIMEOUT, max(0.25, lease.ttl / 6))

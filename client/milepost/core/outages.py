@@ -1,4 +1,4 @@
-"""Which errors pass by themselves: the one list for everything that waits out an outage."""
+"""The errors that pass by themselves: the one list for everything that waits out an outage."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from milepost.errors import (
 )
 
 OUTAGES = (ConnectionFailed, DeadlineExceeded, Unavailable)
-"""The service cannot be had for now; nothing was applied."""
+"""Errors that say: the service is unavailable for now, and nothing was applied."""
 
 OUTAGES_OR_DOUBT = (*OUTAGES, OutcomeUnknown)
-"""The same for calls that do no harm when they are repeated."""
+"""The same, and `OutcomeUnknown`, for calls that are safe to repeat."""
 
 _GONE = (Damaged, NotExist, VersionMismatch)
 
 
 def hindrance(error: MilepostError) -> MilepostError | None:
-    """What kept a state from being read, where that says nothing about the state itself; None for damage or loss.
+    """Return what kept a state from being read, or None if the error says that the state itself is damaged or gone.
 
-    A state that ends early tells by its cause: it could not be read on, or what was read is wrong.
+    For a state that ended early the cause of the error decides: the rest could not be fetched, or the bytes were wrong.
     """
     if isinstance(error, StateTruncated):
         cause = error.__cause__

@@ -1,4 +1,4 @@
-"""Which replica to ask: the leader where it is known, else one after the other."""
+"""Which replica to ask next: the leader if it is known, otherwise one after the other."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ MAX_REDIRECTS = 5
 
 
 class Replicas:
-    """The addresses of a service, which of them led when it last answered, and which lately did not answer.
+    """The addresses of a service, the one that led when it last answered, and those that lately did not answer.
 
-    Such a suspect is not asked for a while: a leader that is paused takes requests in, and the others go on naming it
-    until its lease is over. Shared between threads: whatever changes is one reference.
+    A replica that did not answer is a suspect, and is not asked for a while: a paused leader still accepts connections,
+    and the other replicas go on naming it until its lease is over. Threads share this object: every change replaces one
+    reference.
     """
 
     def __init__(self, addresses: str | Sequence[str], clock: Clock = monotonic) -> None:
-        """Raises ValueError for anything but http and https URLs."""
+        """Take the addresses of all replicas. Raises ValueError for anything but http and https URLs."""
         given = [addresses] if isinstance(addresses, str) else list(addresses)
         if not given:
             raise ValueError("a client needs the address of at least one replica")
@@ -29,29 +30,31 @@ class Replicas:
 
     @property
     def secure(self) -> bool:
-        """Whether the service is spoken to by https."""
+        """Return whether the client speaks to the service by https."""
         return any(address.startswith("https:") for address in self.addresses)
 
     def round(self) -> Round:
-        """Begin asking around."""
+        """Begin a walk over the replicas."""
         return Round(self)
 
     def first(self) -> str:
-        """Whom to ask first: the leader, else the first that is no suspect, else who is one for the least time yet."""
+        """Return whom to ask first: the leader, else the first that is no suspect, else the one that stops being one
+        soonest.
+        """
         now = self._clock()
         until = self._suspected_until
         return self.leader or min(self.addresses, key=lambda address: max(now, until.get(address, now)))
 
     def another(self, asked: Collection[str]) -> str | None:
-        """The next that was not asked yet and is no suspect."""
+        """Return the next replica that is neither in ``asked`` nor a suspect; None if there is none."""
         return next((each for each in self.addresses if each not in asked and not self.suspected(each)), None)
 
     def suspected(self, address: str) -> bool:
-        """Whether ``address`` left a request unanswered so lately that asking it again would only take time."""
+        """Return whether ``address`` left a request unanswered so lately that asking it again would only cost time."""
         return self._suspected_until.get(address, 0.0) > self._clock()
 
     def suspect(self, address: str, seconds: float) -> None:
-        """Let ``address`` be a suspect for ``seconds``."""
+        """Make ``address`` a suspect for ``seconds``."""
         now = self._clock()
         others = {each: until for each, until in self._suspected_until.items() if until > now}
         self._suspected_until = {**others, address: now + seconds}
@@ -59,14 +62,14 @@ class Replicas:
             self.leader = None
 
     def answered(self, address: str) -> None:
-        """``address`` answered as a leader does."""
+        """Note that ``address`` answered as a leader does."""
         if address in self._suspected_until:
             self._suspected_until = {each: t for each, t in self._suspected_until.items() if each != address}
         self.leader = address
 
 
 class Round:
-    """One walk over the replicas, the leader first. ``target`` is the one to ask now."""
+    """One walk over the replicas, the leader first. ``target`` is the replica to ask now."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
@@ -75,16 +78,18 @@ class Round:
         self.target = replicas.first()
 
     def answered(self) -> None:
-        """The target answered as a leader does."""
+        """Note that the target answered as a leader does."""
         self._replicas.answered(self.target)
 
     def silent(self, seconds: float) -> None:
-        """The target was waited for in vain, ``seconds`` longer than it was asked to take: a suspect for as long."""
+        """Note that the target did not answer, ``seconds`` longer than it was asked to take. It is a suspect for as
+        long.
+        """
         if seconds > 0:
             self._replicas.suspect(self.target, seconds)
 
     def next(self) -> bool:
-        """Turn to a replica that was not asked yet; False, with a new round begun, when there is none left."""
+        """Turn to a replica that was not asked yet. Returns False, with a new round begun, if there is none left."""
         self._asked.add(self.target)
         if self._replicas.leader == self.target:
             self._replicas.leader = None
@@ -95,25 +100,25 @@ class Round:
         return another is not None
 
     def again(self) -> None:
-        """Begin a new round where this one stands."""
+        """Begin a new round at the current target."""
         self._asked.clear()
         self._redirects = 0
 
     def follow(self, location: str, path: str) -> str | None:
-        """Turn to the replica that ``location`` (the answer to ``path``) names; otherwise say why not."""
+        """Turn to the replica that ``location`` names in answer to ``path``; if that cannot be done, return why."""
         if not location.endswith(path):
-            return "redirected to something else than the same call at another replica"
+            return "the redirect does not lead to the same call at another replica"
         try:
             base = _checked(location.removesuffix(path))
-        except ValueError:  # it quotes the address, and who knows what stands in that
-            return "redirected to an address that cannot be used"
+        except ValueError:  # not passed on: the error quotes the address, which may hold anything
+            return "the redirect leads to an address that cannot be used"
         if self.target.startswith("https:") and not base.startswith("https:"):
             return f"refused to follow a redirect from https to {base}"
         if self._replicas.suspected(base):
-            return f"{base}, which is said to lead, did not answer in time"
+            return f"the redirect leads to {base}, which did not answer in time"
         self._redirects += 1
         if self._redirects > MAX_REDIRECTS:
-            return "the replicas send requests round in a circle"
+            return "the replicas redirect in a circle"
         self._asked.add(self.target)
         self.target = base
         return None
@@ -124,7 +129,7 @@ def _checked(address: str) -> str:
     if parts is None:
         raise ValueError(f"not an http or https URL: {address!r}")
     if parts.username or parts.password:
-        raise ValueError("credentials do not belong into an address; hand over a token")
+        raise ValueError("an address must not hold credentials; use a token instead")
     if parts.query or parts.fragment:
-        raise ValueError(f"an address has no query and no fragment: {address!r}")
+        raise ValueError(f"an address must have no query and no fragment: {address!r}")
     return address.rstrip("/")

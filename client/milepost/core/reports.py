@@ -1,4 +1,4 @@
-"""What the log is told while the service cannot be had, once for each outage and not once for each call."""
+"""What the log says while the service is unavailable: one report for each outage, not one for each call."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from milepost.errors import MilepostError
 
 log = logging.getLogger("milepost")
 
-REMIND_SECONDS = 30.0  # an outage that goes on is told again
-FLICKER_SECONDS = 1.0  # what is over sooner is not told each time that it begins anew
+REMIND_SECONDS = 30.0  # an outage that goes on is logged again after this long
+FLICKER_SECONDS = 1.0  # shorter outages that keep coming back are not logged each time
 _MOST_CHARACTERS = 300
 
 
 class Reports:
-    """Tells of the first retry, of one now and then after it, and of who answered in the end. Everything else: debug.
+    """The log of retries: the first one, one every `REMIND_SECONDS` after it, and the replica that answered in the end.
 
-    Shared between threads: at worst two tell the same.
+    Everything else is logged at level DEBUG. Threads share this object; at worst two of them log the same.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -29,9 +29,9 @@ class Reports:
         self._quiet_until = -math.inf
 
     def retry(self, call: str, address: str, error: MilepostError, began: float, then: str) -> None:
-        """An attempt at ``call`` that began at ``began`` came to nothing at ``address``; ``then`` is what comes next.
+        """Log that an attempt at ``call``, begun at ``began``, failed at ``address``; ``then`` says what comes next.
 
-        A query is not told: it may have what is not for the log.
+        The query of the call is left out: it may hold something that does not belong in a log.
         """
         now = self._clock()
         if self._since is None:
@@ -39,10 +39,10 @@ class Reports:
         level = logging.DEBUG
         if now >= self._quiet_until:
             level, self._told, self._quiet_until = logging.WARNING, True, now + REMIND_SECONDS
-        log.log(level, "%s came to nothing at %s (%s): %s", call.partition("?")[0], address, _printable(error), then)
+        log.log(level, "%s failed at %s (%s): %s", call.partition("?")[0], address, _printable(error), then)
 
     def answered(self, address: str, began: float) -> None:
-        """``address`` answered, as a leader does, a call that began at ``began``."""
+        """Log that ``address`` answered, as a leader does, a call that began at ``began``."""
         since, before = self._since, self._leader
         if since is None and before == address:
             return
@@ -50,12 +50,14 @@ class Reports:
         seconds = self._clock() - (began if since is None else since)
         if before != address or seconds >= FLICKER_SECONDS:
             self._quiet_until = -math.inf
-        what = "answers again" if before == address else "leads" if before is None else f"leads now, after {before}"
+        what = "is the leader" if before is None else f"is the leader now, instead of {before}"
+        if before == address:
+            what = "answers again"
         found = told or before not in (None, address)
-        log.log(logging.INFO if found else logging.DEBUG, "%s %s, found in %.1f s", address, what, seconds)
+        log.log(logging.INFO if found else logging.DEBUG, "replica %s %s, found after %.1f s", address, what, seconds)
 
 
 def _printable(error: MilepostError) -> str:
-    """What an error says, on one line: it may quote what others said."""
+    """Return an error's text on one printable line, cut to a bounded length: it may quote text from others."""
     text = str(error)[:_MOST_CHARACTERS]
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,4 +1,4 @@
-"""Requests, as they are before a replica, an attempt and credentials are chosen."""
+"""Requests before a replica, an attempt and credentials are chosen for them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ JSON_MEDIA_TYPE = "application/json"
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """One request, and what reads its answer: a T, or an error where it is no such answer (`milepost.core.answers`).
+    """One request, and the reader that turns its answer into a T (`milepost.core.answers`).
 
-    ``wait`` is how long (seconds) the service was asked to hold its answer back, or may need for what it was asked to
-    do; ``local`` marks what any replica answers for itself, ``located`` what may be answered with where the bytes lie.
+    ``wait`` is the number of seconds for which the service was asked to hold its answer back, or which it may need to
+    do what was asked. ``local`` marks a request that any replica answers for itself, ``located`` one whose answer may
+    be a redirect to the place of the bytes.
     """
 
     method: str
@@ -47,47 +48,51 @@ class Request(Generic[T]):
 
     @property
     def changes(self) -> bool:
-        """Whether the request may change something: then it carries a key, and its outcome may be unknown."""
+        """Return whether the request may change something; then it carries a key, and its outcome may be unknown."""
         return self.method not in ("GET", "HEAD")
 
 
 def checked_name(name: str, what: str = "handle") -> str:
-    """``name`` itself, which needs no quoting. Raises `InvalidName`: nothing was sent."""
+    """Return ``name``, which then needs no quoting in a URL. Raises `InvalidName`, before anything is sent."""
     if not NAME.match(name):
-        raise InvalidName(Code.INVALID_NAME, f"not a name for a {what}: {name!r}")
+        raise InvalidName(Code.INVALID_NAME, f"not a valid name for a {what}: {name!r}")
     return name
 
 
 def path(*segments: str, **query: object) -> str:
-    """``/v1/…`` with a query of those arguments that are not None."""
+    """Make the path ``/v1/…``, with a query of those arguments that are not None."""
     given = {key: str(value) for key, value in query.items() if value is not None}
     return "/".join((API, *segments)) + ("?" + urlencode(given) if given else "")
 
 
 def json_body(document: Mapping[str, Any]) -> Body:
-    """A JSON document as a body."""
+    """Make a body of a JSON document."""
     return body_of_bytes(json.dumps(document, separators=(",", ":")).encode())
 
 
 def label_headers(labels: Mapping[str, str] | None) -> dict[str, str]:
-    """The headers that carry ``labels``. Raises `InvalidRequest` for what a header cannot carry: nothing was sent."""
+    """Make the headers that carry ``labels``. Raises `InvalidRequest` for what a header cannot carry, before anything
+    is sent.
+    """
     labels = labels or {}
     if len(labels) > MAX_LABELS:
-        raise InvalidRequest(Code.INVALID_REQUEST, f"{len(labels)} labels, {MAX_LABELS} at most")
+        raise InvalidRequest(Code.INVALID_REQUEST, f"{len(labels)} labels, but at most {MAX_LABELS} are allowed")
     for key, value in labels.items():
         if not LABEL_KEY.match(key):
-            raise InvalidRequest(Code.INVALID_REQUEST, f"not a key for a label: {key!r}")
+            raise InvalidRequest(Code.INVALID_REQUEST, f"not a valid key for a label: {key!r}")
         if len(value) > MAX_LABEL_VALUE or not value.isascii() or not value.isprintable() or value != value.strip():
             raise InvalidRequest(
                 Code.INVALID_REQUEST,
                 f"the value of label {key!r} is not printable ASCII of at most {MAX_LABEL_VALUE} characters, "
-                "without blanks around it",
+                "without spaces around it",
             )
     return {Header.LABEL_PREFIX + key: value for key, value in labels.items()}
 
 
 def if_match(version: str) -> dict[str, str]:
-    """The condition on ``version``. Raises `InvalidRequest` for what cannot be one: nothing was sent."""
+    """Make the header with the condition on ``version``. Raises `InvalidRequest` for what is no version, before
+    anything is sent.
+    """
     quoted = quote_version(version)
     if unquote_version(quoted) != version:
         raise InvalidRequest(Code.INVALID_REQUEST, f"not a version: {version!r}")

@@ -1,4 +1,4 @@
-"""Operations on the service itself: status, stores, sessions."""
+"""Operations on the service as a whole: its status, its list of stores, and sessions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ FAREWELL_SECONDS = 2.0
 
 
 def status(caller: Caller) -> Operation[Status]:
-    """What one replica says of itself and of the leader."""
+    """Ask one replica for its own status and for the leader it knows."""
     request = Request("GET", path("status"), answers.document(answers.status), local=True)
     return (yield from caller.call(request)).value
 
 
 def stores(caller: Caller) -> Operation[None]:
-    """Emits a `StoreSummary` for each store, page after page."""
+    """Emit a `StoreSummary` for each store, fetching page after page."""
     token: str | None = None
     while True:
         target = path("stores", limit=MAX_PAGE, token=token)
@@ -34,7 +34,7 @@ def stores(caller: Caller) -> Operation[None]:
 
 
 def session_info(caller: Caller, session: str) -> Operation[SessionInfo]:
-    """A session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
+    """Ask how the service sees a session. Raises `SessionExpired`, `SessionUnknown`."""
     target = path("sessions", checked_name(session, "session"))
     return (yield from caller.call(Request("GET", target, answers.document(answers.session)))).value
 
@@ -44,7 +44,7 @@ def begin_session(
 ) -> Operation[Lease]:
     """Begin a session, or renew a living one of this id.
 
-    The id is made here if it is not given, so that an attempt repeated finds the session of the first.
+    The SDK makes the id if none is given, so that a repeated attempt finds the session that the first one made.
     """
     if not MIN_TTL_SECONDS <= ttl <= MAX_TTL_SECONDS:
         raise InvalidRequest(
@@ -59,7 +59,7 @@ def begin_session(
 
 
 def end_session(caller: Caller, lease: Lease, timeout: float = FAREWELL_SECONDS) -> Operation[None]:
-    """End a session within ``timeout`` seconds; one that has ended already is fine."""
+    """End a session within ``timeout`` seconds. A session that has ended already is no error."""
     lease.end("it was closed")
     try:
         yield from caller.call(Request("DELETE", path("sessions", lease.session), answers.nothing), timeout=timeout)

@@ -1,4 +1,4 @@
-"""The operations of a store: Flink's ten, the bytes, and the epoch."""
+"""The operations of one store: Flink's ten, reading a state's bytes, and the epoch."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 log = logging.getLogger("milepost")
 
-EXAMINED_BYTES_PER_SECOND = 32 * 1024 * 1024  # what the service may take to look at the bytes of an upload
-LEAST_TO_ASK = 1.0  # seconds in which the leader is looked for, however little is to be waited for it
+EXAMINED_BYTES_PER_SECOND = 32 * 1024 * 1024  # how fast the service surely checks the bytes of an upload
+LEAST_TO_ASK = 1.0  # seconds that are spent on finding the leader, however short the wait is
 _JSON = {"Content-Type": JSON_MEDIA_TYPE}
 
 
 class StoreOperations:
-    """What one session, under one epoch, does in one store. ``epoch`` is what add, replace, remove and clear carry."""
+    """The operations of one session in one store. Add, replace, remove and clear carry ``epoch``."""
 
     def __init__(self, caller: Caller, store: str, acting: Acting, epoch: int | None = None) -> None:
         self.caller = caller
@@ -39,90 +39,107 @@ class StoreOperations:
         self.epoch = epoch
 
     def under(self, epoch: int) -> StoreOperations:
-        """The same, under a given epoch."""
+        """Return the same operations under a given epoch."""
         return StoreOperations(self.caller, self.store, self.acting, epoch)
 
     def add_and_lock(
         self, name: str, state: AsyncState, labels: Mapping[str, str] | None, timeout: float | None
     ) -> Operation[Handle]:
-        """addAndLock. Raises `AlreadyExists`."""
+        """Do Flink's addAndLock: add a handle, locked by the session. Raises `AlreadyExists`."""
         return (yield from self._write("POST", name, state, labels, {}, timeout))
 
     def replace(
         self, name: str, version: str, state: AsyncState, labels: Mapping[str, str] | None, timeout: float | None
     ) -> Operation[Handle]:
-        """replace. Raises `NotExist`, `VersionMismatch`, `NotLocked`."""
+        """Do Flink's replace: set a new state if ``version`` is current. Raises `NotExist`, `VersionMismatch`,
+        `NotLocked`.
+        """
         return (yield from self._write("PUT", name, state, labels, if_match(version), timeout))
 
     def exists(self, name: str) -> Operation[str | None]:
-        """exists: the version, or None. Raises `Corrupt`."""
+        """Do Flink's exists: return the handle's version, or None. Raises `Corrupt`."""
         try:
             reply = yield from self.caller.call(Request("HEAD", self._handle(name), answers.version))
         except NotExist:
             return None
         except ServerFault:
-            return (yield from self.get(name)).version  # an answer to HEAD has no body to say what is wrong
+            return (yield from self.get(name)).version  # an answer to HEAD has no body that says what is wrong
         return reply.value
 
     def get(self, name: str) -> Operation[Handle]:
-        """The record, without a lock. Raises `NotExist`."""
+        """Return the record of a handle, without locking it. Raises `NotExist`."""
         request = Request("GET", self._handle(name), answers.document(answers.handle_named(name)))
         return (yield from self.caller.call(request)).value
 
     def download(self, name: str, version: str | None) -> Operation[None]:
-        """Emits the state in chunks, an empty one first. Raises what `milepost.core.download` says."""
+        """Emit the state in chunks, an empty one first. Raises the errors that the function `download` names."""
         return download(self.caller, self._handle(name), version)
 
     def get_and_lock(self, name: str) -> Operation[Handle]:
-        """getAndLock. Raises `NotExist`, `Corrupt` (and then holds no lock)."""
+        """Do Flink's getAndLock: lock a handle and return its record. Raises `NotExist`, `Corrupt` (and then holds no
+        lock).
+        """
         reader = answers.document(answers.handle_named(name))
         return (yield from self._act("POST", self._handle(name, "lock"), reader)).value
 
     def get_all_and_lock(self) -> Operation[LockedHandles]:
-        """getAllAndLock."""
+        """Do Flink's getAllAndLock: lock all handles and return their records, and the damaged ones."""
         return (yield from self._act("POST", self._path("locks"), answers.document(answers.locked))).value
 
     def get_all_handles(self, page: int) -> Operation[None]:
-        """getAllHandles: emits each `Handle`, page after page."""
+        """Do Flink's getAllHandles: emit each `Handle`, fetching page after page."""
         token: str | None = None
         while True:
             target = self._path("handles", limit=page, token=token)
             reply = yield from self.caller.call(Request("GET", target, answers.document(answers.page(token))))
             found, corrupt, token = reply.value
             for damaged in corrupt:
-                log.warning("handle %s of store %s is damaged: %s", damaged.name, self.store, damaged.reason)
+                log.warning(
+                    "handle %s of store %s is damaged and left out of the listing: %s",
+                    damaged.name,
+                    self.store,
+                    damaged.reason,
+                )
             for handle in found:
                 yield Emit(handle)
             if token is None:
                 return
 
     def release_and_try_remove(self, name: str, version: str | None, timeout: float | None) -> Operation[Removal]:
-        """releaseAndTryRemove. Raises `VersionMismatch` if ``version`` is given and stale, `DiscardFailed`."""
+        """Do Flink's releaseAndTryRemove: release the session's lock, and remove the handle unless other sessions hold
+        it.
+
+        Raises `VersionMismatch` if ``version`` is given and stale, `DiscardFailed`.
+        """
         headers = {} if version is None else if_match(version)
         reader = answers.document(answers.removal)
         headers = {**headers, **self._token()}
         return (yield from self._act("DELETE", self._handle(name), reader, headers, timeout=timeout)).value
 
     def clear_entries(self) -> Operation[int]:
-        """clearEntries: how many."""
+        """Do Flink's clearEntries: remove all handles, and return how many there were."""
         reader = answers.document(answers.cleared)
         return (yield from self._act("DELETE", self._path("handles"), reader, self._token())).value
 
     def release(self, name: str) -> Operation[None]:
-        """release."""
+        """Do Flink's release: release the session's lock on a handle."""
         yield from self._act("DELETE", self._handle(name, "lock"), answers.nothing)
 
     def release_all(self) -> Operation[None]:
-        """releaseAll."""
+        """Do Flink's releaseAll: release all locks of the session in this store."""
         yield from self._act("DELETE", self._path("locks"), answers.nothing)
 
     def current_epoch(self) -> Operation[Epoch]:
-        """The epoch as the service knows it."""
+        """Ask which epoch the service knows as current."""
         request = Request("GET", self._path("epoch"), answers.document(answers.epoch))
         return (yield from self.caller.call(request)).value
 
     def poll_epoch(self, wait: float, within: float = math.inf) -> Operation[Epoch]:
-        """Campaign once, for ``wait`` seconds, and begin no other attempt after ``within``. Raises `EpochHeld`."""
+        """Campaign once: let the service wait ``wait`` seconds for the epoch. No attempt begins after ``within``
+        seconds.
+
+        Raises `EpochHeld`.
+        """
         within = max(within, LEAST_TO_ASK)
         reply = yield from self._act(
             "POST",
@@ -137,7 +154,7 @@ class StoreOperations:
         return reply.value
 
     def resign(self) -> Operation[None]:
-        """Give the epoch up. Raises `Fenced` if another session holds it."""
+        """Give up the epoch. Raises `Fenced` if another session holds it."""
         yield from self._act("DELETE", self._path("epoch"), answers.nothing)
         self.epoch = None
 
@@ -153,7 +170,7 @@ class StoreOperations:
         target = self._handle(name)
         reader = answers.document(answers.handle_named(name), 201 if method == "POST" else 200)
         headers = {**headers, **label_headers(labels), **self._token()}
-        self.acting.headers()  # a lost session shows before a large state is read
+        self.acting.headers()  # raises if the session is lost, before a large state is read
         body: Body = yield Work(lambda: body_of(state))
         key = self.caller.new_key()
         deadline = key.since + (self.caller.timeout if timeout is None else timeout)
@@ -176,14 +193,17 @@ class StoreOperations:
         key: Key,
         deadline: float,
     ) -> Operation[Reply[Handle] | None]:
-        """Put the bytes into the blob store and name them to the service; None where it has to be given them itself."""
+        """Put the bytes into the blob store, and then add or replace the handle by naming them to the service.
+
+        Returns None if the bytes have to go through the service instead.
+        """
 
         def announce(request: Body, timeout: float) -> Operation[Reply[Upload]]:
             announced = answers.document(upload_of, 201)
             target = self._path("uploads")
             return self._act("POST", target, announced, _JSON, request, timeout=timeout, final=REFUSED_FOR_NOW)
 
-        for _ in range(2):  # an upload may expire just before it is named
+        for _ in range(2):  # twice: an upload may expire just before it is named
             upload = yield from put(self.caller, announce, body, deadline)
             if upload is None:
                 break
@@ -200,7 +220,7 @@ class StoreOperations:
                         key=key,
                     )
                 )
-            except UploadUnknown:  # and so nothing was applied, by this attempt or one before
+            except UploadUnknown:  # so nothing was applied, neither by this attempt nor by an earlier one
                 continue
         return None
 

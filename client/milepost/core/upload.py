@@ -1,4 +1,4 @@
-"""A state that is put straight into the blob store, before the service is told of it."""
+"""Direct uploads: a state is put straight into the blob store before a handle is made to point to it."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ log = logging.getLogger("milepost")
 
 URLS = 3
 TRIES_PER_URL = 3
-# How much of the time that is left may pass with an announcement or a PUT: the bytes can go through the service, too.
+# The share of the remaining time that an announcement or a PUT may use up. The rest is left for sending the bytes
+# through the service instead.
 SHARE_TO_ANNOUNCE = 0.25
 LONGEST_ANNOUNCEMENT = 5.0
 SHARE_TO_PUT = 0.75
 
 REFUSED_FOR_NOW = frozenset({Code.TOO_MANY_REQUESTS, Code.STORAGE_UNAVAILABLE})
-"""What an announcement is not repeated for. The service itself may take the bytes nevertheless."""
+"""Codes after which an announcement is not repeated. The service may still accept the bytes themselves."""
 
 _NO_SUCH_CALL = frozenset({Code.NO_ROUTE, Code.METHOD_NOT_ALLOWED})
-_BUSY = frozenset({408, 409, 429, 500, 502, 503, 504})  # 409: another conditional write of the same key is on its way
+_BUSY = frozenset({408, 409, 429, 500, 502, 503, 504})  # 409: another conditional write of the same key is under way
 
 
 class _End(Enum):
-    """What became of one URL."""
+    """How the attempts to use one signed URL ended."""
 
-    THERE = auto()  # the bytes lie where they belong
+    THERE = auto()  # the bytes are in the blob store
     EXPIRED = auto()
-    REFUSED = auto()  # by 403, as if it had expired
-    LEFT = auto()  # it is better not tried again for this state
+    REFUSED = auto()  # with 403, as if the URL had expired
+    LEFT = auto()  # not worth another try for this state
 
 
 @dataclass(frozen=True)
 class Upload:
-    """Where the bytes may be put, for ``expires_in`` seconds. The URL is a secret."""
+    """A place where the bytes may be put for ``expires_in`` seconds. The URL is a secret."""
 
     id: str
     url: str = field(repr=False)
@@ -53,11 +54,11 @@ class Upload:
 
 
 Announce = Callable[[Body, float], Operation[Reply[Upload]]]
-"""Asks the service for an upload with this request body, within so many seconds."""
+"""A function that asks the service for an upload. It takes the request body and the seconds that it may take."""
 
 
 def upload_of(document: Mapping[str, Any]) -> Upload:
-    """An upload as the service tells it."""
+    """Read an `Upload` from the service's JSON."""
     if document["method"] != "PUT":
         raise ValueError("an upload that is no PUT")
     headers = {str(name): str(value) for name, value in document["headers"].items()}
@@ -65,10 +66,11 @@ def upload_of(document: Mapping[str, Any]) -> Upload:
 
 
 def put(caller: Caller, announce: Announce, body: Body, deadline: float) -> Operation[str | None]:
-    """Have the bytes of ``body`` put; the id of their upload, or None where they have to go through the service.
+    """Put the bytes of ``body`` into the blob store; return the upload's id, or None if they have to go through the
+    service.
 
-    Nothing is applied by that, whatever becomes of it: the key is fresh, and names nothing until a handle takes it.
-    Raises what the service refuses the upload with, and the source's own error.
+    The upload itself changes no handle, whatever becomes of it: its key is fresh, and no handle points to it yet.
+    Raises the service's refusal of the upload, and the source's own error.
     """
     refused = False
     for _ in range(URLS):
@@ -81,20 +83,22 @@ def put(caller: Caller, announce: Announce, body: Body, deadline: float) -> Oper
         if end is _End.LEFT:
             return None
         if end is _End.REFUSED and refused:
-            caller.direct.avoid("the blob store refuses what the service signed, with status 403")
+            caller.direct.avoid("the blob store refuses URLs that the service signed, with status 403")
             return None
-        # It expired on the way, or the service's own credentials were just exchanged.
+        # The URL expired on the way, or the service's own credentials were just replaced.
         refused = refused or end is _End.REFUSED
     return None
 
 
 def _put(caller: Caller, upload: Upload, body: Body, deadline: float) -> Operation[_End]:
-    """Send the bytes until they are there. Each try puts them whole or not at all, so that another does no harm."""
+    """Send the bytes until the blob store has them. Each try stores all of them or nothing, so that repeating it is
+    safe.
+    """
     until = caller.clock() + upload.expires_in
     for tries in range(TRIES_PER_URL):
         now = caller.clock()
         if now >= deadline:
-            return _End.LEFT  # which the call itself finds, too
+            return _End.LEFT  # the call itself sees the deadline, too
         if now >= until:
             return _End.EXPIRED
         send = signed("PUT", upload.url, upload.headers, body, (deadline - now) * SHARE_TO_PUT)
@@ -107,17 +111,17 @@ def _put(caller: Caller, upload: Upload, body: Body, deadline: float) -> Operati
         elif result.status not in _BUSY:
             return _answered(caller, result)
         yield Sleep(min(caller.pause(tries, LONGEST_PAUSE), max(0.0, deadline - caller.clock())))
-    log.info("the blob store did not take the bytes of a state; they go through the service")
+    log.info("direct upload: the blob store did not accept the bytes of a state; sending them through the service")
     return _End.LEFT
 
 
 def _answered(caller: Caller, answer: Answer) -> _End:
     if 200 <= answer.status < 300 or answer.status == 412:
-        return _End.THERE  # 412: an earlier try of ours, whose answer was lost. The service looks at it in any case
+        return _End.THERE  # 412: an earlier try, whose answer was lost, stored them. The service checks them anyway
     if answer.status == 403:
         return _End.REFUSED
-    if answer.status != 400:  # that is as if the source had changed since it was read: the service will tell
-        caller.direct.avoid(f"the blob store refuses what the service signed, with status {answer.status}")
+    if answer.status != 400:  # 400: perhaps the source changed since it was read, which the service will report
+        caller.direct.avoid(f"the blob store refuses URLs that the service signed, with status {answer.status}")
     return _End.LEFT
 
 
@@ -127,18 +131,18 @@ def _announced(caller: Caller, announce: Announce, body: Body, deadline: float) 
     try:
         upload = (yield from announce(request, limit)).value
     except NotSupported:
-        # Perhaps only not of this size: S3, for one, takes no more than 5 GiB at once.
-        caller.direct.avoid_announcing(body.size or 0, AVOID_SECONDS, "the service does not sign them")
+        # Perhaps only for this size: S3, for example, accepts at most 5 GiB in one request.
+        caller.direct.avoid_announcing(body.size or 0, AVOID_SECONDS, "the service does not sign uploads of this size")
         return None
     except InvalidRequest as error:
         if error.code not in _NO_SUCH_CALL:
             raise
-        caller.direct.avoid("it knows no uploads", logging.DEBUG)
+        caller.direct.avoid("the service has no uploads", logging.DEBUG)
         return None
     except (UploadUnknown, *OUTAGES_OR_DOUBT) as error:
         if _is_refused_for_now(error):
             caller.direct.avoid_announcing(0, AVOID_BRIEFLY_SECONDS, str(error))
-        return None  # an upload that was made and not told of expires by itself
+        return None  # if the upload was made and only the answer lost, it expires by itself
     trouble = trouble_with(upload.url, caller.replicas.secure)
     if trouble is not None:
         caller.direct.avoid(trouble)

@@ -1,4 +1,4 @@
-"""URLs that others name: which of them a request can be sent to at all."""
+"""URLs that come from somebody else: which of them a request can be sent to at all."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ _LABELS = re.compile(r"(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*\.?\Z")
 
 
 def http_url(url: str) -> SplitResult | None:
-    """The parts of an http or https URL with a host that can be looked up; None for anything else.
+    """Return the parts of an http or https URL whose host can be looked up; None for anything else.
 
-    What has empty labels, or too long ones, the system's resolver refuses with an error of its own kind.
+    A host with an empty or an overlong label is refused here, because the system's resolver would raise an error of its
+    own kind for it.
     """
     try:
         parts = urlsplit(url)

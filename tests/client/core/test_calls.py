@@ -272,7 +272,7 @@ def test_a_read_carries_no_key() -> None:
 def test_a_key_is_not_used_for_longer_than_the_service_surely_knows_it() -> None:
     world = World(CUT, *[(100.0, NO_LEADER)] * 20, addresses=[A])
     world.caller = world.make_caller(timeout=10_000.0)
-    with pytest.raises(OutcomeUnknown, match="forgotten the key"):
+    with pytest.raises(OutcomeUnknown, match="forgotten the idempotency key"):
         world.run(world.caller.call(CHANGE, attempt_timeout=200.0))
     assert KEY_LIFETIME <= world.now - 1000.0 < KEY_LIFETIME + 110
 

@@ -129,7 +129,7 @@ def test_cuts_do_not_matter_while_bytes_come() -> None:
 )
 def test_a_rest_that_is_not_to_be_had_truncates_it(then: Answer | Callable[[Send], Answer]) -> None:
     world = World(whole(b"012", CUT), *[then] * 1000)
-    with pytest.raises(StateTruncated, match="3 of 10 bytes came"):
+    with pytest.raises(StateTruncated, match="after 3 of 10 bytes"):
         read(world)
 
 
@@ -150,7 +150,7 @@ def test_bytes_that_do_not_match_are_never_given_out_whole(chunks: tuple[bytes, 
 
 
 def test_more_bytes_than_announced_are_no_state() -> None:
-    with pytest.raises(StateTruncated, match="and more"):
+    with pytest.raises(StateTruncated, match="10 bytes, but 11 or more"):
         read(World(whole(STATE, b"!")))
 
 

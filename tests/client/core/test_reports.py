@@ -32,8 +32,8 @@ def test_the_first_retry_is_a_warning_and_who_answered_in_the_end_an_information
     world.run(world.caller.call(READ))
     (_, first), (_, last) = told(caplog)
     assert [level for level, _ in told(caplog)] == ["WARNING", "INFO"]
-    assert first == f"GET /v1/stores/s/handles came to nothing at {A} (connection refused): asking {B}"
-    assert last.startswith(f"{B} leads, found in ")
+    assert first == f"GET /v1/stores/s/handles failed at {A} (connection refused): asking {B}"
+    assert last.startswith(f"replica {B} is the leader, found after ")
     assert 2.0 < float(last.split()[-2]) < 10.0
 
 
@@ -59,7 +59,7 @@ def test_the_next_outage_is_told_anew(caplog: pytest.LogCaptureFixture) -> None:
     world.run(world.caller.call(READ))
     world.run(world.caller.call(READ))
     assert [level for level, _ in told(caplog)] == ["WARNING", "INFO", "WARNING", "INFO"]
-    assert told(caplog)[-1][1].startswith(f"{A} answers again, found in ")
+    assert told(caplog)[-1][1].startswith(f"replica {A} answers again, found after ")
 
 
 def test_a_new_leader_is_told_where_nothing_failed(caplog: pytest.LogCaptureFixture) -> None:
@@ -67,7 +67,7 @@ def test_a_new_leader_is_told_where_nothing_failed(caplog: pytest.LogCaptureFixt
     for _ in range(3):
         world.run(world.caller.call(READ))
     ((level, text),) = told(caplog)
-    assert (level, text) == ("INFO", f"{B} leads now, after {A}, found in 0.0 s")
+    assert (level, text) == ("INFO", f"replica {B} is the leader now, instead of {A}, found after 0.0 s")
 
 
 def test_a_service_that_is_busy_for_a_moment_now_and_then_does_not_fill_the_log(

@@ -201,7 +201,7 @@ def test_damaged_handles_in_a_listing_are_logged(caplog: pytest.LogCaptureFixtur
     world = World(answer({"handles": [RECORD], "corrupt": [{"name": "bad", "reason": "no JSON"}], "next": None}))
     world.run(store(world).get_all_handles(10))
     assert [handle.name for handle in world.emitted] == ["latest"]
-    assert "bad of store s is damaged: no JSON" in caplog.text
+    assert "bad of store s is damaged and left out of the listing: no JSON" in caplog.text
 
 
 def test_handles_come_page_after_page() -> None:

@@ -89,7 +89,7 @@ def test_nobody_there_is_told_at_the_first_retry(flavour: str, caplog: pytest.Lo
         url = server.url
     warning, information = [record for record in caplog.records if record.name == "milepost"]
     assert (warning.levelno, information.levelno) == (logging.WARNING, logging.INFO)
-    assert warning.getMessage().startswith(f"GET /v1/stores/s/handles/h came to nothing at {url} (")
+    assert warning.getMessage().startswith(f"GET /v1/stores/s/handles/h failed at {url} (")
     assert "asking again in" in warning.getMessage()
-    assert information.getMessage().startswith(f"{url} leads, found in ")
+    assert information.getMessage().startswith(f"replica {url} is the leader, found after ")
     assert "very-secret" not in caplog.text
