@@ -1,1 +1,3 @@
-"""What carries out the effects of the core over real connections: one driver per flavour, both on httpx."""
+"""The drivers: they carry out the effects of the core over real connections. One blocks, one uses asyncio; both use
+httpx.
+"""

@@ -1,4 +1,4 @@
-"""The driver behind `milepost.aio.AsyncClient`."""
+"""The asynchronous driver, which `milepost.aio.AsyncClient` uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class AsyncDriver:
-    """Carries operations out in the calling task; whatever blocks runs in a worker thread."""
+    """Carries operations out in the calling task; functions that block run in a worker thread."""
 
     def __init__(self, connections: Connections) -> None:
         self._http = httpx.AsyncClient(**connections.settings())
@@ -27,7 +27,7 @@ class AsyncDriver:
         self._closed = False
 
     async def close(self) -> None:
-        """Close every connection. What is under way fails, what comes later raises `Closed`."""
+        """Close every connection. Calls under way fail, and later ones raise `Closed`."""
         self._closed = True
         await self._http.aclose()
 
@@ -47,7 +47,7 @@ class AsyncDriver:
             await opened.close()
 
     async def stream(self, operation: Operation[None]) -> AsyncGenerator[Any, None]:
-        """Carry ``operation`` out, giving out what it emits. Closing the generator ends the operation."""
+        """Carry ``operation`` out, and yield what it emits. Closing the generator ends the operation."""
         opened = _Opened()
         resumed: Any = None
         try:
@@ -74,7 +74,7 @@ class AsyncDriver:
             return await anyio.sleep(effect.seconds)
         if isinstance(effect, Work):
             return await anyio.to_thread.run_sync(effect.function)
-        raise TypeError(f"this operation does not run alone: {effect!r}")
+        raise TypeError(f"an operation that emits items must be run with stream(): {effect!r}")
 
     async def _send(self, send: Send, opened: _Opened) -> Answer | Lost | SourceFailed:
         if self._closed:
@@ -106,7 +106,7 @@ class AsyncDriver:
 
 
 class _Opened:
-    """The one response that an operation reads from."""
+    """Holds the one response whose body an operation is reading."""
 
     def __init__(self) -> None:
         self._response: httpx.Response | None = None
@@ -123,7 +123,7 @@ class _Opened:
 
 
 class _Begun:
-    """What httpcore tells of a request: whether there is a connection for it, and it has set out."""
+    """Follows httpcore's trace of a request, to know whether there was a connection and the request set out over it."""
 
     def __init__(self) -> None:
         self.connected = False

@@ -1,4 +1,4 @@
-"""The driver behind `milepost.Client`."""
+"""The blocking driver, which `milepost.Client` uses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Pause = Callable[[float], None]
 
 
 class BlockingDriver:
-    """Carries operations out in the calling thread. Threads may share one; a forked child connects anew."""
+    """Carries operations out in the calling thread. Threads may share a driver; a forked child connects anew."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -30,7 +30,7 @@ class BlockingDriver:
         self._closed = False
 
     def close(self) -> None:
-        """Close every connection. What is under way fails, what comes later raises `Closed`."""
+        """Close every connection. Calls under way fail, and later ones raise `Closed`."""
         self._closed = True
         if self._process == os.getpid():
             self._http.close()
@@ -47,7 +47,7 @@ class BlockingDriver:
             run.close()
 
     def stream(self, operation: Operation[T], pause: Pause = time.sleep) -> Generator[Any, None, T]:
-        """Carry ``operation`` out, giving out what it emits. Closing the generator ends the operation."""
+        """Carry ``operation`` out, and yield what it emits. Closing the generator ends the operation."""
         opened = _Opened()
         resumed: Any = None
         try:
@@ -98,7 +98,7 @@ class BlockingDriver:
             if self._closed:
                 raise Closed("the client was closed during this call") from error
             return lost(error, send, progress)
-        except RuntimeError as error:  # what httpx says to a request that meets a closed client
+        except RuntimeError as error:  # httpx raises it for a request on a closed client
             if self._closed:
                 raise Closed("the client was closed") from error
             raise
@@ -114,14 +114,14 @@ class BlockingDriver:
         if self._closed:
             raise Closed("the client was closed")
         if self._process != os.getpid():
-            self._inherited = self._http  # kept as it is: its sockets are the parent's
+            self._inherited = self._http  # kept open: its sockets belong to the parent
             self._http = self._connect()
             self._process = os.getpid()
         return self._http
 
 
 class _Opened:
-    """The one response that an operation reads from."""
+    """Holds the one response whose body an operation is reading."""
 
     def __init__(self) -> None:
         self._response: httpx.Response | None = None

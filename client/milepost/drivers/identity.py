@@ -1,4 +1,4 @@
-"""Who this process is, for people: the holder of a session that was not given one."""
+"""The name by which this process introduces itself to people, if its session is given no holder."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import os
 import platform
 
 MOST_CHARACTERS = 200
-"""What the service takes at most."""
+"""The longest holder that the service accepts."""
 
 
 def default_holder() -> str:
-    """``user@host:pid``, without what the service refuses in the name of a holder."""
+    """Return ``user@host:pid``, without the characters that the service refuses in a holder."""
     told = f"{_user()}@{platform.node() or 'unknown'}:{os.getpid()}"
     return "".join(character if character.isprintable() else "?" for character in told)[-MOST_CHARACTERS:]
 
 
 def _user() -> str:
-    """The user's name, or number where it has no name, as in many a container."""
+    """Return the user's name, or the user id where it has no name, as in many containers."""
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # the latter two up to Python 3.12
+    except (OSError, KeyError, ImportError):  # KeyError and ImportError: up to Python 3.12
         return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
