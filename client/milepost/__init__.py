@@ -1,4 +1,4 @@
-"""Milepost's SDK: which checkpoint is the latest, and who may write the next.
+"""Milepost's SDK, which answers two questions: which checkpoint is the latest, and who may write the next one.
 
 With a service on ``http://127.0.0.1:7070`` this works when pasted::
 
@@ -13,8 +13,8 @@ With a service on ``http://127.0.0.1:7070`` this works when pasted::
         store.release_and_try_remove("latest")
         store.resign()
 
-`milepost.aio` is the same for coroutines, `milepost.checkpoints` keeps the last few checkpoints of a job,
-`milepost.errors` draws what may be raised.
+`milepost.aio` offers the same to coroutines, `milepost.checkpoints` keeps the last few checkpoints of a job, and
+`milepost.errors` shows the tree of errors.
 """
 
 from milepost import aio, checkpoints, codecs, errors

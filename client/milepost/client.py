@@ -1,4 +1,4 @@
-"""The blocking client."""
+"""The blocking client: the way into a Milepost service for ordinary Python code."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from milepost.types import SessionInfo, Status, StoreSummary
 class Client:
     """A client of one Milepost service; threads may share it.
 
-    It finds the leader among ``addresses`` and remembers it. Each call is one request under one idempotency key, tried
-    again while that is safe and ``timeout`` (seconds) lasts.
+    It finds the leader among ``addresses`` and remembers it. Each call is one request under one idempotency key, which
+    is sent again as long as that is safe and ``timeout`` (seconds) has not passed.
     """
 
     def __init__(
@@ -36,12 +36,16 @@ class Client:
         verify: Verify = True,
         direct_above: int | None = DIRECT_ABOVE,
     ) -> None:
-        """``token`` is a bearer token, or is called for one at each attempt. ``verify`` as in `Connections`.
+        """Make a client; it connects with the first call.
 
-        A state of more than ``direct_above`` bytes (None: none) travels straight between here and the blob store, where
-        that can sign URLs and can be reached; any other goes through the service.
+        ``token`` is a bearer token, or a function that returns one and is called at each attempt. ``verify`` is that of
+        `Connections`.
 
-        Raises ValueError for an address that is no http or https URL.
+        A state of more than ``direct_above`` bytes (None: none) is transferred directly between this process and the
+        blob store, if the blob store can sign URLs and can be reached from here; any other state goes through the
+        service.
+
+        Raises ValueError for an address that is not an http or https URL.
         """
         self._caller = Caller(Replicas(addresses), timeout=timeout, token=token, direct_above=direct_above)
         self._driver = BlockingDriver(Connections(verify))
@@ -49,7 +53,7 @@ class Client:
 
     @property
     def timeout(self) -> float:
-        """Seconds that one call may take, unless it is given others."""
+        """Seconds that one call may take, unless the call has a timeout of its own."""
         return self._caller.timeout
 
     def session(
@@ -61,11 +65,12 @@ class Client:
         *,
         timeout: float | None = None,
     ) -> Session:
-        """Begin a session of ``ttl`` seconds (1 to 3600) that keeps itself alive, or take on a living one of this id.
+        """Begin a session of ``ttl`` seconds (1 to 3600) that keeps itself alive, or continue a living one with this
+        id.
 
-        ``holder`` is what others are told about who holds an epoch, by default ``user@host:pid``.
-        ``on_lost(session, reason)`` is called once, from the keeper's thread, when the session is lost. ``timeout``
-        (seconds) replaces the client's. Raises `SessionExpired` for an id whose session has ended.
+        Others see ``holder`` as the name of the epoch's holder; its default is ``user@host:pid``. ``on_lost(session,
+        reason)`` is called once, from the keeper's thread, when the session is lost. ``timeout`` (seconds) replaces the
+        client's. Raises `SessionExpired` for an id whose session has ended.
         """
         holder = default_holder() if holder is None else holder
         lease = self._driver.run(service.begin_session(self._caller, holder, ttl, session_id, timeout))
@@ -74,19 +79,19 @@ class Client:
         return session
 
     def store(self, name: str) -> StateHandleStore:
-        """A store to read from; changing it needs a session (`Session.store`). Raises `InvalidName`."""
+        """Open a store for reading; to change it, open it from a session (`Session.store`). Raises `InvalidName`."""
         return StateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(None)))
 
     def stores(self) -> Iterator[StoreSummary]:
-        """Every store, by name; fetched page by page."""
+        """Iterate over all stores by name; they are fetched page by page."""
         return self._driver.stream(service.stores(self._caller))
 
     def session_info(self, session_id: str) -> SessionInfo:
-        """Any session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
+        """Return how the service sees any session. Raises `SessionExpired`, `SessionUnknown`."""
         return self._driver.run(service.session_info(self._caller, session_id))
 
     def status(self) -> Status:
-        """What a replica says of itself and of the leader."""
+        """Return the status of one replica, with the leader that it knows."""
         return self._driver.run(service.status(self._caller))
 
     def close(self) -> None:

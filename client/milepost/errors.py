@@ -1,10 +1,10 @@
-"""Everything the SDK raises has one root.
+"""The errors that the SDK raises, which all have one root.
 
 ::
 
     MilepostError
     ├── Problem                       the service answered with a problem (``code``, ``retryable``, ``outcome``)
-    │   ├── BadRequest                this request can never succeed as it stands
+    │   ├── BadRequest                the request is wrong, and can never succeed as it is
     │   │   ├── InvalidName
     │   │   ├── InvalidRequest        also: session or If-Match missing, wrong media type, unknown path, bad range
     │   │   ├── DigestMismatch
@@ -16,7 +16,7 @@
     │   ├── AlreadyExists
     │   ├── VersionMismatch           ``current`` holds the version that is there
     │   ├── NotLocked
-    │   ├── EpochHeld                 a campaign ran out of time; ``holder`` and ``epoch`` say who leads
+    │   ├── EpochHeld                 a campaign's wait ended; ``holder`` and ``epoch`` say who leads
     │   ├── Fenced                    a newer driver leads this store; stop writing
     │   ├── SessionLost
     │   │   ├── SessionExpired
@@ -26,25 +26,25 @@
     │   │   └── BlobMissing
     │   ├── Compacted
     │   ├── NotSupported
-    │   ├── DiscardFailed             the removal stands, its bytes are still there
-    │   ├── OutcomeUnknown            a write was sent and its end is not known; read back
+    │   ├── DiscardFailed             the handle was removed, but its bytes are still there
+    │   ├── OutcomeUnknown            a write was sent, and its outcome is not known; read back
     │   ├── StorageFull
-    │   ├── Unavailable               no leader, storage away, shutting down, too busy; nothing was applied
+    │   ├── Unavailable               no leader, no storage, shutting down or too busy; nothing was applied
     │   └── ServerFault               an unexpected error inside the service
-    ├── ConnectionFailed              no replica could be reached; nothing was sent that could have been applied
-    ├── DeadlineExceeded              the caller's deadline passed and it is certain that nothing was applied
+    ├── ConnectionFailed              no replica could be reached; nothing that was sent can have been applied
+    ├── DeadlineExceeded              the caller's deadline passed, and certainly nothing was applied
     ├── StateTruncated                the connection was cut inside a state, or its bytes do not match the digest
-    ├── CleanUpLags                   too many old checkpoints could not be removed yet; nothing new was added
-    ├── NoIntactCheckpoint            all checkpoints that are stored are damaged; nothing was removed
-    ├── SparkDriverError              `milepost.spark` refuses to go on; ``str()`` says why and what to do
-    │   ├── UnsafeQuery               a query, session or option with which exactly-once cannot be held
+    ├── CleanUpLags                   too many old checkpoints still wait to be removed; nothing new was added
+    ├── NoIntactCheckpoint            all stored checkpoints are damaged; nothing was removed
+    ├── SparkDriverError              `milepost.spark` refuses to continue; ``str()`` says why and what to do
+    │   ├── UnsafeQuery               exactly-once cannot be guaranteed with this query, session or option
     │   ├── WrongCheckpoint           the query does not run in the directory that was restored for it
-    │   ├── NoSafeCheckpoint          no stored checkpoint is intact and new enough to go on from
+    │   ├── NoSafeCheckpoint          no stored checkpoint is intact and new enough to continue from
     │   ├── InputMissing              input files of the batch to replay were deleted
-    │   ├── JobUnknown                the service knows no such job, or another than the output belongs to
-    │   ├── NoProgress                drivers entered one batch as often as they may, and never finished it
-    │   ├── JvmLost                   Spark's JVM ended, or stood still for too long; the epoch was given up
-    │   ├── BatchTimeout              a batch took too long; it was stopped and the epoch given up
+    │   ├── JobUnknown                the service does not know the job that the output belongs to
+    │   ├── NoProgress                drivers began one batch as often as allowed, and never finished it
+    │   ├── JvmLost                   Spark's JVM ended or did not answer for too long; the epoch was given up
+    │   ├── BatchTimeout              a batch took too long; it was stopped, and the epoch given up
     │   └── RecordUnreadable          a job record or output manifest is damaged or of a newer schema
     └── Closed                        the client, session or store was closed before the call
 
@@ -60,11 +60,11 @@ from milepost.wire import PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Outcome
 
 
 class MilepostError(Exception):
-    """The root of everything that Milepost's SDK raises on purpose."""
+    """The root of all errors that Milepost's SDK raises on purpose."""
 
 
 class ConnectionFailed(MilepostError):
-    """No replica could be reached; nothing was sent that could have been applied."""
+    """No replica could be reached; nothing that was sent can have been applied."""
 
 
 class DeadlineExceeded(MilepostError):
@@ -80,19 +80,19 @@ class Closed(MilepostError):
 
 
 class CleanUpLags(MilepostError):
-    """Too many old checkpoints could not be removed yet; nothing new was added. Raised after another try."""
+    """Too many old checkpoints still wait to be removed, also after another try; nothing new was added."""
 
 
 class NoIntactCheckpoint(MilepostError):
-    """All checkpoints that are stored are damaged, which is no fresh start; nothing was removed."""
+    """All stored checkpoints are damaged. The job must not silently start from nothing; nothing was removed."""
 
 
 class SparkDriverError(MilepostError):
-    """`milepost.spark` refuses to go on, because rows could be lost or published twice."""
+    """`milepost.spark` refuses to continue, because rows could be lost or published twice."""
 
 
 class UnsafeQuery(SparkDriverError):
-    """A query, session or option with which exactly-once cannot be held; refused before anything is published."""
+    """Exactly-once cannot be guaranteed with this query, session or option; nothing was published."""
 
 
 class WrongCheckpoint(SparkDriverError):
@@ -100,38 +100,43 @@ class WrongCheckpoint(SparkDriverError):
 
 
 class NoSafeCheckpoint(SparkDriverError):
-    """No stored checkpoint is both intact and new enough to go on from without repeating published batches."""
+    """No stored checkpoint is both intact and new enough to continue from without repeating published batches."""
 
 
 class InputMissing(SparkDriverError):
-    """Input files of the batch that has to be replayed were deleted; its replay would differ from the first run."""
+    """Input files of the batch that must be replayed were deleted; its replay would differ from the first run."""
 
 
 class JobUnknown(SparkDriverError):
-    """The service knows no such job, or another one than the output belongs to: a stranger's, or one that is empty."""
+    """The service does not know the job that the output belongs to: it is another service, or its storage is another or
+    empty.
+    """
 
 
 class NoProgress(SparkDriverError):
-    """Drivers have entered one batch as often as they may, and none of them has finished it."""
+    """Drivers have begun one batch as often as allowed, and none of them has finished it."""
 
 
 class JvmLost(SparkDriverError):
-    """Spark's JVM has ended, or stood still for too long. The epoch was given up, so that a standby goes on."""
+    """Spark's JVM has ended, or did not answer for too long.
+
+    The epoch was given up, so that a standby can take over.
+    """
 
 
 class BatchTimeout(SparkDriverError):
-    """A batch took longer than it may. It was stopped, and the epoch given up, so that a standby goes on."""
+    """A batch took longer than allowed. It was stopped, and the epoch given up, so that a standby can take over."""
 
 
 class RecordUnreadable(SparkDriverError):
-    """A job record or output manifest is damaged, or of a schema that this version does not know."""
+    """A job record or an output manifest is damaged, or has a schema that this version does not know."""
 
 
 class Problem(MilepostError):
-    """The service answered with a problem.
+    """The service answered with a problem document.
 
-    ``outcome`` says how the write ended; for a read it is always ``not_applied``. ``extras`` holds the members
-    that go with the code (``current``, ``holder``, ``epoch``, ``locks`` …).
+    ``outcome`` says how the write ended; for a read it is always ``not_applied``. ``extras`` holds the members that
+    belong to the code (``current``, ``holder``, ``epoch``, ``locks`` …).
     """
 
     def __init__(
@@ -166,20 +171,20 @@ class Problem(MilepostError):
 
 
 def _again(kind: type[Problem], code: Code, detail: str, fields: dict[str, Any]) -> Problem:
-    """Unpickle a problem: executors hand errors to drivers that way."""
+    """Make a problem anew when it is unpickled, as when an executor hands an error to its driver."""
     return kind(code, detail, **fields)
 
 
 class BadRequest(Problem):
-    """This request can never succeed as it stands."""
+    """The request is wrong, and can never succeed as it is."""
 
 
 class InvalidName(BadRequest):
-    """A name outside of the allowed alphabet or length."""
+    """A name has a character or a length that is not allowed."""
 
 
 class InvalidRequest(BadRequest):
-    """A malformed, incomplete or unroutable request."""
+    """The request is malformed or incomplete, or no route takes it."""
 
 
 class DigestMismatch(BadRequest):
@@ -219,25 +224,25 @@ class NotLocked(Problem):
 
 
 class EpochHeld(Problem):
-    """Another session holds the epoch and kept it for the whole wait."""
+    """Another session holds the epoch, and kept it during the whole wait."""
 
     @property
     def holder(self) -> Any:
-        """The holder's own description of itself."""
+        """The holder's own description of itself, if the answer named it."""
         return self.extras.get("holder")
 
     @property
     def epoch(self) -> Any:
-        """The epoch that is held."""
+        """The number of the epoch that is held, if the answer named it."""
         return self.extras.get("epoch")
 
 
 class Fenced(Problem):
-    """Another epoch is current: a newer driver leads this store and this one must stop writing."""
+    """Another epoch is current: a newer driver leads this store, and this driver must stop writing."""
 
 
 class SessionLost(Problem):
-    """The session that acted is not alive; its locks are gone."""
+    """The session that acted is no longer alive, and its locks are gone."""
 
 
 class SessionExpired(SessionLost):
@@ -245,11 +250,11 @@ class SessionExpired(SessionLost):
 
 
 class SessionUnknown(SessionLost):
-    """The session was never seen, or ended long ago."""
+    """The service does not know the session: it never existed, or ended long ago."""
 
 
 class Damaged(Problem):
-    """What is stored cannot be read whole."""
+    """A stored record or its bytes cannot be read whole."""
 
 
 class Corrupt(Damaged):
@@ -257,23 +262,23 @@ class Corrupt(Damaged):
 
 
 class BlobMissing(Damaged):
-    """The pointer is there, its bytes are not."""
+    """The pointer exists, but its bytes are gone."""
 
 
 class Compacted(Problem):
-    """The events asked for are no longer kept; list and start over."""
+    """The requested events are no longer kept; list the handles and start over."""
 
 
 class NotSupported(Problem):
-    """This deployment cannot do it."""
+    """This deployment of the service does not support the request."""
 
 
 class DiscardFailed(Problem):
-    """The removal stands, its bytes could not be discarded yet."""
+    """The handle was removed, but its bytes could not be deleted yet."""
 
 
 class OutcomeUnknown(Problem):
-    """A write was sent and its end is not known. Read back before anything else."""
+    """A write was sent, and its outcome is not known. Read back before anything else."""
 
 
 class StorageFull(Problem):
@@ -281,11 +286,11 @@ class StorageFull(Problem):
 
 
 class Unavailable(Problem):
-    """The service cannot take this now; nothing was applied."""
+    """The service cannot do this at the moment; nothing was applied."""
 
 
 class ServerFault(Problem):
-    """An unexpected error inside the service."""
+    """An unexpected error occurred inside the service."""
 
 
 ERROR_OF: dict[Code, type[Problem]] = {
@@ -332,7 +337,7 @@ _ENVELOPE = frozenset({"type", "title", "status", "detail", "retryable", "outcom
 
 
 def problem_from(status: int, body: Mapping[str, Any], retry_after: float | None = None) -> Problem:
-    """The typed error for a problem document; an unknown code becomes a `ServerFault` that keeps the text."""
+    """Make the typed error for a problem document; an unknown code becomes a `ServerFault` that keeps the text."""
     type_ = str(body.get("type", ""))
     detail = str(body.get("detail") or body.get("title") or "")
     try:

@@ -1,4 +1,4 @@
-"""A session that keeps itself alive from a thread of its own."""
+"""A blocking session, which a thread of its own keeps alive."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ OnLost = Callable[["Session", str], None]
 
 
 class _Stopped(Exception):
-    """The session was closed while its keeper slept."""
+    """The session was closed while its keeper was waiting."""
 
 
 class Session:
-    """A lease on the service, renewed each third of its time by a daemon thread until it is closed or lost.
+    """A lease on the service. A daemon thread renews it each time a third of it has passed, until it is closed or lost.
 
-    Made by `Client.session`. A process forked off has no keeper: there the session turns out lost after one TTL, and
-    closing it does not end the parent's.
+    `Client.session` makes it. A forked process has no such thread: there the session counts as lost after one TTL, and
+    closing it does not end the session of the parent.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Session:
 
     @property
     def id(self) -> str:
-        """The id under which the service knows the session."""
+        """The id by which the service knows the session."""
         return self._lease.session
 
     @property
@@ -58,20 +58,20 @@ class Session:
 
     @property
     def lost(self) -> bool:
-        """Whether the lease may have run out, by the clock, or the service said that it has. Once true, always."""
+        """Return whether the lease may have run out by the clock, or the service said so. A lost session stays lost."""
         return self._lease.lost
 
     @property
     def expires_in(self) -> float:
-        """Seconds for which the lease is certain, counted from before the request that renewed it; 0 once lost."""
+        """Seconds for which the lease is certain, counted from before its last renewal was sent; 0 once it is lost."""
         return self._lease.expires_in
 
     def raise_if_lost(self) -> None:
-        """Raises `SessionExpired` once the session is lost: its locks and its epoch may be another's."""
+        """Raise `SessionExpired` if the session is lost: its locks and its epoch may belong to somebody else by now."""
         self._lease.raise_if_lost()
 
     def store(self, name: str) -> StateHandleStore:
-        """A store, acted on by this session. Raises `InvalidName`."""
+        """Open a store to be changed in the name of this session. Raises `InvalidName`."""
         return StateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(self._lease)))
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class Session:
         try:
             self._driver.run(end_session(self._caller, self._lease))
         except MilepostError as error:
-            log.warning("session %s is left to its TTL: %s", self.id, error)
+            log.warning("session %s could not be ended, it ends when its TTL runs out: %s", self.id, error)
         if self._keeper is not threading.current_thread():
             self._keeper.join(FAREWELL_SECONDS)
 

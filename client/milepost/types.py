@@ -1,4 +1,4 @@
-"""What the SDK hands back: frozen records, nothing else."""
+"""The records that the SDK returns: frozen, without behaviour."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = [
 class Handle:
     """A named, versioned pointer to one immutable state.
 
-    ``version`` is opaque: compare it, nothing else. ``size`` is in bytes, ``sha256`` lower-case hex, times are in UTC.
-    ``locks`` are the sessions that hold it, ``epoch`` the driver's under which it was written, if any; ``removing``
-    marks one whose removal has begun (only listings show it).
+    ``version`` is opaque: it can only be compared. ``size`` is in bytes, ``sha256`` lower-case hex, times are in UTC.
+    ``locks`` are the sessions that hold the handle, and ``epoch`` is that of the driver which wrote it, if any.
+    ``removing`` marks a handle whose removal has begun; only listings show it.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Handle:
 
 @dataclass(frozen=True)
 class CorruptHandle:
-    """A handle whose record cannot be read, and why."""
+    """A handle whose record cannot be read, and the reason."""
 
     name: str
     reason: str
@@ -49,7 +49,7 @@ class CorruptHandle:
 
 @dataclass(frozen=True)
 class LockedHandles:
-    """All handles of a store, by name and locked, and those that are damaged."""
+    """All handles of a store, sorted by name and locked, and the damaged ones."""
 
     handles: list[Handle]
     corrupt: list[CorruptHandle]
@@ -57,7 +57,7 @@ class LockedHandles:
 
 @dataclass(frozen=True)
 class Removal:
-    """How releaseAndTryRemove ended: ``removed``, or still held by the sessions ``locks``."""
+    """How a removal ended: the handle was ``removed``, or the sessions ``locks`` still hold it."""
 
     removed: bool
     locks: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class Epoch:
-    """A driver's leadership over one store. ``epoch`` is 0 (and the rest None) where there never was one."""
+    """A driver's leadership over one store. If there never was one, ``epoch`` is 0 and the rest is None."""
 
     epoch: int
     session: str | None = None

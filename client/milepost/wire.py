@@ -1,6 +1,6 @@
-"""What stands on the wire, each name written once: headers, problem codes, limits, names, versions, digests.
+"""The names and limits of the wire, each written once: headers, problem codes, limits, names, versions, digests.
 
-The service and the SDK both read this module, so neither can drift from the other. docs/wire.md says what it all means.
+The service and the SDK both read this module, so that they cannot differ. docs/wire.md explains what it all means.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_PAGE: Final = 1000
 
 
 class Header:
-    """Names of the headers that carry a meaning of Milepost's own, and of the standard ones it leans on."""
+    """Names of the headers that Milepost defines, and of the standard headers that it uses."""
 
     SESSION: Final = "Milepost-Session"
     EPOCH: Final = "Milepost-Epoch"
@@ -48,7 +48,7 @@ class Header:
 
 
 class Outcome(str, Enum):
-    """The three ends of a write, which is why none is ever told by a bool."""
+    """The three ways in which a write ends; a bool could not name all of them."""
 
     APPLIED = "applied"
     NOT_APPLIED = "not_applied"
@@ -56,7 +56,7 @@ class Outcome(str, Enum):
 
 
 class Code(str, Enum):
-    """The problem codes; ``type`` of a problem is ``urn:milepost:<code>``."""
+    """The problem codes. The ``type`` of a problem is ``urn:milepost:<code>``."""
 
     SESSION_REQUIRED = "session-required"
     INCOMPLETE_BODY = "incomplete-body"
@@ -98,7 +98,7 @@ class Code(str, Enum):
 
 
 class ProblemKind(NamedTuple):
-    """What every problem of one code has in common."""
+    """The properties that all problems of one code share."""
 
     status: int
     title: str
@@ -152,29 +152,29 @@ PROBLEMS: Final[dict[Code, ProblemKind]] = {
 
 
 def quote_version(version: str) -> str:
-    """The ETag and If-Match form of an opaque version."""
+    """Return an opaque version in the form that ETag and If-Match have."""
     return f'"{version}"'
 
 
 def unquote_version(tag: str) -> str | None:
-    """The version inside one strong entity tag, or None if ``tag`` is anything else (weak, ``*``, a list)."""
+    """Return the version in a strong entity tag, or None if ``tag`` is anything else (weak, ``*``, a list)."""
     match = re.fullmatch(r'"([\x21\x23-\x7e]{1,128})"', tag.strip())
     return match.group(1) if match else None
 
 
 def digest_header(sha256: str) -> str:
-    """RFC 9530 form of a lower-case hex SHA-256."""
+    """Return a lower-case hex SHA-256 in the form of RFC 9530."""
     return f"sha-256=:{base64.b64encode(bytes.fromhex(sha256)).decode('ascii')}:"
 
 
 def parse_digest_header(value: str) -> str | None:
-    """The lower-case hex SHA-256 of an RFC 9530 digest header, or None if it names none or is malformed."""
+    """Return the lower-case hex SHA-256 of an RFC 9530 digest header, or None if it has none or is malformed."""
     for member in value.split(","):
         name, _, item = member.strip().partition("=")
         if name.strip().lower() == "sha-256" and len(item) > 2 and item[0] == item[-1] == ":":
             try:
                 raw = base64.b64decode(item[1:-1], validate=True)
-            except ValueError:  # of what is no base64, or no ASCII
+            except ValueError:  # it is not base64, or not ASCII
                 return None
             return raw.hex() if len(raw) == 32 else None
     return None

@@ -1,4 +1,4 @@
-"""The asynchronous client: the same calls as `milepost.Client`, awaited."""
+"""The asynchronous client: the same calls as `milepost.Client`, to be awaited."""
 
 from milepost.aio.client import AsyncClient
 from milepost.aio.session import AsyncSession

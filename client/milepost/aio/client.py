@@ -1,4 +1,4 @@
-"""The asynchronous client."""
+"""The asynchronous client: the way into a Milepost service for coroutines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from milepost.types import SessionInfo, Status, StoreSummary
 
 
 class AsyncClient:
-    """A client of one Milepost service, as `milepost.Client` is; the tasks of one event loop may share it."""
+    """A client of one Milepost service, like `milepost.Client`; the tasks of one event loop may share it."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class AsyncClient:
         verify: Verify = True,
         direct_above: int | None = DIRECT_ABOVE,
     ) -> None:
-        """The arguments of `milepost.Client`."""
+        """Make a client; the arguments are those of `milepost.Client`."""
         self._caller = Caller(Replicas(addresses), timeout=timeout, token=token, direct_above=direct_above)
         self._driver = AsyncDriver(Connections(verify))
 
     @property
     def timeout(self) -> float:
-        """Seconds that one call may take, unless it is given others."""
+        """Seconds that one call may take, unless the call has a timeout of its own."""
         return self._caller.timeout
 
     def session(
@@ -49,24 +49,24 @@ class AsyncClient:
         *,
         timeout: float | None = None,
     ) -> AsyncSession:
-        """A session, begun by ``async with``; arguments and errors as of `milepost.Client.session`."""
+        """Make a session, which ``async with`` begins; arguments and errors are those of `milepost.Client.session`."""
         holder = default_holder() if holder is None else holder
         return AsyncSession(self._driver, self._caller, holder, ttl, session_id, on_lost, timeout)
 
     def store(self, name: str) -> AsyncStateHandleStore:
-        """A store to read from; changing it needs a session. Raises `InvalidName`."""
+        """Open a store for reading; to change it, open it from a session. Raises `InvalidName`."""
         return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(None)))
 
     def stores(self) -> AsyncIterator[StoreSummary]:
-        """Every store, by name; fetched page by page."""
+        """Iterate over all stores by name; they are fetched page by page."""
         return self._driver.stream(service.stores(self._caller))
 
     async def session_info(self, session_id: str) -> SessionInfo:
-        """Any session as the service sees it. Raises `SessionExpired`, `SessionUnknown`."""
+        """Return how the service sees any session. Raises `SessionExpired`, `SessionUnknown`."""
         return await self._driver.run(service.session_info(self._caller, session_id))
 
     async def status(self) -> Status:
-        """What a replica says of itself and of the leader."""
+        """Return the status of one replica, with the leader that it knows."""
         return await self._driver.run(service.status(self._caller))
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A session that keeps itself alive from a task of its own."""
+"""An asynchronous session, which a task of its own keeps alive."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ OnLost = Callable[["AsyncSession", str], None]
 
 
 class AsyncSession:
-    """A lease on the service, renewed each third of its time while the ``async with`` block runs.
+    """A lease on the service. While its ``async with`` block runs, a task renews it each time a third of it has passed.
 
-    Made by `AsyncClient.session`; what it offers is there from entering the block on and raises `Closed` before.
+    `AsyncClient.session` makes it. Its methods work from the beginning of the block on, and raise `Closed` before it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class AsyncSession:
 
     @property
     def id(self) -> str:
-        """The id under which the service knows the session."""
+        """The id by which the service knows the session."""
         return self._lease.session
 
     @property
@@ -59,20 +59,20 @@ class AsyncSession:
 
     @property
     def lost(self) -> bool:
-        """Whether the lease may have run out, by the clock, or the service said that it has. Once true, always."""
+        """Return whether the lease may have run out by the clock, or the service said so. A lost session stays lost."""
         return self._lease.lost
 
     @property
     def expires_in(self) -> float:
-        """Seconds for which the lease is certain, counted from before the request that renewed it; 0 once lost."""
+        """Seconds for which the lease is certain, counted from before its last renewal was sent; 0 once it is lost."""
         return self._lease.expires_in
 
     def raise_if_lost(self) -> None:
-        """Raises `SessionExpired` once the session is lost: its locks and its epoch may be another's."""
+        """Raise `SessionExpired` if the session is lost: its locks and its epoch may belong to somebody else by now."""
         self._lease.raise_if_lost()
 
     def store(self, name: str) -> AsyncStateHandleStore:
-        """A store, acted on by this session. Raises `InvalidName`."""
+        """Open a store to be changed in the name of this session. Raises `InvalidName`."""
         return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(self._lease)))
 
     async def close(self) -> None:
@@ -80,12 +80,12 @@ class AsyncSession:
         keeping, self._keeping = self._keeping, None
         if keeping is None:
             return
-        keeping.cancel()  # the keeper alone: its task group is around the caller's block
+        keeping.cancel()  # only the keeper: the task group also holds the caller's block
         with anyio.move_on_after(FAREWELL_SECONDS, shield=True):
             try:
                 await self._driver.run(end_session(self._caller, self._lease))
             except MilepostError as error:
-                log.warning("session %s is left to its TTL: %s", self.id, error)
+                log.warning("session %s could not be ended, it ends when its TTL runs out: %s", self.id, error)
 
     async def __aenter__(self) -> AsyncSession:
         ttl, session_id, timeout = self._asked
@@ -102,14 +102,14 @@ class AsyncSession:
         await self.close()
         if isinstance(error, anyio.get_cancelled_exc_class()):
             return await self._tasks.__aexit__(kind, error, trace)
-        # An error of the block's own stays what it is: a task group would wrap it into an exception group.
+        # An error of the block itself is raised as it is: a task group would wrap it into an exception group.
         await self._tasks.__aexit__(None, None, None)
         return None
 
     @property
     def _lease(self) -> Lease:
         if self._lease_ is None:
-            raise Closed("the session begins with its async with block")
+            raise Closed("the session has not begun: enter it with async with")
         return self._lease_
 
     async def _keep(self, scope: anyio.CancelScope) -> None:

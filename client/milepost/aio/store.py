@@ -1,4 +1,4 @@
-"""The asynchronous face of one store."""
+"""The asynchronous API of one store of handles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from milepost.wire import MAX_PAGE
 
 
 class AsyncStateHandleStore:
-    """The handles of one store: what `milepost.StateHandleStore` offers, with the same meaning and errors, awaited."""
+    """The handles of one store: the methods of `milepost.StateHandleStore`, with the same meaning and errors, to be
+    awaited.
+    """
 
     def __init__(self, driver: AsyncDriver, operations: StoreOperations) -> None:
         self._driver = driver
@@ -27,7 +29,7 @@ class AsyncStateHandleStore:
 
     @property
     def session_id(self) -> str | None:
-        """The session that acts; None for a store that was opened for reading."""
+        """The id of the session that changes the store; None for a store that was opened for reading."""
         return self._operations.acting.session
 
     @property
@@ -36,7 +38,7 @@ class AsyncStateHandleStore:
         return self._operations.epoch
 
     def under(self, epoch: int) -> AsyncStateHandleStore:
-        """A store that acts under a given epoch: for executors, which a driver told its own."""
+        """Return this store under a given epoch, for executors that got the epoch from their driver."""
         return AsyncStateHandleStore(self._driver, self._operations.under(epoch))
 
     async def add_and_lock(
@@ -44,10 +46,10 @@ class AsyncStateHandleStore:
     ) -> Handle:
         """Add a handle, locked by this session. Raises `AlreadyExists`.
 
-        ``state`` is bytes, a path, a binary file or an iterable of bytes. What can be read twice (bytes, a path, a
-        seekable file, a list) is sent again by retries, with its digest. A generator or pipe is sent once, after the
-        leader was found by an `exists`: where the answer to it is lost this raises `OutcomeUnknown`, where a replica
-        took the bytes and refused them `Unavailable`. ``timeout`` (seconds) replaces the client's.
+        ``state`` is bytes, a path, a binary file or an iterable of bytes. A state that can be read twice (bytes, a
+        path, a seekable file, a list) is sent with its digest, and again if a retry is needed. A generator or a pipe is
+        sent once, after an `exists` has found the leader: this raises `OutcomeUnknown` if the answer is lost, and
+        `Unavailable` if a replica took the bytes and refused them. ``timeout`` (seconds) replaces the client's.
         """
         return await self._driver.run(self._operations.add_and_lock(name, state, labels, timeout))
 
@@ -60,27 +62,30 @@ class AsyncStateHandleStore:
         *,
         timeout: float | None = None,
     ) -> Handle:
-        """Set a new state where ``version`` is the current one. No ``labels`` keep the old ones.
+        """Set a new state if ``version`` is the current one. Without ``labels`` the handle keeps its labels.
 
-        ``state`` and ``timeout`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, and `VersionMismatch`,
-        whose ``current`` is the version that is there.
+        ``state`` and ``timeout`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, and `VersionMismatch`, whose
+        ``current`` is the current version.
         """
         return await self._driver.run(self._operations.replace(name, version, state, labels, timeout))
 
     async def exists(self, name: str) -> str | None:
-        """The version of the handle, or None. Raises `Corrupt`."""
+        """Return the version of the handle, or None if there is no such handle. Raises `Corrupt`."""
         return await self._driver.run(self._operations.exists(name))
 
     async def get(self, name: str) -> Handle:
-        """The record of a handle, without a lock. Raises `NotExist`."""
+        """Return the record of a handle, without locking it. Raises `NotExist`."""
         return await self._driver.run(self._operations.get(name))
 
     async def get_and_lock(self, name: str) -> Handle:
-        """The record of a handle, locked by this session. Raises `NotExist`, `Corrupt` (and then holds no lock)."""
+        """Lock a handle for this session and return its record.
+
+        Raises `NotExist`, `Corrupt` (and then holds no lock).
+        """
         return await self._driver.run(self._operations.get_and_lock(name))
 
     async def read(self, name: str, version: str | None = None) -> bytes:
-        """The state, verified against size and digest; with ``version`` only that one.
+        """Read a state, verified against its size and digest. With ``version`` only that version is read.
 
         Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`, `StateTruncated`.
         """
@@ -88,22 +93,24 @@ class AsyncStateHandleStore:
 
     @asynccontextmanager
     async def open(self, name: str, version: str | None = None) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The state in chunks, for one too large for memory. Raises as `read` does, while entering or iterating.
+        """Read a state in chunks, for one too large for memory. Raises the errors of `read`, on entering or while
+        iterating.
 
-        The last chunk comes only after size and digest were verified. Leaving the block early is fine.
+        The last chunk comes only after size and digest were verified. The block may be left early.
         """
         async with aclosing(self._driver.stream(self._operations.download(name, version))) as chunks:
             await anext(chunks)
             yield chunks
 
     async def get_all_and_lock(self) -> LockedHandles:
-        """Every handle, by name and locked by this session, and those whose record is damaged."""
+        """Lock every handle for this session, and return them by name, with those whose record is damaged."""
         return await self._driver.run(self._operations.get_all_and_lock())
 
     def get_all_handles(self, page: int = MAX_PAGE) -> AsyncIterator[Handle]:
-        """Every handle, by name, without locks; fetched by ``page`` (1 to 1000). May include handles being removed.
+        """Iterate over all handles by name, without locking them; ``page`` (1 to 1000) are fetched at a time.
 
-        Those whose record is damaged are logged as a warning; `get_all_and_lock` returns them.
+        Handles that are being removed may be among them. Those whose record is damaged are logged as a warning;
+        `get_all_and_lock` returns them.
         """
         return self._driver.stream(self._operations.get_all_handles(page))
 
@@ -112,14 +119,16 @@ class AsyncStateHandleStore:
     ) -> Removal:
         """Release this session's lock, and remove the handle with its state unless other sessions hold it.
 
-        What does not exist counts as removed. With ``version`` only that one: raises `VersionMismatch`. Raises
-        `DiscardFailed` where the removal stands but the state's bytes are still there; a repeated call finishes it.
-        ``timeout`` (seconds) replaces the client's.
+        A handle that does not exist counts as removed. With ``version`` only that version is removed: raises
+        `VersionMismatch`. Raises `DiscardFailed` if the handle was removed but its bytes are still there; repeating the
+        call deletes them. ``timeout`` (seconds) replaces the client's.
         """
         return await self._driver.run(self._operations.release_and_try_remove(name, version, timeout))
 
     async def clear_entries(self) -> int:
-        """Remove every handle, whoever holds it; returns how many. The states are left to the service's collector."""
+        """Remove every handle, whoever holds it; return how many there were. The service's collector deletes the
+        states.
+        """
         return await self._driver.run(self._operations.clear_entries())
 
     async def release(self, name: str) -> None:
@@ -131,16 +140,16 @@ class AsyncStateHandleStore:
         await self._driver.run(self._operations.release_all())
 
     async def campaign(self, wait: float | None = 30.0) -> Epoch:
-        """Wait up to ``wait`` seconds (None: for ever) to lead this store, and from then on act under that epoch.
+        """Wait up to ``wait`` seconds (None: for ever) to lead this store, and act under the epoch from then on.
 
-        Outages are waited out, too. Raises `EpochHeld` when the wait ran out.
+        Outages are waited out, too. Raises `EpochHeld` if the wait ends without the epoch.
         """
         return await self._driver.run(campaign(self._operations, wait))
 
     async def current_epoch(self) -> Epoch:
-        """The epoch as the service knows it."""
+        """Return the epoch that the service knows as current."""
         return await self._driver.run(self._operations.current_epoch())
 
     async def resign(self) -> None:
-        """Give the epoch up, so that another driver can campaign at once. Raises `Fenced` if another holds it."""
+        """Give up the epoch, so that another driver can get it at once. Raises `Fenced` if another session holds it."""
         await self._driver.run(self._operations.resign())
