@@ -1,4 +1,4 @@
-"""The last few checkpoints of a job, over a state handle store; as Flink's DefaultCompletedCheckpointStore.
+"""Keeps the last few checkpoints of a job in a state handle store, as Flink's DefaultCompletedCheckpointStore does.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Checkpoints as records, and how they are named in a store."""
+"""The records that describe checkpoints, and the names of their handles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _NAME = re.compile(r"checkpoint-(\d{1,19})\Z", re.ASCII)
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A completed checkpoint. A ``savepoint`` was asked for by a user rather than taken in the course of the job."""
+    """A completed checkpoint.
+
+    A ``savepoint`` was requested by a user; other checkpoints are taken while the job runs.
+    """
 
     number: int
     savepoint: bool
@@ -22,7 +25,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A checkpoint that recovery could not use, and why."""
+    """A checkpoint that recovery could not use, and the reason."""
 
     number: int
     reason: str
@@ -30,10 +33,10 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What a job may go on from: the newest intact checkpoint and its state, or None and no bytes for a fresh start.
+    """What a job continues from: the newest intact checkpoint and its state, or None and no bytes for a fresh start.
 
-    ``checkpoints`` are all that the registry now holds, in numeric order; of these only the state of ``latest`` was
-    read. ``skipped`` are damaged ones, newest first: where there are any newer than ``latest``, work is done again.
+    ``checkpoints`` are all that the registry now holds, in numeric order; only the state of ``latest`` was read.
+    ``skipped`` are the damaged ones, newest first: if any is newer than ``latest``, work is done again.
     """
 
     latest: Checkpoint | None
@@ -43,19 +46,21 @@ class Recovery:
 
 
 def name_of(number: int) -> str:
-    """The handle's name of a checkpoint, as wide as the largest number so that listings are in order, too."""
+    """Return the name of a checkpoint's handle. All names are as wide as the largest number, so that listings are in
+    order.
+    """
     if not 0 <= number < 10**19:
-        raise ValueError(f"a checkpoint's number is 0 or more and has at most 19 digits, not {number}")
+        raise ValueError(f"the number of a checkpoint must be 0 or more and have at most 19 digits, not {number}")
     return f"checkpoint-{number:019d}"
 
 
 def number_of(name: str) -> int | None:
-    """The number in a handle's name, padded or not; None for a handle that is no checkpoint."""
+    """Return the number in a handle's name, padded or not; None for a handle that is not a checkpoint."""
     match = _NAME.match(name)
     return int(match[1]) if match else None
 
 
 def checkpoint_of(handle: Handle) -> Checkpoint | None:
-    """The checkpoint that a handle is, if it is one."""
+    """Return the checkpoint that a handle holds, or None if it holds none."""
     number = number_of(handle.name)
     return None if number is None else Checkpoint(number, handle.labels.get(SAVEPOINT_LABEL) == "true", handle)

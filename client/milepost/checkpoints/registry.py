@@ -1,4 +1,4 @@
-"""The registry of a job's completed checkpoints."""
+"""The registry of a job's completed checkpoints: it adds, removes and recovers them."""
 
 from __future__ import annotations
 
@@ -40,15 +40,18 @@ log = logging.getLogger("milepost")
 class CheckpointRegistry:
     """Keeps the last ``retain`` checkpoints of one job, each as a locked handle ``checkpoint-<number>``.
 
-    For one driver, and one thread of it. Other handles in the same store are left alone. Follows Flink's
-    DefaultCompletedCheckpointStore, except that a damaged checkpoint is skipped instead of failing the recovery.
-    Every method may raise what `StateHandleStore` says.
+    One driver uses it, from one thread. Other handles in the same store are left alone. It follows Flink's
+    DefaultCompletedCheckpointStore, except that a damaged checkpoint is skipped instead of failing the recovery. Every
+    method may raise the errors that `StateHandleStore` names.
     """
 
     def __init__(self, store: StateHandleStore, retain: int = 1, *, clean_up_limit: int = 10) -> None:
-        """``clean_up_limit``: how many old checkpoints may be waiting for an outage to end before `add` refuses."""
+        """Make a registry over ``store``.
+
+        ``clean_up_limit`` is how many old checkpoints may wait for an outage to end before `add` refuses.
+        """
         if retain < 1:
-            raise ValueError("at least one checkpoint must be retained")
+            raise ValueError("retain must be 1 or more")
         self._store = store
         self._retain = retain
         self._cleaner = Cleaner(store, clean_up_limit)
@@ -58,25 +61,27 @@ class CheckpointRegistry:
 
     @property
     def checkpoints(self) -> list[Checkpoint]:
-        """What is retained, in numeric order."""
+        """The retained checkpoints, in numeric order."""
         return list(self._checkpoints)
 
     @property
     def latest(self) -> Checkpoint | None:
-        """The one with the highest number."""
+        """The checkpoint with the highest number, or None."""
         return self._checkpoints[-1] if self._checkpoints else None
 
     def add(
         self, number: int, state: State, savepoint: bool = False, labels: Mapping[str, str] | None = None
     ) -> Checkpoint:
-        """Add a completed checkpoint, then remove what is beyond the retained number; if it fails, nothing is removed.
+        """Add a completed checkpoint, then remove those beyond the retained number; if the add fails, nothing is
+        removed.
 
-        Numbers rise; ValueError otherwise. A removal that an outage prevents is tried again with the next checkpoint;
-        if too many are waiting, raises `CleanUpLags` instead of adding. Raises `Closed` after `shutdown`.
+        The number must be higher than the latest, otherwise this raises ValueError. A removal that an outage prevents
+        is tried again with the next checkpoint; if too many are waiting, this raises `CleanUpLags` and adds nothing.
+        Raises `Closed` after `shutdown`.
         """
         self._raise_if_down()
         if self.latest is not None and number <= self.latest.number:
-            raise ValueError(f"checkpoint {number} comes after {self.latest.number}")
+            raise ValueError(f"checkpoint {number} is not newer than the latest, {self.latest.number}")
         name = name_of(number)
         self._cleaner.catch_up()
         self._make_room(number)
@@ -94,9 +99,9 @@ class CheckpointRegistry:
     def recover(self, *, start_over: bool = False) -> Recovery:
         """Lock every checkpoint in the store and read the newest one that is intact. Raises `Closed` after `shutdown`.
 
-        A damaged checkpoint is skipped with a warning, unlocked, and removed once a checkpoint of its number or a
-        higher one is added. An outage is no damage: it is raised. Where there are checkpoints but none is intact this
-        raises `NoIntactCheckpoint`, unless the caller accepts to ``start_over`` with nothing.
+        A damaged checkpoint is skipped with a warning, unlocked, and removed once a checkpoint with its number or a
+        higher one is added. An outage is not damage, and is raised. If there are checkpoints but none is intact, this
+        raises `NoIntactCheckpoint`, unless the caller accepts by ``start_over`` to begin with nothing.
         """
         self._raise_if_down()
         candidates, skipped = self._lock_all()
@@ -113,24 +118,24 @@ class CheckpointRegistry:
         skipped.sort(key=lambda skip: -skip.number)
         if skipped and not candidates and not start_over:
             reasons = "; ".join(f"checkpoint {skip.number}: {skip.reason}" for skip in skipped)
-            raise NoIntactCheckpoint(f"nothing to go on from, and no fresh start either ({reasons})")
+            raise NoIntactCheckpoint(f"no checkpoint is intact, and the job must not silently start over ({reasons})")
         self._checkpoints = candidates
-        for checkpoint in candidates:  # one that was to be removed may be the last good one
+        for checkpoint in candidates:  # a checkpoint that was to be removed may be the last good one
             self._cleaner.forget(checkpoint.handle.name)
         return Recovery(self.latest, state, self.checkpoints, skipped)
 
     def shutdown(self, job_ended: bool) -> None:
-        """Let go of the checkpoints; nothing can be added from now on.
+        """Release the checkpoints; nothing can be added from now on.
 
-        A job that ended for good needs none of them: all are removed, except what other sessions hold. For one that
-        is only suspended all are kept, unlocked. Raises `CleanUpLags` where a removal met an outage; may be called
-        again to finish.
+        If the job has ended for good, all checkpoints are removed, except those that other sessions hold. If it is only
+        suspended, all are kept and unlocked. Raises `CleanUpLags` if a removal met an outage; the call may be repeated
+        to finish.
         """
         self._running = False
         if job_ended:
             self._subsume_all()
             if self._cleaner.due:
-                raise CleanUpLags(f"not removed yet: {', '.join(self._cleaner.due)}")
+                raise CleanUpLags(f"these checkpoints could not be removed yet: {', '.join(self._cleaner.due)}")
             return
         try:
             while self._checkpoints:
@@ -141,7 +146,7 @@ class CheckpointRegistry:
 
     def _raise_if_down(self) -> None:
         if not self._running:
-            raise Closed("this registry of checkpoints was shut down")
+            raise Closed("this checkpoint registry was shut down")
 
     def _lock_all(self) -> tuple[list[Checkpoint], list[Skipped]]:
         mine = self._store.session_id
@@ -168,29 +173,33 @@ class CheckpointRegistry:
         except StateTruncated as cut:
             if hindrance(cut) is None:
                 raise
-            log.warning(
-                "reading %s again: %s", handle.name, cut
-            )  # wrong bytes of a blob store come by another way then
+            # The second read goes through the service, so wrong bytes of a blob store do not come again.
+            log.warning("reading checkpoint %s failed, reading it once more: %s", handle.name, cut)
             state = self._store.read(handle.name, handle.version)
         if (len(state), hashlib.sha256(state).hexdigest()) != (handle.size, handle.sha256):
-            raise StateTruncated("the bytes that are served are not those that the record names")
+            raise StateTruncated("the bytes that were read do not match the size and digest in the record")
         return state
 
     def _skip(self, name: str, number: int, version: str | None, reason: str) -> Skipped:
-        log.warning("checkpoint %d is damaged and was skipped: %s", number, reason)
+        log.warning("checkpoint %d is damaged and was skipped; it stays until a newer one is added: %s", number, reason)
         self._damaged[number] = (name, version)
         self._store.release(name)
         return Skipped(number, reason)
 
     def _make_room(self, number: int) -> None:
-        """A job that fell back to an earlier checkpoint writes the numbers after it again."""
+        """Remove a damaged checkpoint of this number: a job that fell back to an earlier one writes the later numbers
+        again.
+        """
         if number in self._damaged:
             name, version = self._damaged[number]
             if self._store.release_and_try_remove(name, version).removed:
                 del self._damaged[number]
 
     def _landed(self, name: str, state: State, unknown: OutcomeUnknown) -> Handle:
-        """The handle, if it is there with this state and our lock; absence proves nothing, it may be on its way."""
+        """Return the handle if it is there with this state and this session's lock; otherwise raise ``unknown``.
+
+        Absence proves nothing, because the write may still be on its way.
+        """
         if isinstance(state, bytes):
             with suppress(NotExist):
                 handle = self._store.get(name)

@@ -1,4 +1,4 @@
-"""Which checkpoints a newer one makes superfluous."""
+"""The retention rule: which checkpoints may be removed once a newer one was added."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from milepost.checkpoints.records import Checkpoint
 
 
 def superfluous(checkpoints: Sequence[Checkpoint], retain: int) -> list[Checkpoint]:
-    """The oldest beyond ``retain``, of ``checkpoints`` in numeric order; as Flink's CheckpointSubsumeHelper has it.
+    """Return the oldest of ``checkpoints`` (in numeric order) beyond ``retain``, as Flink's CheckpointSubsumeHelper
+    does.
 
-    The latest stays, and so does the latest that is no savepoint: a savepoint belongs to the user, who may move or
-    delete it, so that it never stands in for the job's own last checkpoint. More than ``retain`` may therefore stay.
+    The latest stays, and so does the latest that is not a savepoint. A savepoint belongs to the user, who may move or
+    delete it, so it never replaces the job's own last checkpoint. Therefore more than ``retain`` may stay.
     """
     own = [checkpoint for checkpoint in checkpoints if not checkpoint.savepoint]
     kept = {checkpoint.number for checkpoint in (*own[-1:], *checkpoints[-1:])}

@@ -235,7 +235,7 @@ def test_numbers_rise(a: StateHandleStore) -> None:
     registry = CheckpointRegistry(a, retain=2)
     registry.add(7, b"7")
     for number in (7, 6):
-        with pytest.raises(ValueError, match="comes after 7"):
+        with pytest.raises(ValueError, match="not newer than the latest, 7"):
             registry.add(number, b"again")
     with pytest.raises(ValueError, match="at least one"):
         CheckpointRegistry(a, retain=0)
