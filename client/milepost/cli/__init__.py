@@ -1,4 +1,4 @@
-"""The ``milepost`` command: a look at stores, handles, sessions and epochs. Needs the extra ``milepost[cli]``."""
+"""The ``milepost`` command, which shows stores, handles, sessions and epochs. It needs the extra ``milepost[cli]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command."""
+    """Run the ``milepost`` command."""
     try:
         from milepost.cli.app import app
     except ModuleNotFoundError as missing:

@@ -1,4 +1,6 @@
-"""The commands. Each prints a table, or JSON with ``--json``; an error of Milepost ends with status 1 on stderr."""
+"""The commands of ``milepost``. Each prints a table, or JSON with ``--json``; an error goes to stderr, with exit status
+1.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from milepost.cli.table import table
 from milepost.client import Client
 from milepost.errors import MilepostError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look at a Milepost service.")
-sessions = typer.Typer(no_args_is_help=True, help="Look at sessions.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Show what a Milepost service holds.")
+sessions = typer.Typer(no_args_is_help=True, help="Show sessions.")
 app.add_typer(sessions, name="sessions")
 
 Store = Annotated[str, typer.Argument(help="Name of the store.")]
@@ -36,37 +38,42 @@ class _Settings:
 def settings(
     context: typer.Context,
     url: Annotated[
-        str, typer.Option("--url", "-u", envvar="MILEPOST_URL", help="Address of the service; several by commas.")
+        str,
+        typer.Option(
+            "--url", "-u", envvar="MILEPOST_URL", help="Address of the service, or several with commas between them."
+        ),
     ] = "http://127.0.0.1:7070",
     token: Annotated[
         str | None,
-        typer.Option(envvar="MILEPOST_TOKEN", help="Bearer token; better given by the variable.", show_default=False),
+        typer.Option(
+            envvar="MILEPOST_TOKEN", help="Bearer token; the environment variable is safer.", show_default=False
+        ),
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one call.")] = 10.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Timeout of one call in seconds.")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Options of all commands."""
+    """Read the options that all commands share."""
     urls = tuple(part.strip() for part in url.split(",") if part.strip())
     context.obj = _Settings(urls, token, timeout, as_json)
 
 
 @app.command()
 def status(context: typer.Context) -> None:
-    """What a replica says of itself and of the leader."""
+    """Show the status of one replica, and the leader that it knows."""
     with _client(context) as client:
         _show(context, client.status())
 
 
 @app.command()
 def stores(context: typer.Context) -> None:
-    """All stores."""
+    """List all stores."""
     with _client(context) as client:
         _list(context, client.stores(), ("store", "handles", "revision", "epoch"))
 
 
 @app.command()
 def handles(context: typer.Context, store: Store) -> None:
-    """The handles of a store."""
+    """List the handles of a store."""
     with _client(context) as client:
         columns = ("name", "version", "size", "updated", "epoch", "locks", "labels", "removing")
         _list(context, client.store(store).get_all_handles(), columns)
@@ -79,10 +86,10 @@ def get(
     name: Annotated[str, typer.Argument(help="Name of the handle.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File for the state; written only when the state is verified."),
+        typer.Option("--output", "-o", help="File to write the state to, once the state is verified."),
     ] = None,
 ) -> None:
-    """The record of a handle; with -o also its state, verified, into a file (``-``: standard output)."""
+    """Show the record of a handle; with -o also write its state, verified, to a file (``-``: standard output)."""
     with _client(context) as client:
         handle = client.store(store).get(name)
         if output is None:
@@ -101,14 +108,14 @@ def get(
 
 @app.command()
 def epoch(context: typer.Context, store: Store) -> None:
-    """Who leads a store."""
+    """Show which driver leads a store."""
     with _client(context) as client:
         _show(context, client.store(store).current_epoch())
 
 
 @sessions.command("show")
 def show_session(context: typer.Context, session: Annotated[str, typer.Argument(help="Id of the session.")]) -> None:
-    """One session."""
+    """Show one session."""
     with _client(context) as client:
         _show(context, client.session_info(session))
 

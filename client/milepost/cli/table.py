@@ -1,4 +1,4 @@
-"""Rows as aligned text."""
+"""Formats rows as a text table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 
 def table(rows: Iterable[Sequence[object]]) -> str:
-    """Left-aligned columns, two blanks between them; None is shown as ``-``."""
+    """Format rows as left-aligned columns with two spaces between them; None is shown as ``-``."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
