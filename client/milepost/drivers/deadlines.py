@@ -1,7 +1,7 @@
-"""Sockets that keep to the deadline of an attempt, however little comes or goes at a time.
+"""Blocking sockets that keep to the deadline of an attempt, however few bytes come or go at a time.
 
-httpx bounds each wait for bytes on its own, so a peer that sends one byte now and then would hold a call for as long as
-it likes. The asynchronous driver cancels such a call; a thread cannot be cancelled, so its sockets look at the clock.
+httpx limits only each single wait for bytes, so a peer that sends one byte now and then could hold a call for as long
+as it likes. The asynchronous driver cancels such a call. A thread cannot be cancelled, so its sockets check the clock.
 """
 
 from __future__ import annotations
@@ -17,19 +17,23 @@ import httpcore
 import httpx
 
 from milepost.core.clock import monotonic
+from milepost.drivers.network import wrap_backend
 
 _SLICE = 16 * 1024
-"""Bytes that are written between two looks at the clock."""
+"""How many bytes are written between two checks of the clock."""
 
 
 class Deadline(threading.local):
-    """Until when (monotonic) the calling thread's attempt may take."""
+    """The monotonic time at which the current attempt of the calling thread must have ended."""
 
     at = float("inf")
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Begin an attempt. Within it another may begin and end: a source of bytes may make calls, too."""
+        """Limit an attempt to so many seconds.
+
+        Attempts may be nested: a caller's source of bytes may make calls of its own.
+        """
         before, self.at = self.at, monotonic() + seconds
         try:
             yield
@@ -37,7 +41,7 @@ class Deadline(threading.local):
             self.at = before
 
     def left(self, timeout: float | None, overdue: type[Exception]) -> float | None:
-        """``timeout``, but no more than what is left; raises ``overdue`` where that is nothing."""
+        """Return ``timeout``, but no more than the time that is left. Raises ``overdue`` if none is left."""
         if self.at == float("inf"):
             return timeout
         left = self.at - monotonic()
@@ -47,14 +51,8 @@ class Deadline(threading.local):
 
 
 def keep(deadline: Deadline, http: httpx.Client) -> None:
-    """Let every connection of ``http`` keep to ``deadline``.
-
-    httpcore takes a network backend, but httpx has no argument to hand it on, hence the way through private names.
-    """
-    for transport in (http._transport, *http._mounts.values()):
-        if isinstance(transport, httpx.HTTPTransport):
-            pool = transport._pool
-            pool._network_backend = _Backend(pool._network_backend, deadline)
+    """Let every connection of ``http`` keep to ``deadline``."""
+    wrap_backend(http, lambda backend: _Backend(backend, deadline))
 
 
 class _Backend(httpcore.NetworkBackend):
@@ -70,8 +68,9 @@ class _Backend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address of ``host`` that answers. Each gets its share of the time: the first of several
-        may be that of a machine that is off, which says nothing at all.
+        """Connect to the first address of ``host`` that answers.
+
+        Each address gets its share of the time: the first one may be that of a machine that is off and never answers.
         """
         seconds = self._deadline.left(timeout, httpcore.ConnectTimeout)
         until = None if seconds is None else monotonic() + seconds
@@ -88,14 +87,6 @@ class _Backend(httpcore.NetworkBackend):
             else:
                 return _Stream(stream, self._deadline)
         raise httpcore.ConnectTimeout("the time for this attempt is up")
-
-    def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore.NetworkStream:
-        raise NotImplementedError  # no address of a service is one
-
-    def sleep(self, seconds: float) -> None:
-        self._backend.sleep(seconds)
 
 
 class _Stream(httpcore.NetworkStream):
@@ -125,7 +116,7 @@ class _Stream(httpcore.NetworkStream):
 
 
 def _addresses(host: str, port: int) -> list[str]:
-    """The addresses of ``host`` in the order in which they are to be tried. Raises `httpcore.ConnectError`."""
+    """Return the addresses of ``host`` in the order in which to try them. Raises `httpcore.ConnectError`."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:

@@ -1,39 +1,33 @@
-"""Asynchronous connections that hear an answer which comes while the request is still on its way.
+"""Asynchronous connections that can receive an answer while the request is still being sent.
 
-Who turns a request away answers, closes, and so resets the connection under the rest of the bytes. What was said lies
-in the socket still, where a thread finds it; but asyncio throws it away with the socket once a write fails. So it is
-read while bytes are sent. Over TLS that does not help: anyio reads no more from a stream whose write has failed, and
-the core is told of a connection that broke.
+A server that refuses a request answers, closes, and so resets the connection while the rest of the bytes arrive. Its
+answer still lies in the socket. A thread finds it there, but asyncio discards it together with the socket once a write
+fails. So these connections read while they send. Connections with TLS do not: anyio reads no more from a TLS stream
+whose write has failed, and the core gets a connection that broke.
 """
 
 from __future__ import annotations
 
-import selectors
-from collections.abc import Callable, Iterable, Mapping
+import ssl
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 import anyio
-import anyio.abc
 import httpcore
 import httpx
-from httpcore._backends.anyio import AnyIOStream
+
+from milepost.drivers.network import wrap_backend
 
 _LARGE = 16 * 1024
-"""Bytes at most that the buffers on the way hold for sure: a write of so many is not waited for."""
+"""A write of at most so many bytes fits into the buffers on the way, and ends without waiting for the other side."""
 _HEARD = 64 * 1024
-"""Bytes that are read at most before they are asked for: the head of an answer, and what TLS says by itself."""
+"""The most bytes to receive before somebody asks for them: enough for the head of an answer."""
 
 
 def listen(http: httpx.AsyncClient) -> None:
-    """Let every connection of ``http`` hear early answers.
-
-    httpcore takes a network backend, but httpx has no argument to hand it on, hence the way through private names.
-    """
-    for transport in (http._transport, *http._mounts.values()):
-        if isinstance(transport, httpx.AsyncHTTPTransport):
-            pool = transport._pool
-            pool._network_backend = _Backend(pool._network_backend)
+    """Let every connection of ``http`` receive early answers."""
+    wrap_backend(http, _Backend)
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
@@ -48,69 +42,53 @@ class _Backend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        stream = await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
-        if isinstance(stream, AnyIOStream):
-            stream._stream = _Listening(stream._stream)
-        return stream
-
-    async def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore.AsyncNetworkStream:
-        raise NotImplementedError  # no address of a service is one
+        return _Listening(await self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
 
     async def sleep(self, seconds: float) -> None:
         await self._backend.sleep(seconds)
 
 
-class _Listening(anyio.abc.ByteStream):
-    """A TCP connection, below TLS if there is any, that keeps what comes while it sends."""
+class _Listening(httpcore.AsyncNetworkStream):
+    """A TCP connection that keeps what it receives while it sends, for the next read."""
 
-    def __init__(self, stream: anyio.abc.ByteStream) -> None:
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
         self._heard = b""
 
-    async def receive(self, max_bytes: int = 65536) -> bytes:
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         if not self._heard:
-            return await self._stream.receive(max_bytes)
+            return await self._stream.read(max_bytes, timeout)
         piece, self._heard = self._heard[:max_bytes], self._heard[max_bytes:]
         return piece
 
-    async def send(self, item: bytes) -> None:
-        if len(item) <= _LARGE or len(self._heard) >= _HEARD:
-            await self._stream.send(item)
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if len(buffer) <= _LARGE or len(self._heard) >= _HEARD:
+            await self._stream.write(buffer, timeout)
             return
-        if self._said_already():
-            await self._hear()
-        broken: anyio.BrokenResourceError | anyio.ClosedResourceError | None = None
+        if self._stream.get_extra_info("is_readable"):
+            await self._listen()
+        broken: httpcore.WriteError | httpcore.WriteTimeout | None = None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._hear)
+            tasks.start_soon(self._listen)
             try:
-                await self._stream.send(item)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-                broken = error  # not from within the group, which would wrap it
+                await self._stream.write(buffer, timeout)
+            except (httpcore.WriteError, httpcore.WriteTimeout) as error:
+                broken = error  # raised below: the task group would wrap it
             tasks.cancel_scope.cancel()
         if broken is not None:
             raise broken
 
-    async def send_eof(self) -> None:
-        await self._stream.send_eof()
-
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    @property
-    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        return self._stream.extra_attributes
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        return await self._stream.start_tls(ssl_context, server_hostname, timeout)
 
-    def _said_already(self) -> bool:
-        raw = self._stream.extra(anyio.abc.SocketAttribute.raw_socket)
-        if raw.fileno() < 0:
-            return False
-        with selectors.DefaultSelector() as selector:
-            selector.register(raw, selectors.EVENT_READ)
-            return bool(selector.select(0))
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
 
-    async def _hear(self) -> None:
-        # What stands in its way, who reads next meets, too.
-        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._heard += await self._stream.receive()
+    async def _listen(self) -> None:
+        with suppress(httpcore.ReadError):  # the next read meets it again
+            self._heard += await self._stream.read(_HEARD)
