@@ -67,7 +67,7 @@ def test_a_batch_that_spark_has_not_committed_is_no_tail(run: Run, told: pytest.
     run.state(1, 2)
     assert not run.end()
     assert newest(run.pointer.record).resumes_at == 1
-    assert told.messages == ["no tail is registered: Spark did not commit batch 1"]
+    assert told.messages == ["no final checkpoint is registered: Spark did not commit batch 1"]
 
 
 def test_a_partition_without_its_state_is_no_tail(run: Run, told: pytest.LogCaptureFixture) -> None:
@@ -76,7 +76,7 @@ def test_a_partition_without_its_state_is_no_tail(run: Run, told: pytest.LogCapt
     log(run.directory, 1, committed=True)
     assert not run.end()
     assert newest(run.pointer.record).resumes_at == 1
-    assert told.messages == ["no tail is registered: state/0/1 did not commit batch 1"]
+    assert told.messages == ["no final checkpoint is registered: state/0/1 did not commit batch 1"]
 
 
 def test_a_tail_is_registered_once(run: Run, told: pytest.LogCaptureFixture) -> None:
@@ -85,7 +85,9 @@ def test_a_tail_is_registered_once(run: Run, told: pytest.LogCaptureFixture) -> 
     log(run.directory, 1, committed=True)
     assert run.end()
     assert not run.end()
-    assert told.messages == ["no tail is registered: the checkpoint after batch 1 (epoch 1) is registered already"]
+    assert told.messages == [
+        "no final checkpoint is registered: the checkpoint after batch 1 (epoch 1) is registered already"
+    ]
 
 
 def test_a_run_that_published_nothing_has_no_tail(
@@ -93,4 +95,4 @@ def test_a_run_that_published_nothing_has_no_tail(
 ) -> None:
     pointer = JobPointer.take(certain)
     assert not register_tail(pointer, Snapshotter(certain, tmp_path), 2)
-    assert told.messages == ["no tail is registered: nothing was published"]
+    assert told.messages == ["no final checkpoint is registered: nothing was published"]

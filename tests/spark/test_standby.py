@@ -89,7 +89,7 @@ def test_who_stands_by_says_so_where_a_program_without_logging_shows_it(
     leaving.join()
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert told[0] == f"standing by: the leader leads {name}"
-    assert told[1].startswith(f"leading {name} now, epoch 2")
+    assert told[1].startswith(f"leading store {name} now under epoch 2")
     standby.leave()
 
 

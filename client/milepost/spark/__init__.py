@@ -1,4 +1,4 @@
-"""Exactly-once publication from Spark Structured Streaming, with fail-over between drivers.
+"""Publishes the output of Spark Structured Streaming exactly once, with fail-over between drivers.
 
 ::
 
@@ -15,33 +15,33 @@
 
     milepost.spark.read_published(spark, "http://127.0.0.1:7070", "flights").show()
 
-How a driver goes on after another, and where each step stands:
+How one driver continues the work of another, and which module does each step:
 
-====  ======================================================================================  ================
+====  ======================================================================================  ====================
 step  what                                                                                    module
-====  ======================================================================================  ================
-1     take the epoch, then read the job record                                                ``lead``, ``pointer``
+====  ======================================================================================  ====================
+1     get the epoch, then read the job record                                                 ``lead``, ``pointer``
 2     build the checkpoint directory of this epoch, whole or not at all                       ``restore``
 3     the query runs in it                                                                    ``guard``
-4     batch N is entered: N is the published batch P or P + 1                                 ``batch``
+4     batch N is entered: N is P, the batch that was published last, or P + 1                 ``batch``
 5     read the checkpoint at entry, before anything of N is evaluated, and register it        ``snapshotter``
-6     N = P: evaluate for the state alone, publish nothing                                    ``batch``
-7     else evaluate once, whole, beside step 5; after both call the publishing function       ``batch``
+6     if N = P: evaluate the batch for its state only, and publish nothing                    ``batch``
+7     else evaluate it once, beside step 5; after both, call the publishing function          ``batch``
 8     output is staged per attempt and named by a manifest                                    ``sink``, ``manifest``
 9     compare-and-set P to N with the manifest, under the epoch                               ``pointer``, ``store``
-10    after the end: register the tail                                                        ``tail``
+10    after the query's end: register the final checkpoint                                    ``final_checkpoint``
 11    SIGTERM stops the query from a thread                                                   ``sigterm``
-====  ======================================================================================  ================
+====  ======================================================================================  ====================
 
-Beside all of them ``watch`` looks whether Spark's JVM answers and the batch ends, and gives the lead up otherwise.
+All the time, ``watch`` checks that Spark's JVM answers and that the batch ends; otherwise it gives up the epoch.
 
-Errors that this package adds are under `milepost.errors.SparkDriverError`. What a replay cannot protect against is on
-the user: a query that is not deterministic (``rand()``, a clock in a UDF), input files that are rewritten, and side
-effects outside of the staged output (`BatchContext`).
+The errors of this package are below `milepost.errors.SparkDriverError`. A replay cannot protect against a query that is
+not deterministic (``rand()``, a clock in a UDF), against input files that are rewritten, or against side effects other
+than the staged output (`BatchContext`): avoiding these is up to the user.
 """
 
 try:
-    import pyspark  # noqa: F401  (what else is missing says so by itself)
+    import pyspark  # noqa: F401  (another missing module names itself in its error)
 except ModuleNotFoundError as missing:
     if missing.name != "pyspark":
         raise

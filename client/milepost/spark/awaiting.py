@@ -1,4 +1,4 @@
-"""Waiting for the end of a query without being at the mercy of Spark's JVM."""
+"""Waits for the end of a query in a way that a hanging JVM of Spark cannot block."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ if TYPE_CHECKING:
 
 
 class Awaiting:
-    """Waits for queries in threads of their own: a call to a JVM that stands still never returns."""
+    """Waits for each query in a thread of its own, because a call to a JVM that hangs never returns."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._released: MilepostError | None = None
 
     def end_of(self, query: StreamingQuery, timeout: int | None) -> bool | None:
-        """What ``query.awaitTermination`` returns, or raises; what `release` was given, if that comes first."""
+        """Return or raise what ``query.awaitTermination`` does; if `release` comes first, raise the error that it was
+        given.
+        """
         ended: list[bool | None] = []
         failed: list[BaseException] = []
 
         def wait() -> None:
             try:
                 ended.append(query.awaitTermination() if timeout is None else query.awaitTermination(timeout))
-            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
                 failed.append(error)
             with self._changed:
                 self._changed.notify_all()
@@ -41,7 +43,7 @@ class Awaiting:
             return ended[0]
 
     def release(self, error: MilepostError) -> None:
-        """Wait no more, now or later: ``error`` is raised instead."""
+        """Stop waiting, now and later: raise ``error`` instead."""
         with self._changed:
             self._released = error
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""One micro-batch, from its entry to its publication."""
+"""Runs one micro-batch from its entry to its publication."""
 
 from __future__ import annotations
 
@@ -31,12 +31,15 @@ _log = logging.getLogger(__name__)
 Publish = Callable[["DataFrame", BatchContext], Any]
 MANIFEST_BYTES = 64 * 1024
 WORRYING_ENTRIES = 3
-"""From this many entries on, a batch that is begun again and again without being published is reported."""
+"""A batch that was begun this many times without being published is reported in the log."""
 
 
 @dataclass
 class ExactlyOnce:
-    """The function that ``foreachBatch`` calls. ``failure`` keeps what it raised, which Spark turns into text."""
+    """The function that ``foreachBatch`` calls for each batch.
+
+    ``failure`` keeps the exception that the function raised, because Spark turns exceptions into text.
+    """
 
     publish: Publish
     pointer: JobPointer
@@ -45,7 +48,7 @@ class ExactlyOnce:
     removals: Removals
     retain: int
     resumed: JobCheckpoint | None = None
-    """What was restored for the query; None for a job that begins."""
+    """The checkpoint that the query continues from; None for a job that begins."""
     gate: BatchGate = field(default_factory=BatchGate, init=False)
     failure: BaseException | None = field(default=None, init=False)
 
@@ -64,10 +67,10 @@ class ExactlyOnce:
             raise
 
     def _interrupted(self, frame: DataFrame, batch: int, query: StreamingQuery) -> bool:
-        """Run the batch; whether a stop of the query cut it short.
+        """Run the batch, and return whether a stop of the query cut it short.
 
-        What it raises then only follows from that, in forms that Spark takes for a failure, or whose text is too long
-        for the pattern that it compares it with.
+        The exceptions of a batch that was cut short only follow from the stop. Spark would take some of them for a
+        failure, or cannot match their text with its pattern because it is too long.
         """
         try:
             return self._run(frame, batch, query)
@@ -76,7 +79,11 @@ class ExactlyOnce:
         except Exception as error:
             if query.isActive:
                 raise
-            _log.warning("batch %d was interrupted, the next driver runs it again; it raised: %s", batch, error)
+            _log.warning(
+                "batch %d was interrupted by the stop of its query, the next driver runs it again; it raised: %s",
+                batch,
+                error,
+            )
             return True
 
     def _run(self, frame: DataFrame, batch: int, query: StreamingQuery) -> bool:
@@ -84,35 +91,35 @@ class ExactlyOnce:
         if batch not in (published, published + 1):
             raise WrongCheckpoint(
                 f"Spark runs batch {batch}, but batch {published} was published last: "
-                "this query does not go on from the checkpoint that was restored for it"
+                "this query does not continue from the checkpoint that was restored for it"
             )
         reading = self.snapshotter.read(batch, committed=False)
         self._check_resumed(reading)
         if batch == published:
-            # Its driver died before Spark noted the commit. The state that the next batch builds on comes from
-            # evaluating this one, so it is evaluated, and not published again.
+            # The driver that published this batch died before Spark noted the commit. The state that the next batch
+            # builds on comes from evaluating this one, so it is evaluated again, but not published again.
             self._enter(reading)
-            _log.info("batch %d is published already: evaluating it for its state", batch)
+            _log.info("batch %d is published already: evaluating it again for its state, without publishing it", batch)
             _evaluate(frame)
-            # Else a job without new input would count its drivers as so many that ended inside this batch.
+            # Without this, each driver of a job without new input would be counted as one that ended inside this batch.
             self.pointer.move(self.pointer.record.replayed(self.snapshotter.store.epoch))
             return False
-        # The checkpoint is in hand, so it may be stored while Spark evaluates. Nobody is shown anything of the batch,
-        # and no function of the user's is called with it, before it is registered.
+        # The checkpoint was read, so it can be stored while Spark evaluates. Before it is registered, nobody is shown
+        # anything of the batch, and no function of the user's is called with it.
         with Beside(lambda: self._enter(reading), "milepost-entry") as entry:
             manifest = self._publish(frame, batch, entry)
         if not query.isActive:
-            # The stop may have cut its writes short, and it may have taken that for done. So it does not count:
-            # the next driver runs the batch again.
+            # The stop may have cut the function's writes short without the function noticing. So this attempt does
+            # not count: the next driver runs the batch again.
             return True
         self.pointer.move(self.pointer.record.publishing(batch, manifest, self.snapshotter.store.epoch))
         return False
 
     def _check_resumed(self, reading: Reading) -> None:
-        """The first batch is the one that the restored checkpoint knows, by its query and its offsets.
+        """Check that the first batch is the one that the restored checkpoint knows, by its query and its offsets.
 
-        In a directory that was emptied meanwhile, Spark begins at batch 0 and divides the input anew: if 0 is the batch
-        that was published last, what is new in it would be taken for published.
+        If the directory was emptied meanwhile, Spark begins at batch 0 and divides the input anew. If batch 0 is also
+        the one that was published last, its new rows would be taken for published.
         """
         checkpoint, self.resumed = self.resumed, None
         if checkpoint is None:
@@ -127,7 +134,9 @@ class ExactlyOnce:
             )
 
     def _enter(self, reading: Reading) -> None:
-        """Register the checkpoint at entry: from here on any driver can run this batch again with the same offsets."""
+        """Register the checkpoint at the entry to a batch. From then on any driver can run this batch again with the
+        same offsets.
+        """
         before = self.pointer.record
         record = before.entering(self.snapshotter.keep(reading), self.retain)
         self.pointer.move(record)
@@ -136,15 +145,17 @@ class ExactlyOnce:
             _log.warning("replays without progress: this is entry no. %d to batch %d", record.entries, reading.batch)
 
     def _publish(self, frame: DataFrame, batch: int, entry: Beside) -> Any:
-        """What the publishing function returns, for the record. The user's is called once ``entry`` stands."""
+        """Return what the publishing function returned, for the job record. The user's function is called once
+        ``entry`` is done.
+        """
         if isinstance(self.publish, FilesSink):
-            # It writes the frame once, every partition to its end: that is the one whole evaluation itself. And it
-            # shows nothing to anybody.
+            # The sink writes the frame once, every partition to its end: this is the one complete evaluation. Nobody
+            # sees what it writes before the batch is published.
             return self.publish(frame, self._context(batch))
         kept = frame.persist()
         try:
-            # One evaluation, whole, before the function sees it: what it then does (take, limit, reading twice or not
-            # at all) can neither leave state behind half-written nor evaluate twice.
+            # The frame is evaluated completely and once before the function sees it. Whatever the function then does
+            # (take, limit, reading twice or not at all) neither leaves state half-written nor evaluates a second time.
             _evaluate(kept)
             entry.join()
             return _manifest(self.publish(kept, self._context(batch)))
@@ -162,21 +173,23 @@ def _evaluate(frame: DataFrame) -> None:
 
 
 def _unpersist(frame: DataFrame) -> None:
-    """Whether this works or not says nothing about the batch."""
+    """Let go of the cached rows. Whether this works says nothing about the batch."""
     try:
         frame.unpersist()
     except (Py4JError, ConnectionError) as error:
-        _log.warning("what was kept of a batch is left to Spark's cleaner: %s", error)
+        _log.warning("the cached rows of a batch could not be released, leaving them to Spark's cleaner: %s", error)
 
 
 def _manifest(value: Any) -> Any:
     try:
         size = len(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise UnsafeQuery(f"what the publishing function returns is kept as JSON in the job record: {error}") from error
+        raise UnsafeQuery(
+            f"what the publishing function returns must be JSON, to be kept in the job record: {error}"
+        ) from error
     if size > MANIFEST_BYTES:
         raise UnsafeQuery(
-            f"what the publishing function returned is {size} bytes of JSON, the job record takes {MANIFEST_BYTES}: "
-            "write it beside the output and return where it lies"
+            f"the publishing function returned {size} bytes of JSON, the job record takes at most {MANIFEST_BYTES}: "
+            "write it beside the output and return its path"
         )
     return value

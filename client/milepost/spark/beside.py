@@ -1,4 +1,4 @@
-"""One step that runs in a thread of its own, beside another that does not need it before its end."""
+"""Runs one step in a thread of its own, beside another step that needs it only at its end."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from types import TracebackType
 
 
 class Beside:
-    """``with Beside(step) as other:`` the block may end only after ``step`` has; `join` waits for it earlier.
+    """Runs ``step`` beside the block of ``with Beside(step) as other:``. The block ends only after ``step`` has; `join`
+    waits for it earlier.
 
-    What ``step`` raises is raised by `join` and at the end of the block, also in place of what the block itself raised:
-    a block that fails beside a refusal fails for want of what was refused.
+    An exception of ``step`` is raised by `join` and at the end of the block. There it replaces an exception of the
+    block itself: a block that fails while its step is refused fails because of the refusal.
     """
 
     def __init__(self, step: Callable[[], None], name: str) -> None:
@@ -20,7 +21,7 @@ class Beside:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def join(self) -> None:
-        """Wait for the step. Raises what it raised."""
+        """Wait for the end of the step, and raise its exception if there was one."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -39,5 +40,5 @@ class Beside:
     def _run(self) -> None:
         try:
             self._step()
-        except BaseException as error:  # noqa: BLE001 - raised where the step is waited for
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for the step
             self._error = error

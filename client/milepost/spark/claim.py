@@ -1,9 +1,11 @@
-"""Whose output a directory is: a job's identity kept beside what it publishes.
+"""Claims: a job's identity is kept beside its output, so that another job cannot publish there by mistake.
 
-A service that is a stranger's, or was emptied, knows the job's name as that of another job, or begins one: at batch 0,
-under another transaction id, over input that has been published. The claim tells before the first batch.
+A service that is the wrong one, or was emptied, knows the job's name as that of another job, or begins a new one. That
+job would begin at batch 0, under another transaction id, over input that has been published. The claim shows it before
+the first batch.
 
-It is one small file in `DIRECTORY`, whose *name* says all that counts, so that a torn one says it too.
+A claim is one small file in `DIRECTORY`. Its *name* holds everything that counts, so that a half-written file is
+enough.
 """
 
 from __future__ import annotations
@@ -23,16 +25,16 @@ _CLAIM = re.compile(r"job-(?P<store>.+)-(?P<job>[0-9a-f]{32})\.json\Z")
 
 
 class Files(Protocol):
-    """What a claim takes of `HadoopFiles` and `LocalFiles`."""
+    """The file operations that a claim uses, of `HadoopFiles` or `LocalFiles`."""
 
     def names(self, path: str) -> list[str]: ...
     def write_new(self, path: str, content: bytes) -> None: ...
 
 
 def claim(files: Files, output: str, store: str, job: str) -> None:
-    """Let ``output`` be known as that of ``job``, which its service knows as ``store``.
+    """Mark ``output`` as that of ``job``, which its service knows by the name ``store``.
 
-    Other jobs of other names may share it. Raises `JobUnknown` when ``store`` has been another job here.
+    Jobs with other names may share the output. Raises `JobUnknown` if ``store`` was another job here.
     """
     directory = f"{output}/{DIRECTORY}"
     own = f"job-{store}-{job}.json"
@@ -42,21 +44,26 @@ def claim(files: Files, output: str, store: str, job: str) -> None:
         try:
             files.write_new(f"{directory}/{own}", content.encode())
         except (FileExistsError, Py4JJavaError) as error:
-            # A driver of this job that does not know yet that it is none may have come first.
+            # An older driver of this job, which does not know yet that a newer one leads, may have written it first.
             if own not in _claims(files, directory, store):
                 raise
-            _log.info("%s/%s was written meanwhile: %s", directory, own, error)
-        known = _claims(files, directory, store)  # two that began at once see each other's
+            _log.info(
+                "claim %s/%s was written by another driver of this job meanwhile, which is fine: %s",
+                directory,
+                own,
+                error,
+            )
+        known = _claims(files, directory, store)  # two jobs that began at the same time see each other's claim
     others = [name for name in known if name != own]
     if others:
         raise JobUnknown(
-            f"{output} holds what another job {store!r} has published ({directory}/{others[0]}), and this service does "
+            f"{output} holds the output of another job {store!r} ({directory}/{others[0]}), and this service does "
             f"not know that one, but {job}: is the address right, and its storage the one that the job ran with? To "
-            "begin the job anew, publish somewhere else, or remove that file with all that was published"
+            "begin the job anew, publish to another directory, or remove that file and everything that was published"
         )
 
 
 def _claims(files: Files, directory: str, store: str) -> list[str]:
-    """The claims of all jobs that were known as ``store``."""
+    """Return the names of the claims of all jobs that were called ``store``."""
     found = ((name, _CLAIM.match(name)) for name in files.names(directory))
     return [name for name, match in found if match is not None and match["store"] == store]

@@ -1,4 +1,4 @@
-"""A driver as those see it who may have to stop it: a signal, a lost session, the watch."""
+"""A driver as seen by those who may have to stop it: a signal, a lost session, the watch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STOP_SECONDS = 10.0
 
 
 class Driver:
-    """Stands by and then has a job."""
+    """A driver that first stands by, and then has a job to run."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.job: Job | None = None
@@ -34,7 +34,7 @@ class Driver:
 
     @contextmanager
     def standing_by(self, standby: Standby) -> Iterator[Standby]:
-        """For as long as it stands by and leads; leaving resigns."""
+        """Keep ``standby`` while the driver stands by and leads; resign on leaving the block."""
         self._standby = standby
         try:
             yield standby
@@ -42,7 +42,7 @@ class Driver:
             standby.resign()
 
     def running(self) -> bool:
-        """Whether there is a query to stop, or will be."""
+        """Return whether there is a query to stop, or will be one."""
         return self.job is not None and self.job.running
 
     def stop(self) -> None:
@@ -52,29 +52,30 @@ class Driver:
                 self.job.stop()
 
     def lost(self, session: Session, _reason: str) -> None:
-        """Stop the query at once when the session that leads it is lost."""
+        """Stop the query at once if ``session``, which was lost, is the one that leads it."""
         if self.job is not None and self._standby is not None and session is self._standby.session:
             with _spark_may_be_gone():
                 self.job.abandon()
 
     def batch(self) -> tuple[int, float] | None:
-        """The batch that is being run and for how many seconds; None without one."""
+        """Return the batch that is running, and for how many seconds; None if none is running."""
         return None if self.job is None else self.job.batch
 
     def overdue(self) -> float:
-        """For how many seconds a batch has gone on after the stop that interrupted it; 0 without one."""
+        """Return for how many seconds a batch has continued after the stop that interrupted it; 0 if there is none."""
         return 0.0 if self.job is None else self.job.overdue
 
     def give_up(self, error: SparkDriverError) -> None:
-        """End at once, for a reason that keeps the driver from getting on: what Spark does any more counts for nothing.
+        """End the driver at once because of an error that keeps it from making progress; nothing that Spark still does
+        counts.
 
-        First nothing can be published, then a standby goes on, and then whoever waits here for Spark is let go. A step
-        that fails holds up none of those after it.
+        The order is: nothing more can be published, then a standby can take over, then the code that waits here for
+        Spark is released. A step that fails does not prevent those after it.
         """
         self._error = error
-        _log.error("giving up the epoch, so that a standby goes on: %s", error)
+        _log.error("this driver makes no progress, giving up the epoch so that a standby can take over: %s", error)
         job, stopped = self.job, False
-        with ExitStack() as steps:  # the last one comes first
+        with ExitStack() as steps:  # runs them in reverse order
             if job is not None:
                 steps.callback(job.release)
             steps.callback(lambda: None if stopped else end_jvm(self._spark))
@@ -86,7 +87,7 @@ class Driver:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """Raise what the driver was given up for in place of all that only followed from it."""
+        """Raise the error for which the driver was given up, in place of errors that only followed from it."""
         try:
             yield
         except (MilepostError, PySparkException, Py4JError, ConnectionError) as error:
@@ -103,8 +104,8 @@ class Driver:
 
 @contextmanager
 def _spark_may_be_gone() -> Iterator[None]:
-    """For threads of our own, which nobody waits for: a query whose JVM has ended is stopped."""
+    """Log, instead of raise, that Spark has ended: the query is stopped then, and nobody waits for this thread."""
     try:
         yield
     except (Py4JError, ConnectionError) as error:
-        _log.warning("Spark does not answer any more, the query is left as it is: %s", error)
+        _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)

@@ -1,7 +1,7 @@
-"""The tail of a run: what Spark committed after the last batch was entered.
+"""The final checkpoint of a run: what Spark committed after the last batch was entered.
 
-Without it the next driver evaluates the last batch once more and does not publish it. It only saves that work, so it
-is registered where it is complete beyond doubt, and left out otherwise.
+Without it, the next driver evaluates the last batch once more and does not publish it. The final checkpoint only saves
+that work, so it is registered if it is certainly complete, and left out otherwise.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ _log = logging.getLogger(__name__)
 def register_tail(pointer: JobPointer, snapshotter: Snapshotter, retain: int) -> bool:
     """Register the last published batch as committed by Spark, if it is. The query must have ended without an error.
 
-    Returns whether it was done. A refusal of the service is logged, not raised: nothing is lost by it.
+    Returns whether the final checkpoint was registered. A refusal of the service is logged, not raised: nothing is lost
+    by it.
     """
     published = pointer.record.published
     reason = _incomplete(pointer, snapshotter, published)
     if reason:
-        _log.info("no tail is registered: %s", reason)
+        _log.info("no final checkpoint is registered: %s", reason)
         return False
     try:
         pointer.move(pointer.record.ending(snapshotter.take(published, committed=True), retain))
     except (MilepostError, OSError) as error:
-        _log.warning("the tail was not registered, the next driver runs batch %d again: %s", published, error)
+        _log.warning(
+            "the final checkpoint was not registered, the next driver evaluates batch %d again: %s", published, error
+        )
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""Is the query that calls the one that was set up: the right directory, one run only, nothing in it that is unsafe?"""
+"""Checks that a batch is called by the query that was set up: in the right directory, run once, with safe sources."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 REPLAYABLE = ("filesource", "kafka", "rate", "delta", "iceberg")
-"""Beginnings of the names of sources that can be read again after they were told that a batch is done."""
+"""Prefixes of the names of sources that can be read again after Spark reported a batch to them as done."""
 
 
 class QueryGuard:
-    """Checks the calling query whole on its first batch, and on each later one that it is still the same run."""
+    """Checks the calling query completely on its first batch; on each later batch, that it is still the same run."""
 
     def __init__(self, spark: SparkSession, directory: Path) -> None:
         self._spark = spark
         self._directory = directory
         self._run: str | None = None
         self.query: StreamingQuery | None = None
-        """The query that was checked, once one was."""
+        """The query that was checked; None before the first check."""
 
     def check(self, frame: DataFrame, query_id: str, run_id: str) -> StreamingQuery:
-        """The calling query. Raises `UnsafeQuery` or `WrongCheckpoint` before anything of the batch is evaluated."""
+        """Return the calling query. Raises `UnsafeQuery` or `WrongCheckpoint` before anything of the batch is
+        evaluated.
+        """
         if run_id == self._run and self.query is not None:
             return self.query
         if self._run is not None:
@@ -52,7 +54,7 @@ class QueryGuard:
             check_clean_source(source.options, source.name)
             if not source.name.lower().startswith(REPLAYABLE):
                 _log.warning(
-                    "source %s is not known to keep what it was told is done; a replay needs the last batch again",
+                    "source %s is not known to keep the input of finished batches, which the next driver may need",
                     source.name,
                 )
         self._run, self.query = run_id, found

@@ -1,4 +1,4 @@
-"""Files where Spark's output and input lie: any file system that Hadoop knows, by way of Spark's JVM."""
+"""Files of Spark's input and output, on any file system that Hadoop knows, through Spark's JVM."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ class HadoopFiles:
         self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
 
     def qualified(self, path: str) -> str:
-        """``path`` as an absolute URI with its scheme, without a slash at the end."""
+        """Return ``path`` as an absolute URI with its scheme, without a slash at the end."""
         jpath = self._path(path)
         return str(jpath.getFileSystem(self._conf).makeQualified(jpath).toString())
 
     def modified_ms(self, uri: str) -> int | None:
-        """Modification time of the file at an escaped ``uri`` (as Spark logs them) in milliseconds; None if absent."""
+        """Return when the file at an escaped ``uri`` (as Spark logs them) was modified, in milliseconds; None if it is
+        absent.
+        """
         jpath = self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(uri))
         try:
             return int(jpath.getFileSystem(self._conf).getFileStatus(jpath).getModificationTime())
@@ -33,7 +35,7 @@ class HadoopFiles:
             raise
 
     def read(self, path: str) -> bytes | None:
-        """The bytes at ``path``, None if nothing is there."""
+        """Read the bytes at ``path``; None if there is no such file."""
         jpath = self._path(path)
         try:
             stream = jpath.getFileSystem(self._conf).open(jpath)
@@ -47,7 +49,7 @@ class HadoopFiles:
             stream.close()
 
     def write_new(self, path: str, content: bytes) -> None:
-        """Write a file that is not there yet."""
+        """Write a file that does not exist yet."""
         jpath = self._path(path)
         stream = jpath.getFileSystem(self._conf).create(jpath, False)
         try:
@@ -56,7 +58,7 @@ class HadoopFiles:
             stream.close()
 
     def files(self, path: str) -> list[tuple[str, int]]:
-        """Files under ``path``, but for hidden ones (``_``, ``.``): path relative to it, and size in bytes."""
+        """List the files under ``path`` except hidden ones (``_``, ``.``): path relative to it, and size in bytes."""
         jpath = self._path(path)
         system = jpath.getFileSystem(self._conf)
         prefix = str(system.makeQualified(jpath).toString()) + "/"
@@ -70,7 +72,7 @@ class HadoopFiles:
         return sorted(found)
 
     def names(self, path: str) -> list[str]:
-        """Names of what lies directly in the directory ``path``; none if it is not there."""
+        """List the names directly in the directory ``path``; none if it does not exist."""
         jpath = self._path(path)
         try:
             return sorted(
@@ -82,7 +84,7 @@ class HadoopFiles:
             raise
 
     def delete(self, path: str) -> None:
-        """Delete ``path`` with all below it; fine if it is not there."""
+        """Delete ``path`` with everything below it, if it exists."""
         jpath = self._path(path)
         jpath.getFileSystem(self._conf).delete(jpath, True)
 

@@ -1,7 +1,8 @@
-"""Were the input files of the batch that is to be replayed deleted or rewritten since?
+"""Checks whether input files of the batch that must be replayed were deleted or rewritten.
 
-Spark's file source logs which files each batch read (``sources/<i>``); with the offsets of two consecutive batches that
-gives the files of one. A replay over fewer files would differ from the first run without an error of Spark's.
+Spark's file source logs which files each batch read (``sources/<i>``). Together with the offsets of two consecutive
+batches this gives the files of one batch. A replay over fewer files would differ from the first run, and Spark would
+raise no error.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ _LOG_FILE = re.compile(r"(\d+)(?:\.compact)?\Z")
 
 @dataclass(frozen=True)
 class InputFile:
-    """One file as the source's log names it; ``modified_ms`` is its modification time then, in milliseconds."""
+    """One file in the source's log; ``modified_ms`` is its modification time when it was logged, in milliseconds."""
 
     uri: str
     modified_ms: int
 
 
 def inputs_of(directory: Path, batch: int) -> Iterator[InputFile]:
-    """The input files of ``batch``, for those of its sources that are file sources."""
+    """Yield the input files of ``batch`` that its file sources read."""
     before = _source_offsets(directory / "offsets" / str(batch - 1)) if batch else {}
     for source, end in _source_offsets(directory / "offsets" / str(batch)).items():
         yield from _logged(directory / "sources" / source, before.get(source, -1), end)
 
 
 def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | None], batch: int) -> list[str]:
-    """Raise `InputMissing` if a file is gone; returns the URIs of those whose modification time is another now."""
+    """Raise `InputMissing` if a file is gone. Return the URIs of those that have another modification time now."""
     gone: list[str] = []
     rewritten: list[str] = []
     for file in files:
@@ -46,14 +47,14 @@ def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | 
     if gone:
         more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
         raise InputMissing(
-            f"batch {batch} has to be run again, but files of its input were deleted: {', '.join(gone[:5])}{more}; "
-            "put them back, they are needed until the next batch has begun"
+            f"batch {batch} must be run again, but files of its input were deleted: {', '.join(gone[:5])}{more}; "
+            "put them back: input files are needed until the next batch has begun"
         )
     return rewritten
 
 
 def _source_offsets(log: Path) -> dict[str, int]:
-    """Per file source, by its directory's name, the file log's id that the batch ends at.
+    """Return for each file source, by the name of its directory, the id in the file log at which the batch ends.
 
     Version 1 of the log counts the sources, version 2 (``spark.sql.streaming.offsetLog.formatVersion``) names them.
     """
@@ -78,7 +79,7 @@ def _log_offset(line: str) -> int | None:
 
 
 def _logged(source: Path, after: int, until: int) -> Iterator[InputFile]:
-    """Entries of the source's log with ``after`` < id <= ``until``; compacted files repeat the older ones."""
+    """Yield the entries of the source's log with ``after`` < id <= ``until``; compacted files repeat older entries."""
     seen: set[tuple[int, str]] = set()
     for log in sorted(source.iterdir()) if source.is_dir() else []:
         match = _LOG_FILE.match(log.name)

@@ -1,4 +1,4 @@
-"""A job as its driver holds it, between taking the epoch and giving it up."""
+"""A job as its driver holds it, from getting the epoch to giving it up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ _POLL_SECONDS = 0.02
 
 
 class Job:
-    """Made by `milepost.spark.lead`; serves one start of one query. Attributes are named as Spark names its own."""
+    """One job under this driver's epoch, for one start of one query. `milepost.spark.lead` makes it.
+
+    Its attributes are named in Spark's style.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Job:
 
     @property
     def checkpointLocation(self) -> str:
-        """The directory restored for this epoch; the query's option of the same name."""
+        """The directory that was restored for this epoch; pass it to the query's option of the same name."""
         return str(self._snapshotter.directory)
 
     @property
@@ -88,24 +91,27 @@ class Job:
 
     @property
     def manifest(self) -> Any:
-        """What the publishing function returned for that batch."""
+        """What the publishing function returned for the batch that was published last."""
         return self._pointer.record.manifest
 
     def exactlyOnce(self, publish: Publish, *, beside: str | None = None) -> Callable[[DataFrame, int], None]:
-        """The function for ``foreachBatch``: calls ``publish(frame, context)`` and counts each batch as published once.
+        """Make the function for ``foreachBatch``: it calls ``publish(frame, context)`` and counts each batch as
+        published once.
 
-        What ``publish`` returns (JSON, small) is kept in the job record with the batch. What is protected and what is
-        not: `BatchContext`. The frame is evaluated once and persisted before ``publish`` sees it. ``beside`` is a
-        directory, best that of the output, in which the job's identity is kept, so that a service which does not know
+        What ``publish`` returns (small JSON) is kept in the job record with the batch. `BatchContext` says what is
+        protected and what is not. The frame is evaluated once and persisted before ``publish`` sees it. ``beside`` is a
+        directory, best that of the output, in which the job's identity is kept, so that a service that does not know
         this job is refused.
 
-        Raises `UnsafeQuery` when called a second time, and for a job that published by `files` before; `JobUnknown`
-        when what lies ``beside`` is another job's of this name.
+        Raises `UnsafeQuery` when called a second time, and for a job that published by `files` before; `JobUnknown` if
+        ``beside`` holds the identity of another job with this name.
         """
         if self._function is not None:
             raise UnsafeQuery("one lead() serves one start of one query: a second query needs a store of its own")
         if published_by_files(self.manifest) and not isinstance(publish, FilesSink):
-            raise UnsafeQuery("this job publishes by job.files; begin another way of publishing under another name")
+            raise UnsafeQuery(
+                "this job publishes by job.files; to publish in another way, begin a job under another name"
+            )
         if beside is not None:
             self._claim(HadoopFiles(self._spark), beside)
         guard = QueryGuard(self._spark, self._snapshotter.directory)
@@ -115,21 +121,23 @@ class Job:
         return self._function
 
     def files(self, output: str) -> Callable[[DataFrame, int], None]:
-        """The function for ``foreachBatch`` that publishes Parquet files under ``output`` (any Hadoop file system).
+        """Make the function for ``foreachBatch`` that publishes Parquet files under ``output`` (any Hadoop file
+        system).
 
-        Readers see published batches only, by `read_published`. Raises as `exactlyOnce` does, and `UnsafeQuery` from
-        the first batch when the job published elsewhere before.
+        Readers use `read_published`, and see published batches only. Raises the errors of `exactlyOnce`, and from the
+        first batch `UnsafeQuery` if the job published elsewhere before.
         """
         return self.exactlyOnce(FilesSink(HadoopFiles(self._spark), output), beside=output)
 
     def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
-        """As ``query.awaitTermination``; then registers the tail, so that the next driver need not run a batch again.
+        """Wait like ``query.awaitTermination``; then register the final checkpoint, so that the next driver need not
+        run a batch again.
 
         Raises what ended the query: `Fenced`, `SessionExpired`, `JvmLost`, `BatchTimeout` or another `MilepostError` as
-        itself, Spark's StreamingQueryException otherwise, with the publishing function's own exception as its cause.
+        itself, otherwise Spark's StreamingQueryException, with the publishing function's own exception as its cause.
         """
         self._query = query
-        if self._stopping:  # asked for before there was a query
+        if self._stopping:  # stop() was called before there was a query
             self.stop()
         try:
             ended = self._awaiting.end_of(query, timeout)
@@ -148,17 +156,17 @@ class Job:
 
     @property
     def running(self) -> bool:
-        """Whether there is a query to stop, or will be."""
+        """Return whether there is a query to stop, or will be one."""
         return self._function is not None
 
     def stop(self) -> None:
         """Stop the query between two batches. Returns once it has ended.
 
-        The batch that is being published is waited for, as long as `lead` was told by ``grace``; then it is
-        interrupted, does not count, and is left to the next driver. Spark's own ``query.stop()`` interrupts it at once.
+        The batch that is being published may finish within the ``grace`` of `lead`. After that it is interrupted, does
+        not count, and is left to the next driver. Spark's own ``query.stop()`` interrupts it at once.
         """
         self._stopping = True
-        with self._one_stops:  # who comes second returns when the first does
+        with self._one_stops:  # a second caller returns when the first does
             published = self._function is not None and self._function.gate.close(self._grace)
             for query in self._queries():
                 if published:
@@ -167,19 +175,21 @@ class Job:
 
     @property
     def batch(self) -> tuple[int, float] | None:
-        """The batch that is being run and for how many seconds; None between two batches."""
+        """The batch that is running, and for how many seconds; None between two batches."""
         seconds = 0.0 if self._function is None else self._function.gate.occupied_for
         record = self._pointer.record
         return (record.entered if record.entries else record.published + 1, seconds) if seconds else None
 
     @property
     def overdue(self) -> float:
-        """For how many seconds the batch has gone on after the stop that interrupted it; 0 without one."""
+        """For how many seconds the batch has continued after the stop that interrupted it; 0 if there is none."""
         return 0.0 if self._function is None else self._function.gate.overdue_for
 
     def give_up(self, error: SparkDriverError) -> None:
-        """Publish nothing more: Spark cannot be reckoned with. `awaitTermination` raises ``error`` once `release` is
-        called. For the watch of `lead`."""
+        """Let nothing more be published, because Spark does not respond as it should.
+
+        `awaitTermination` raises ``error`` once `release` is called. The watch of `lead` uses this.
+        """
         self._given_up = error
         if self._function is not None:
             self._function.failure = self._function.failure or error
@@ -187,14 +197,14 @@ class Job:
             self._function.gate.close(0.0)
 
     def stop_within(self, seconds: float) -> bool:
-        """Ask Spark to stop the query, and wait for so long; whether it has ended."""
+        """Ask Spark to stop the query, and wait for so many seconds; return whether it has ended."""
         thread = threading.Thread(target=self._stop_quietly, name="milepost-stop", daemon=True)
         thread.start()
         thread.join(seconds)
         return not thread.is_alive()
 
     def release(self) -> None:
-        """Let `awaitTermination` raise what this job was given up for, whether or not the query has ended."""
+        """Let `awaitTermination` raise the error for which this job was given up, even if the query has not ended."""
         if self._given_up is not None:
             self._awaiting.release(self._given_up)
 
@@ -205,7 +215,7 @@ class Job:
         self.stop()
 
     def close(self) -> None:
-        """Stop the query and register the tail. For `lead`, at the end of its block."""
+        """Stop the query and register the final checkpoint. `lead` calls this at the end of its block."""
         if self._given_up is not None:
             return
         try:
@@ -214,18 +224,18 @@ class Job:
             if len(queries) == 1:
                 self._end(queries[0])
         except (Py4JError, ConnectionError) as error:
-            _log.warning("Spark does not answer any more, the query is left as it is: %s", error)
+            _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
 
     def raise_untold(self) -> None:
-        """Raise what ended the query, if `awaitTermination` was not called to do so."""
+        """Raise what ended the query, unless `awaitTermination` has raised it already."""
         if self._told or self._given_up is not None:
-            return  # what a job was given up for is raised by `lead`
+            return  # `lead` raises the error for which a job was given up
         self._raise_own(None)
         query = self._function.guard.query if self._function is not None else None
         try:
             error = None if query is None else query.exception()
         except (Py4JError, ConnectionError) as away:
-            _log.warning("Spark does not answer any more, how the query ended is not known: %s", away)
+            _log.warning("Spark does not answer any more, so it is not known how the query ended: %s", away)
             return
         if error is not None:
             raise error from self._failure()
@@ -233,25 +243,25 @@ class Job:
     def _claim(self, hadoop: HadoopFiles, beside: str) -> None:
         output = hadoop.qualified(beside)
         if published_by_files(self.manifest) and self.manifest["output"] != output:
-            return  # the sink refuses it
+            return  # the sink refuses this output itself
         files = LocalFiles() if output.startswith(SCHEME) else hadoop
         try:
             claim(files, output, self._name, self._pointer.record.job)
         except (OSError, Py4JError) as error:
             if self.published < 0:
                 raise
-            # A service that knows what was published is none that knows nothing of the job.
-            _log.warning("whose output %s is could not be looked up: %s", output, error)
+            # The service knows what this job has published, so it is the right one.
+            _log.warning("the claim in output %s could not be checked, going on without it: %s", output, error)
 
     def _stop_quietly(self) -> None:
         try:
             for query in self._queries():
                 query.stop()
         except (Py4JError, ConnectionError) as error:
-            _log.warning("Spark does not answer any more, the query is left as it is: %s", error)
+            _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
 
     def _let_commit(self, query: StreamingQuery) -> None:
-        """Give Spark the moment that it takes to note the batch as done: else the next driver evaluates it again."""
+        """Wait a moment for Spark to note the batch as done; otherwise the next driver evaluates it again."""
         commit = self._snapshotter.directory / "commits" / str(self.published)
         until = time.monotonic() + _COMMIT_SECONDS
         while not commit.exists() and query.isActive and time.monotonic() < until:
@@ -271,10 +281,10 @@ class Job:
         shutil.rmtree(self._snapshotter.directory, ignore_errors=True)
 
     def _raise_own(self, cause: StreamingQueryException | None) -> None:
-        """Raise as itself what Spark turned into text, and what stands behind an error that only followed from it."""
+        """Raise the error itself that Spark turned into text, or the one from which Spark's error only followed."""
         failure = self._failure()
         self._told = True
-        if isinstance(failure, WrongCheckpoint):  # a newer driver clears away the directories of those before it
+        if isinstance(failure, WrongCheckpoint):  # a newer driver deletes the directories of older ones
             self._raise_if_fenced(failure)
         if isinstance(failure, MilepostError):
             raise failure from (failure.__cause__ or cause)
@@ -292,4 +302,4 @@ class Job:
         except Fenced:
             raise
         except MilepostError as error:
-            _log.warning("whether a newer driver leads could not be asked: %s", error)
+            _log.warning("the service could not be asked whether a newer driver leads: %s", error)

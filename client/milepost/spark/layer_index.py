@@ -1,8 +1,8 @@
-"""Which of a checkpoint directory's files are stored already, and in which layer.
+"""The index of stored files: which files of a checkpoint directory are stored already, and in which layer.
 
-The layers form a log: new files go into a new layer, a layer whose files are all gone is dropped, and one that is
-mostly dead (or of too many) is merged into the next by storing its live files again. So the stored bytes stay within
-a small multiple of the live ones, and the number of handles within `MAX_LAYERS` per retained checkpoint.
+The layers form a log. New files go into a new layer. A layer whose files are all gone is dropped. A layer that is
+mostly dead, or one of too many, is merged into the next one by storing its live files again. So the stored bytes stay
+within a small multiple of the live ones, and the number of handles within `MAX_LAYERS` for each retained checkpoint.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from milepost.spark.record import Layer
 from milepost.spark.snapshot import Stat
 
 INLINE_BYTES = 8 * 1024
-"""Small files travel inside the job record as long as they are no more than this together."""
+"""New files are stored inside the job record if they have no more than this many bytes together."""
 MAX_LAYERS = 64
 SPARSE = 4
-"""A layer is merged when less than one part in this many of its bytes is alive."""
+"""A layer is merged when less than 1/SPARSE of its bytes belongs to live files."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What one checkpoint stores: ``inline`` in the record, ``pack`` in a new layer, ``keep`` of the older layers."""
+    """How one checkpoint is stored: ``inline`` in the record, ``pack`` in a new layer, ``keep`` the older layers it
+    needs.
+    """
 
     inline: tuple[str, ...]
     pack: Mapping[str, Stat]
@@ -31,13 +33,16 @@ class Plan:
 
 @dataclass
 class LayerIndex:
-    """Where each file of the directory is stored. A layer's name of "" stands for: inline in the record."""
+    """The place where each file of the directory is stored.
+
+    A layer with the name "" stands for: inline in the record.
+    """
 
     layers: dict[str, Layer] = field(default_factory=dict)
     placed: dict[str, tuple[Stat, str]] = field(default_factory=dict)
 
     def plan(self, files: Mapping[str, Stat]) -> Plan:
-        """How to store ``files`` with the least new bytes."""
+        """Return how to store ``files`` with as few new bytes as possible."""
         live: dict[str, dict[str, Stat]] = {name: {} for name in self.layers}
         loose: dict[str, Stat] = {}
         for path, stat in files.items():
@@ -55,7 +60,7 @@ class LayerIndex:
         return Plan((), pack, keep)
 
     def stored(self, plan: Plan, files: Mapping[str, Stat], layer: Layer | None) -> None:
-        """Take note that ``plan`` for ``files`` was carried out; ``layer`` is the new one, if it had one."""
+        """Note that ``plan`` for ``files`` was carried out; ``layer`` is its new layer, if it had one."""
         names = {kept.name for kept in plan.keep}
         self.placed = {path: at for path, at in self.placed.items() if path in files and at[1] in names}
         self.layers = {kept.name: kept for kept in plan.keep}
@@ -65,7 +70,7 @@ class LayerIndex:
             self.placed.update({path: (stat, layer.name) for path, stat in plan.pack.items()})
 
     def restored(self, layer: Layer, files: Mapping[str, Stat]) -> None:
-        """Take note that ``files`` of the directory came out of ``layer``."""
+        """Note that ``files`` of the directory were restored from ``layer``."""
         self.layers[layer.name] = layer
         self.placed.update({path: (stat, layer.name) for path, stat in files.items()})
 

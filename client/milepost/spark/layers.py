@@ -1,8 +1,8 @@
-"""Checkpoint files in tar archives: each checkpoint adds one layer with what is new, and names the older layers it
-needs.
+"""Layers: checkpoint files in tar archives. Each checkpoint adds one layer with its new files, and names the older
+layers that it needs.
 
-One handle per file would put every state file of every partition into the coordination store; one archive per
-checkpoint keeps the number of handles small and the requests per batch at one, however many partitions there are.
+One handle for each file would put every state file of every partition into the coordination store. With one archive for
+each checkpoint there are few handles, and one request for each batch, however many partitions there are.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ IN_MEMORY = 8 * 1024 * 1024
 
 
 def pack(root: Path, files: Mapping[str, Stat], scratch: Path) -> bytes | Path:
-    """An archive of ``files`` (paths relative to ``root``), as bytes or, when large, written to ``scratch``.
+    """Make an archive of ``files`` (paths relative to ``root``): bytes, or, when large, a file at the path ``scratch``.
 
-    Raises FileNotFoundError when a file vanished or is no longer the one that was listed, and as `portable` does.
+    Raises FileNotFoundError if a file vanished or changed since it was listed, and the errors of `portable`.
     """
     if sum(stat.size for stat in files.values()) <= IN_MEMORY:
         buffer = io.BytesIO()
@@ -35,16 +35,17 @@ def pack(root: Path, files: Mapping[str, Stat], scratch: Path) -> bytes | Path:
         with open(scratch, "wb") as archive:
             _write(root, files, archive)
     except BaseException:
-        scratch.unlink(missing_ok=True)  # half of it may be what fills the disk
+        scratch.unlink(missing_ok=True)  # a half-written archive may be what fills the disk
         raise
     return scratch
 
 
 def unpack(chunks: Iterable[bytes], root: Path) -> list[str]:
-    """Write the archive that ``chunks`` make up into ``root``, replacing files of the same path; the paths written.
+    """Write the files of the archive that ``chunks`` make up into ``root``, replacing existing ones; return their
+    paths.
 
-    ``chunks`` is read to its end, so that a reader which verifies there can. Raises `StateTruncated` when it is no
-    whole archive or names a path outside of ``root``.
+    ``chunks`` is read to its end, so that a reader which verifies the bytes there can do so. Raises `StateTruncated` if
+    it is not a complete archive or names a path outside of ``root``.
     """
     written: list[str] = []
     stream = _Stream(chunks)
@@ -54,7 +55,7 @@ def unpack(chunks: Iterable[bytes], root: Path) -> list[str]:
                 content = archive.extractfile(member) if member.isreg() else None
                 if content is None or not _inside(member.name):
                     raise StateTruncated(
-                        f"a checkpoint's archive holds {member.name!r}, which is no plain file inside it"
+                        f"a checkpoint's archive holds {member.name!r}, which is not a plain file inside its directory"
                     )
                 target = root / member.name
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +94,7 @@ def _inside(name: str) -> bool:
 
 
 class _Stream(io.RawIOBase):
-    """The file object that tarfile wants, over an iterable of chunks."""
+    """The file object that tarfile needs, over an iterable of chunks."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)

@@ -1,4 +1,4 @@
-"""Leading a job: the epoch first, then the record, then the checkpoint, then the query; and the same way back."""
+"""Leads a job: gets the epoch, the record, the checkpoint and the query, and gives them up in reverse order."""
 
 from __future__ import annotations
 
@@ -60,35 +60,35 @@ def lead(
     token: Token | None = None,
     verify: Verify = True,
 ) -> Iterator[Job]:
-    """Wait until this driver leads the job ``store``, restore its newest safe checkpoint, and hand out the `Job`.
+    """Wait until this driver leads the job ``store``, restore its newest safe checkpoint, and yield the `Job`.
 
-    Standbys wait here, ``wait`` seconds at most (None: for ever), through outages and lost sessions. Leaving the block
-    stops the query, registers its tail and resigns. So does SIGTERM, where this runs in the main thread; before there
-    is a query it ends the program with status 143. ``url`` is the service's address, or several; ``holder`` is what
-    others are told. ``token`` and ``verify`` are those of `milepost.Client`. With ``must_exist`` a service that does
-    not know the job is refused (`JobUnknown`), rather than that the job begins there.
+    Standbys wait here, at most ``wait`` seconds (None: for ever), through outages and lost sessions. Leaving the block
+    stops the query, registers the final checkpoint and resigns. SIGTERM does the same if this runs in the main thread;
+    before there is a query, it ends the program with status 143. ``url`` is the address of the service, or several;
+    ``holder`` is the name that others see. ``token`` and ``verify`` are those of `milepost.Client`. With
+    ``must_exist``, a service that does not know the job is refused (`JobUnknown`), instead of beginning the job there.
 
-    ``workdir`` holds the checkpoint directories; on a cluster it must be one path for driver and executors. ``ttl``
-    is the session's length in seconds: a driver that freezes is succeeded after it, and one that cannot reach the
-    service for so long ends. ``timeout`` (seconds) bounds one call to the service, beside the time for its bytes;
-    within ``ttl``, ``outage_timeout`` bounds how long a batch outlasts an outage of it. ``grace`` (seconds) bounds how
-    long stopping waits for the batch that is being published; one that takes longer is interrupted and run again by the
-    next driver. ``retain`` checkpoints are kept; more than two serve nothing but a person's own repair, since older
-    ones cannot be gone on from.
+    ``workdir`` holds the checkpoint directories; on a cluster it must be the same path for the driver and the
+    executors. ``ttl`` is the length of the session in seconds: a driver that freezes is replaced after it, and one that
+    cannot reach the service for so long ends. ``timeout`` (seconds) bounds one call to the service, beside the time for
+    its bytes; ``outage_timeout`` bounds how long a batch waits for an outage of the service to end, within ``ttl``.
+    ``grace`` (seconds) bounds how long stopping waits for the batch that is being published; a batch that takes longer
+    is interrupted, and the next driver runs it again. ``retain`` checkpoints are kept; more than two only help a person
+    with a repair, since a query cannot continue from older ones.
 
-    A driver that lives and does not get on gives the epoch up: when Spark's JVM has not answered for ``jvm_timeout``
-    seconds (`JvmLost`; the JVM is killed, so that what waits for it ends), and when a batch has taken
-    ``batch_timeout`` seconds (`BatchTimeout`); None turns either off. A batch that was entered ``max_entries`` times
-    and never finished is not entered again (`NoProgress`; None: it always is).
+    A driver that is alive but makes no progress gives up the epoch: when Spark's JVM has not answered for
+    ``jvm_timeout`` seconds (`JvmLost`; the JVM is killed, so that calls which wait for it end), and when a batch has
+    taken ``batch_timeout`` seconds (`BatchTimeout`); None turns either off. A batch that was entered ``max_entries``
+    times and never finished is not entered again (`NoProgress`; with None it always is).
 
-    Raises `EpochHeld` when the wait ran out, `UnsafeQuery`, `NoSafeCheckpoint`, `InputMissing`, `RecordUnreadable`,
-    and what `milepost.Client` raises.
+    Raises `EpochHeld` when the wait has ended, `UnsafeQuery`, `NoSafeCheckpoint`, `InputMissing`, `RecordUnreadable`,
+    and the errors of `milepost.Client`.
     """
     if retain < 1:
-        raise ValueError("at least one checkpoint is retained")
+        raise ValueError("retain must be at least one")
     for name, least in (("jvm_timeout", jvm_timeout), ("batch_timeout", batch_timeout), ("max_entries", max_entries)):
         if least is not None and least <= 0:
-            raise ValueError(f"{name} is more than 0, or None")
+            raise ValueError(f"{name} must be more than 0, or None")
     _check_session(spark)
     parent = Path(workdir) if workdir is not None else default_workdir(spark.sparkContext.master or "")
     who = holder or f"{spark.sparkContext.applicationId}@{socket.gethostname()}:{os.getpid()}"
@@ -110,7 +110,7 @@ def lead(
                 pointer = JobPointer.take(certain, must_exist=must_exist)
                 _check_entries(pointer, max_entries)
                 driver.job = _take_over(spark, store, standby.led_by, pointer, removals, parent, retain, grace)
-                standby.led_by.raise_if_lost()  # before there was a job nobody was told
+                standby.led_by.raise_if_lost()  # if it was lost before there was a job, nothing was stopped
             except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:
                 driver.job = None
                 led.close()
@@ -124,7 +124,9 @@ def lead(
 
 @contextmanager
 def _alone(spark: SparkSession, store: str) -> Iterator[None]:
-    """No hand-over inside one application: of the same query started twice, Spark lets neither survive."""
+    """Refuse a second `lead` of the same job inside one application: of a query started twice, Spark lets neither
+    survive.
+    """
     key = (str(spark.sparkContext.applicationId), store)
     with _led_lock:
         if key in _led:
@@ -143,7 +145,7 @@ def _alone(spark: SparkSession, store: str) -> Iterator[None]:
 def _check_session(spark: SparkSession) -> None:
     if not hasattr(spark, "_jsparkSession"):
         raise UnsafeQuery(
-            "Spark Connect runs foreachBatch on the server, out of this driver's sight: lead() needs a classic session"
+            "Spark Connect runs foreachBatch on its server, where this driver does not see it: use a classic session"
         )
     check_retained(spark.conf.get(RETAINED))
 
@@ -153,7 +155,7 @@ def _check_entries(pointer: JobPointer, most: int | None) -> None:
     if most is not None and record.entries >= most:
         raise NoProgress(
             f"batch {record.entered} was entered {record.entries} times and never finished, as often as lead's "
-            "max_entries allows: find out what ends its drivers, then give more, or None"
+            "max_entries allows: find out what ends its drivers, then set it higher, or to None"
         )
 
 
@@ -167,7 +169,7 @@ def _take_over(
     retain: int,
     grace: float,
 ) -> Job:
-    """Step 2: with the epoch in hand and the record read, build the directory."""
+    """Do step 2: build the checkpoint directory, with the epoch granted and the record read."""
     store = pointer.store
     files = HadoopFiles(spark)
     directory = parent / name / pointer.record.job
@@ -180,7 +182,7 @@ def _take_over(
             setting=lambda key: _setting(spark, key),
             modified_ms=files.modified_ms,
         )
-    except OSError as error:  # a newer driver clears away what those before it build
+    except OSError as error:  # a newer driver deletes what older ones build
         store.raise_if_fenced(error)
         raise
     remove_older(directory, store.epoch)
@@ -190,7 +192,7 @@ def _take_over(
 
 
 def _setting(spark: SparkSession, key: str) -> str | None:
-    """What a query of this session would go by: what is set, else Spark's default, None where it has none."""
+    """Return the value that a query of this session would use: the one that is set, else Spark's default, else None."""
     try:
         return spark.conf.get(key)
     except SparkNoSuchElementException:

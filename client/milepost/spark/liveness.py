@@ -1,7 +1,8 @@
-"""Whether Spark's JVM still answers, asked over a connection of its own: a call on any other blocks for ever.
+"""Checks whether Spark's JVM still answers, over a connection of its own, because a call on any other could block for
+ever.
 
-A connection is one thread on the other side, idle between two questions. There is one question at a time, and nobody
-waits for its answer in a call, so that a JVM that stands still costs one socket and no thread.
+The connection costs the JVM one thread, idle between two questions. There is one question at a time, and no call waits
+for its answer, so that a JVM that hangs costs one socket and no thread.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _CONNECT_SECONDS = 1.0
 _REFUSALS = 3
-"""So many failures of the connection in a row, with nothing heard in between, mean that the JVM is gone."""
+"""After so many failures of the connection in a row, without an answer in between, the JVM counts as gone."""
 _UNDERSTOOD = (protocol.RETURN_MESSAGE + protocol.SUCCESS).encode()
 _QUESTION = (
     f"{protocol.CALL_COMMAND_NAME}{protocol.STATIC_PREFIX}java.lang.System\nnanoTime\n{protocol.END_COMMAND_PART}"
@@ -31,10 +32,10 @@ _GATEWAY_OF_PARENT = "PYSPARK_GATEWAY_PORT"
 
 
 class JvmProbe:
-    """One who asks the JVM for its clock, again and again.
+    """Asks the JVM for its clock, again and again.
 
-    ``silent`` is for how many seconds a question is open, in time in which this process ran itself: one that was
-    stopped, or a machine that slept, has not waited. ``gone``: nobody listens any more.
+    ``silent`` is for how many seconds a question has been open. Only time in which this process itself ran counts: a
+    process that was stopped, or a machine that slept, has not waited. ``gone`` says that nobody listens any more.
     """
 
     def __init__(self, gateway: Any, every: float) -> None:
@@ -47,12 +48,12 @@ class JvmProbe:
         self._refusals = 0
         self._socket: socket.socket | None = None
         self._received = b""
-        self._open = 0  # questions that were sent and not answered; the first line of a connection is a greeting
+        self._open = 0  # questions sent and not answered; the login at the start of a connection counts as one
         self.silent = 0.0
         self.gone = False
 
     def look(self, seconds: float) -> None:
-        """Take an answer, or ask; ``seconds`` have passed since the last look. Waits for nothing."""
+        """Receive an answer, or ask; ``seconds`` have passed since the last look. This waits for nothing."""
         try:
             if self._open:
                 self._receive()
@@ -63,16 +64,16 @@ class JvmProbe:
             elif self._rest <= 0:
                 self._ask()
         except OSError as error:
-            _log.info("Spark's JVM cannot be asked whether it lives: %s", error)
+            _log.info("the check whether Spark's JVM is alive failed, connecting again: %s", error)
             self.close()
             self._rest = 0.0
-            # Whatever else fails (no file descriptor left, no time) does not say that nobody listens.
+            # Other failures (no file descriptor left, a timeout) do not prove that nobody listens.
             self._refusals += isinstance(error, ConnectionError)
             self.silent += seconds
             self.gone = self._refusals >= _REFUSALS
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         connection, self._socket = self._socket, None
         self._open, self._received = 0, b""
         if connection is not None:
@@ -105,11 +106,11 @@ class JvmProbe:
         finally:
             self._socket.settimeout(_CONNECT_SECONDS)
         if not received:
-            raise ConnectionResetError("it closed the connection")
+            raise ConnectionResetError("the JVM closed the connection")
         *lines, self._received = (self._received + received).split(b"\n")
         self._open -= len(lines)
         if lines and not lines[0].startswith(_UNDERSTOOD):
-            _log.warning("Spark's JVM refuses to be asked whether it lives, and is not watched: %r", lines[0][:80])
+            _log.warning("Spark's JVM refuses the check whether it is alive, so it is not watched: %r", lines[0][:80])
             self._every = math.inf
             self.close()
         if self._open <= 0:
@@ -117,7 +118,7 @@ class JvmProbe:
 
 
 def jvm_has_ended(spark: SparkSession) -> bool:
-    """Whether nobody listens at the gateway of Spark's JVM any more."""
+    """Return whether nobody listens at the gateway of Spark's JVM any more."""
     gateway: Any = spark.sparkContext._gateway
     parameters = gateway.gateway_parameters
     try:
@@ -130,9 +131,9 @@ def jvm_has_ended(spark: SparkSession) -> bool:
 
 
 def end_jvm(spark: SparkSession) -> None:
-    """Kill Spark's JVM, which does not answer: every call to it that hangs fails then, and this process can end.
+    """Kill Spark's JVM, which does not answer: then every call to it that hangs fails, and this process can end.
 
-    Started by this process it is its child; started before it (``spark-submit``) it is its parent.
+    If this process started the JVM, it is its child; if the JVM was first (``spark-submit``), it is its parent.
     """
     process = getattr(spark.sparkContext._gateway, "proc", None)
     if process is not None:
@@ -140,7 +141,7 @@ def end_jvm(spark: SparkSession) -> None:
     elif _GATEWAY_OF_PARENT in os.environ and _is_java(os.getppid()):
         os.kill(os.getppid(), signal.SIGKILL)
     else:
-        _log.warning("Spark's JVM was not started with this process, it is left as it is")
+        _log.warning("Spark's JVM does not answer, but is not killed: it was not started together with this process")
 
 
 def _is_java(process: int) -> bool:

@@ -1,4 +1,4 @@
-"""Output files on a local file system, without a way through Spark's JVM: an order of magnitude quicker per batch."""
+"""Output files on a local file system, without Spark's JVM in between: an order of magnitude faster for each batch."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _SYNCS = 8
 
 
 class LocalFiles:
-    """The operations of `HadoopFiles` that publishing needs, on ``file:`` paths. What was written survives a crash."""
+    """The operations of `HadoopFiles` that publishing needs, on ``file:`` paths. Written files survive a crash."""
 
     def read(self, path: str) -> bytes | None:
-        """The bytes at ``path``, None if nothing is there."""
+        """Read the bytes at ``path``; None if there is no such file."""
         try:
             return _local(path).read_bytes()
         except FileNotFoundError:
             return None
 
     def write_new(self, path: str, content: bytes) -> None:
-        """Write a file that is not there yet, durably."""
+        """Write a file that does not exist yet, durably."""
         target = _local(path)
         new = [parent for parent in target.parents if not parent.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -31,11 +31,13 @@ class LocalFiles:
         _sync(target, target.parent, target.parent.parent, *(directory.parent for directory in new))
 
     def files(self, path: str) -> list[tuple[str, int]]:
-        """As `HadoopFiles.files`; all that it names is durable afterwards. Raises OSError for what cannot be listed."""
+        """List files as `HadoopFiles.files` does, and make them durable. Raises OSError for a directory that cannot be
+        listed.
+        """
         root = _local(path)
         found = []
-        written = [root.parent, root.parent.parent]  # the names of the attempt, and of its batch
-        for directory, below, names in os.walk(root, onerror=_raise):  # which would pass over it in silence
+        written = [root.parent, root.parent.parent]  # they hold the names of the attempt and of its batch
+        for directory, below, names in os.walk(root, onerror=_raise):  # os.walk itself would ignore the error
             below[:] = [name for name in below if not name.startswith(("_", "."))]
             for name in names:
                 if not name.startswith(("_", ".")):
@@ -47,14 +49,14 @@ class LocalFiles:
         return sorted(found)
 
     def names(self, path: str) -> list[str]:
-        """Names of what lies directly in the directory ``path``; none if it is not there."""
+        """List the names directly in the directory ``path``; none if it does not exist."""
         try:
             return sorted(os.listdir(_local(path)))
         except FileNotFoundError:
             return []
 
     def delete(self, path: str) -> None:
-        """Delete ``path`` with all below it; fine if it is not there."""
+        """Delete ``path`` with everything below it, if it exists."""
         target = _local(path)
         if target.is_dir():
             shutil.rmtree(target, ignore_errors=True)
@@ -68,13 +70,13 @@ def _raise(error: OSError) -> None:
 
 
 def _local(uri: str) -> Path:
-    """Hadoop's unescaped form of a path, ``file:/a b`` or ``file:///a b``."""
+    """Return the local path of Hadoop's unescaped form, ``file:/a b`` or ``file:///a b``."""
     rest = uri.removeprefix(SCHEME)
     return Path("/" + rest.lstrip("/"))
 
 
 def _sync(*paths: Path) -> None:
-    """Make files and the names in directories durable: all at once, a disk does that in about the time of one."""
+    """Make files, and names in directories, durable; all at once, because a disk does that in about the time of one."""
     with ThreadPoolExecutor(min(len(paths), _SYNCS), thread_name_prefix="milepost-sync") as threads:
         for _ in threads.map(_sync_one, paths):
             pass

@@ -1,8 +1,8 @@
-"""Which files are published: a chain of pages beside the output, whose newest one the job record names.
+"""The manifest of published files: a chain of pages beside the output; the job record names the newest page.
 
-A page lists the batches since the page before it. While it is young, each batch writes it anew with one more entry;
-once it is full it stays, and the next page names it. So the record stays small for ever, a batch costs one small
-file, and all batches are read with one request per `PAGE_BATCHES` of them. Every link carries a digest.
+A page lists the batches since the page before it. While a page is not full, each batch writes it anew with one more
+entry. A full page stays as it is, and the next page names it. So the record stays small for ever, a batch costs one
+small file, and reading all batches takes one request for each `PAGE_BATCHES` of them. Every link carries a digest.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ SCHEMA = 1
 PAGE_BATCHES = 128
 PAGE_BYTES = 256 * 1024
 DIRECTORY = "_milepost"
-"""Directory of the pages, under the output; Spark's readers pass over names with an underscore."""
+"""Directory of the pages, under the output; Spark's readers ignore names that begin with an underscore."""
 KIND = "files"
-"""What tells the manifest of `Job.files` from one that a publishing function of the user's returned."""
+"""Marks a manifest of `Job.files`, as opposed to one that a user's publishing function returned."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PublishedBatch:
 
 @dataclass(frozen=True)
 class PageLink:
-    """Where a page lies (relative to the output), the digest of its bytes, and which batches it covers."""
+    """A link to a page: its file (relative to the output), the digest of its bytes, and the batches that it covers."""
 
     file: str
     sha256: str
@@ -45,14 +45,17 @@ class PageLink:
 
 @dataclass(frozen=True)
 class Page:
-    """A page: batches in ascending order. ``frame`` is the schema of the newest one, as Spark writes it in JSON."""
+    """A page of the manifest: batches in ascending order.
+
+    ``frame`` is the schema of the newest one, in Spark's JSON.
+    """
 
     frame: str
     batches: tuple[PublishedBatch, ...]
     previous: PageLink | None = None
 
     def encode(self) -> bytes:
-        """The bytes of the page's file."""
+        """Return the bytes of the page's file."""
         return json.dumps(
             {
                 "schema": SCHEMA,
@@ -64,17 +67,17 @@ class Page:
         ).encode()
 
     def link(self, file: str, content: bytes) -> PageLink:
-        """The link to this page, written as ``content`` to ``file``."""
+        """Make the link to this page, which was written as ``content`` to ``file``."""
         return PageLink(file, hashlib.sha256(content).hexdigest(), self.batches[0].batch, self.batches[-1].batch)
 
 
 def published_by_files(manifest: Any) -> bool:
-    """Whether a job record's manifest is one of `Job.files`."""
+    """Return whether a job record's manifest is one of `Job.files`."""
     return isinstance(manifest, dict) and manifest.get("kind") == KIND
 
 
 def extended(head: tuple[PageLink, Page] | None, batch: PublishedBatch, frame: str) -> Page:
-    """The page that names ``batch`` as well as everything that ``head`` (the newest page, with its link) does."""
+    """Make the page that names ``batch`` and everything that ``head`` (the newest page, with its link) names."""
     if head is None:
         return Page(frame, (batch,))
     link, page = head
@@ -84,7 +87,7 @@ def extended(head: tuple[PageLink, Page] | None, batch: PublishedBatch, frame: s
 
 
 def pages(head: PageLink | None, read: Callable[[str], bytes | None], since: int = 0) -> Iterator[Page]:
-    """The pages that cover batches from ``since`` on, newest first. Raises as `load` does."""
+    """Yield the pages that cover batches from ``since`` on, newest first. Raises the errors of `load`."""
     while head is not None and head.last >= since:
         page = load(head, read)
         yield page
@@ -92,9 +95,10 @@ def pages(head: PageLink | None, read: Callable[[str], bytes | None], since: int
 
 
 def load(link: PageLink, read: Callable[[str], bytes | None]) -> Page:
-    """The page behind ``link``; ``read`` gives the bytes of a file, None if it is not there.
+    """Read the page that ``link`` names. ``read`` returns the bytes of a file, or None if it does not exist.
 
-    Raises FileNotFoundError for the latter, and `RecordUnreadable` when the bytes are not those that were published.
+    Raises FileNotFoundError if there is no such file, and `RecordUnreadable` if its bytes are not those that were
+    published.
     """
     content = read(link.file)
     if content is None:
@@ -114,10 +118,10 @@ def load(link: PageLink, read: Callable[[str], bytes | None]) -> Page:
 
 
 def link_json(link: PageLink) -> dict[str, Any]:
-    """A link as JSON."""
+    """Turn a link into JSON."""
     return {"file": link.file, "sha256": link.sha256, "first": link.first, "last": link.last}
 
 
 def link_from(raw: Mapping[str, Any]) -> PageLink:
-    """The link in its JSON."""
+    """Read a link from its JSON."""
     return PageLink(str(raw["file"]), str(raw["sha256"]), int(raw["first"]), int(raw["last"]))

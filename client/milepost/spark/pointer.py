@@ -1,4 +1,4 @@
-"""The handle that holds the job record, and the compare-and-set that moves it."""
+"""The job pointer: the handle that holds the job record, and the compare-and-set that moves it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class JobPointer:
 
     @classmethod
     def take(cls, store: SettlingStore, *, must_exist: bool = False) -> JobPointer:
-        """Read the record, or make the first one. To be called after the epoch was granted, never before.
+        """Read the record, or make the first one. Call this after the epoch was granted, never before.
 
-        Raises `RecordUnreadable`, `JobUnknown` where there is none though it ``must_exist``, and what the SDK raises
+        Raises `RecordUnreadable`, `JobUnknown` if there is no record but it ``must_exist``, and the SDK's errors
         (`Corrupt`, `BlobMissing`, `Fenced` …).
         """
         try:
@@ -29,8 +29,8 @@ class JobPointer:
         except NotExist as absent:
             if must_exist:
                 raise JobUnknown(
-                    "this service knows no such job (lead's must_exist): is the address right, and its storage the one "
-                    "that the job ran with?"
+                    "the service knows no such job, and lead's must_exist is set: is the address right, and is its "
+                    "storage the one that the job ran with?"
                 ) from absent
             record = JobRecord(job=uuid.uuid4().hex, epoch=store.epoch)
             handle = store.add(JOB, record.encode(), _labels(record))
@@ -38,17 +38,18 @@ class JobPointer:
         return cls(store, decode(store.plain.read(JOB, handle.version)), handle.version)
 
     def move(self, record: JobRecord) -> None:
-        """Compare-and-set to ``record``; returns only when it is known to stand.
+        """Replace the record by ``record`` with a compare-and-set; return once the service has surely stored it.
 
-        Raises `Fenced` (or another refusal of the service), and `OutcomeUnknown` when the time ran out undecided.
+        Raises `Fenced` (or another refusal of the service), and `OutcomeUnknown` if time ran out before the outcome was
+        known.
         """
         state = record.encode()
         handle = self.store.replace(JOB, self._version, state, _labels(record))
-        # As it was written: JSON knows no tuples and no keys but text, and the next driver is told what was stored.
+        # Decoded from what was stored, as the next driver will see it: JSON has no tuples, and only strings as keys.
         self.record, self._version = decode(state), handle.version
 
 
 def _labels(record: JobRecord) -> dict[str, str]:
-    """What a person sees in a listing of handles."""
+    """Make the labels that a person sees in a listing of handles."""
     newest = str(record.checkpoints[0].resumes_at) if record.checkpoints else "none"
     return {"published": str(record.published), "resumes-at": newest, "epoch": str(record.epoch)}

@@ -1,13 +1,13 @@
-"""Checkpoint files that name the directory they lie in: made fit for any directory when they are stored, and fitted to
-the new one when they are restored.
+"""Makes checkpoint files independent of the directory they lie in, when they are stored, and fits them to the new
+directory, when they are restored.
 
 Spark keeps paths relative to the checkpoint nearly everywhere. The metadata of ``transformWithState`` is the exception:
-it names its schema files absolutely, and on another path the query dies. So where a line of JSON names the running
-query's directory, a mark is stored in its place. The bytes that are stored are then the same whatever directory a
-driver worked in, and on whatever machine.
+it names its schema files by absolute paths, and in another directory the query fails. So where a line of JSON names the
+directory of the running query, a mark is stored in its place. The stored bytes are then the same, whatever directory
+and machine a driver worked on.
 
-Whatever else names the directory of an epoch is refused by name, when it would be stored and again when it was
-restored: Spark would look there, and find what a driver of the past left or, more likely, nothing.
+Any other text that names the directory of an epoch is refused by name, both when it would be stored and when it was
+restored: Spark would look there, and find what an earlier driver left or, more likely, nothing.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from pathlib import Path
 from milepost.errors import UnsafeQuery, WrongCheckpoint
 
 MARK = b"<milepost:checkpoint>"
-"""Stands for the checkpoint's directory in what is stored."""
+"""The mark that replaces the checkpoint's directory in stored files."""
 
 _DATA = re.compile(r"state/.*\.(?:delta|snapshot|changelog|zip|sst|log|blob)\Z")
 
 
 def is_data(path: str) -> bool:
-    """Whether a checkpoint's file holds rows of state: those are the user's own, whatever they say."""
+    """Return whether a checkpoint's file holds rows of state. These belong to the user, and are never changed."""
     return _DATA.match(path) is not None
 
 
 def portable(path: str, content: bytes, directory: Path) -> bytes:
-    """What to store of the file ``path`` of the running query's ``directory``.
+    """Return what to store for the file ``path`` of the running query's ``directory``.
 
-    Raises `UnsafeQuery` when it is bound to that directory in a way that cannot be undone.
+    Raises `UnsafeQuery` if the file is bound to that directory in a way that cannot be undone.
     """
     if is_data(path):
         return content
     if MARK in content:
         raise UnsafeQuery(
-            f"{path} holds {MARK.decode()}, which stands for the checkpoint's directory in what is stored"
+            f"{path} holds {MARK.decode()}, the mark that stands for the checkpoint's directory in stored files"
         )
     named = _names(directory)
     if named.search(content):
@@ -47,16 +47,16 @@ def portable(path: str, content: bytes, directory: Path) -> bytes:
     stranger = _epochs_of(directory).search(content)
     if stranger is not None:
         raise UnsafeQuery(
-            f"{path} names {_text(stranger)}, in a way that cannot be carried to another directory: no later driver "
-            "could go on from this checkpoint"
+            f"{path} names {_text(stranger)}, in a way that cannot be moved to another directory: no later driver "
+            "could continue from this checkpoint"
         )
     return content
 
 
 def fitted(path: str, content: bytes, directory: Path) -> bytes:
-    """The file ``path`` as it has to lie in ``directory``, from what was stored of it.
+    """Return the content that the file ``path`` must have in ``directory``, from its stored content.
 
-    Raises `WrongCheckpoint` when it names the directory of another epoch all the same.
+    Raises `WrongCheckpoint` if it still names the directory of another epoch.
     """
     if is_data(path):
         return content
@@ -71,17 +71,17 @@ def fitted(path: str, content: bytes, directory: Path) -> bytes:
 
 
 def _written(directory: Path) -> bytes:
-    """The directory as Spark writes it into JSON: absolute, without escapes of a URI."""
+    """Return the directory as Spark writes it into JSON: absolute, without the escapes of a URI."""
     return json.dumps(os.path.abspath(directory), ensure_ascii=False)[1:-1].encode()
 
 
 def _names(directory: Path) -> re.Pattern[bytes]:
-    """The directory itself: neither the end of a longer path, nor the beginning of a longer name."""
+    """Make a pattern for the directory itself: neither the end of a longer path, nor the beginning of a longer name."""
     return re.compile(rb"(?<![\w.%-])" + re.escape(_written(directory)) + rb"(?![\w.%-])")
 
 
 def _epochs_of(directory: Path) -> re.Pattern[bytes]:
-    """Directories of any epoch of the same job, wherever they lie and however the path before is written."""
+    """Make a pattern for the directories of all epochs of the job, wherever they lie and however a path is written."""
     return re.compile(rb"/" + re.escape(directory.parent.name.encode()) + rb"/(?P<epoch>\.?e\d+)(?!\w)")
 
 

@@ -1,4 +1,4 @@
-"""What can be known to go wrong before a query starts."""
+"""Preflight checks: mistakes that can be seen before a query starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEAST_RETAINED = 3
 
 @dataclass(frozen=True)
 class ConfDifference:
-    """A setting that the query's offset log holds; it wins over the session's."""
+    """A setting in the query's offset log that differs from the session's; Spark uses the one in the log."""
 
     key: str
     logged: str
@@ -22,7 +22,7 @@ class ConfDifference:
 
 
 def check_retained(batches: str | None) -> None:
-    """Raise `UnsafeQuery` if Spark's maintenance may delete the state that is being copied."""
+    """Raise `UnsafeQuery` if Spark's maintenance could delete state files while they are copied."""
     if batches is not None and int(batches) < LEAST_RETAINED:
         raise UnsafeQuery(
             f"{RETAINED} is {batches}: Spark's maintenance could delete files of the checkpoint while they are copied; "
@@ -31,7 +31,7 @@ def check_retained(batches: str | None) -> None:
 
 
 def check_clean_source(options: Mapping[str, str], source: str) -> None:
-    """Raise `UnsafeQuery` if a file source deletes or archives input that a replay still needs."""
+    """Raise `UnsafeQuery` if a file source deletes or archives input that a replay may still need."""
     for name, value in options.items():
         if name.lower() == "cleansource" and value.lower() != "off":
             raise UnsafeQuery(
@@ -41,7 +41,10 @@ def check_clean_source(options: Mapping[str, str], source: str) -> None:
 
 
 def conf_differences(offsets: bytes, session: Callable[[str], str | None]) -> list[ConfDifference]:
-    """Settings in a batch's offset log that differ from what ``session`` (key to the value in force, or None) has."""
+    """Return the settings in a batch's offset log that differ from those of the session.
+
+    ``session`` returns the value in force for a key, or None.
+    """
     lines = offsets.decode().splitlines()
     if len(lines) < 2:
         return []

@@ -1,4 +1,4 @@
-"""Reading what a job has published, and nothing else."""
+"""Reads what a job has published, and nothing else."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def published_batches(
     token: Token | None = None,
     verify: Verify = True,
 ) -> list[PublishedBatch]:
-    """What `Job.files` published, batch by batch, as of now; with ``batches`` only those (a range is cheapest).
+    """List what `Job.files` has published so far, batch by batch; with ``batches`` only those (a range is cheapest).
 
-    ``token`` and ``verify`` are those of `milepost.Client`. Raises `NotExist` when there is no such job,
-    `RecordUnreadable` when a manifest is damaged.
+    ``token`` and ``verify`` are those of `milepost.Client`. Raises `NotExist` if there is no such job,
+    `RecordUnreadable` if a manifest is damaged.
     """
     return _Published(spark, Client(url, token=token, verify=verify), job, batches).batches
 
@@ -50,11 +50,12 @@ def read_published(
     token: Token | None = None,
     verify: Verify = True,
 ) -> DataFrame:
-    """The rows that `Job.files` published, as of now, with their batch in the column ``batch`` (long).
+    """Read the rows that `Job.files` has published so far; the column ``batch`` (long) holds the batch of each row.
 
-    With ``batches`` only those; a filter on the column prunes as well. The schema is that of the newest batch, unless
-    given; columns that older files lack are null. Before anything was published the frame is empty and has the
-    given ``schema``, or no column but ``batch``. The other arguments and errors are those of `published_batches`.
+    With ``batches`` only those are read; a filter on the column prunes as well. The schema is that of the newest batch,
+    unless ``schema`` is given; columns that older files lack are null. Before anything was published, the frame is
+    empty and has the given ``schema``, or no column but ``batch``. The other arguments and the errors are those of
+    `published_batches`.
     """
     from pyspark.sql.types import LongType, StructField, StructType
 
@@ -69,7 +70,9 @@ def read_published(
 
 
 class _Published:
-    """One reading of the record and its pages. A page that is gone was superseded meanwhile: read the record again."""
+    """One reading of the record and its pages. If a page is gone, it was replaced meanwhile, and the record is read
+    again.
+    """
 
     def __init__(
         self,

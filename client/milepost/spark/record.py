@@ -1,7 +1,7 @@
-"""The job record: the one small JSON state, under the handle ``job``, that says how far a job has come.
+"""The job record: one small JSON state, under the handle ``job``, that says how far a job has come.
 
-It is moved by compare-and-set alone, twice a batch: once when a batch is entered (its checkpoint is registered), once
-when the batch is published. Whatever it names was stored before it.
+It is changed only by compare-and-set, twice for each batch: when the batch is entered (its checkpoint is registered),
+and when it is published. Everything that the record names was stored before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ JOB = "job"
 
 @dataclass(frozen=True)
 class Layer:
-    """A handle whose state is a tar archive of checkpoint files. ``size`` is what they had together, in bytes."""
+    """A handle whose state is a tar archive of checkpoint files.
+
+    ``size`` is the size of all files together, in bytes.
+    """
 
     name: str
     version: str
@@ -32,12 +35,12 @@ class Layer:
 
 @dataclass(frozen=True)
 class JobCheckpoint:
-    """What a driver needs to go on from one point of a query.
+    """What a driver needs to continue a query from one point.
 
-    Two kinds: taken when ``batch`` was entered (``committed`` false; the restart runs ``batch`` again, with the
-    offsets that were logged for it), or taken at the end of a run, after Spark committed ``batch`` (``committed``
-    true; the restart begins with the next one). ``inline`` holds small files by their path, ``layers`` (oldest first)
-    the rest; where two layers hold the same path the later one counts.
+    There are two kinds. One is taken when ``batch`` is entered (``committed`` is false): the restart runs ``batch``
+    again, with the offsets that were logged for it. The other is taken at the end of a run, after Spark committed
+    ``batch`` (``committed`` is true): the restart begins with the next batch. ``inline`` holds small files by their
+    path, ``layers`` (oldest first) the others; if two layers hold the same path, the later one counts.
     """
 
     batch: int
@@ -60,10 +63,10 @@ class JobCheckpoint:
 class JobRecord:
     """How far a job has come.
 
-    ``job`` is the job's own identity, made once. ``published`` is the last published batch, -1 before the first, and
-    ``manifest`` what its publication left to say (JSON). ``checkpoints`` are newest first. ``entered`` and ``entries``
-    count how often the newest batch was entered without being published: more than once means that drivers ended inside
-    it.
+    ``job`` is the job's own identity, made once. ``published`` is the batch published last, -1 before the first, and
+    ``manifest`` (JSON) is what its publishing function returned. ``checkpoints`` are newest first. ``entered`` and
+    ``entries`` count how often the newest batch was entered without being published; more than once means that drivers
+    ended inside it.
     """
 
     job: str
@@ -75,21 +78,23 @@ class JobRecord:
     entries: int = 0
 
     def entering(self, checkpoint: JobCheckpoint, retain: int) -> JobRecord:
-        """The record after ``checkpoint`` was registered at the entry to its batch."""
+        """Return the record with ``checkpoint`` registered at the entry to its batch."""
         again = self.entries + 1 if checkpoint.batch == self.entered else 1
         kept = self._with(checkpoint, retain)
         return replace(self, epoch=checkpoint.epoch, checkpoints=kept, entered=checkpoint.batch, entries=again)
 
     def publishing(self, batch: int, manifest: Any, epoch: int) -> JobRecord:
-        """The record after ``batch`` was published."""
+        """Return the record with ``batch`` published."""
         return replace(self, epoch=epoch, published=batch, manifest=manifest, entries=0)
 
     def replayed(self, epoch: int) -> JobRecord:
-        """The record after the published batch was evaluated once more: none of its drivers ended inside it."""
+        """Return the record after the published batch was evaluated once more, so that no driver counts as ended inside
+        it.
+        """
         return replace(self, epoch=epoch, entries=0)
 
     def ending(self, checkpoint: JobCheckpoint, retain: int) -> JobRecord:
-        """The record after the tail of a run was registered."""
+        """Return the record with the final checkpoint of a run registered."""
         return replace(self, epoch=checkpoint.epoch, checkpoints=self._with(checkpoint, retain))
 
     def _with(self, checkpoint: JobCheckpoint, retain: int) -> tuple[JobCheckpoint, ...]:
@@ -97,11 +102,14 @@ class JobRecord:
         return (checkpoint, *older)[:retain]
 
     def layer_names(self) -> set[str]:
-        """Names of the handles that the retained checkpoints are made of."""
+        """Return the names of the handles that the retained checkpoints consist of."""
         return {layer.name for checkpoint in self.checkpoints for layer in checkpoint.layers}
 
     def encode(self) -> bytes:
-        """The state to store. Each call gives other bytes, so that a stored state's digest tells whose write it was."""
+        """Return the state to store.
+
+        Each call returns different bytes, so that the digest of a stored state shows whose write it was.
+        """
         return json.dumps(
             {
                 "schema": SCHEMA,
@@ -118,9 +126,9 @@ class JobRecord:
 
 
 def decode(state: bytes) -> JobRecord:
-    """The record in ``state``.
+    """Read the record in ``state``.
 
-    Raises `RecordUnreadable` when it is none, or of a schema that this version does not know.
+    Raises `RecordUnreadable` if it is not a job record, or has a schema that this version does not know.
     """
     try:
         raw = json.loads(state)
@@ -137,7 +145,7 @@ def decode(state: bytes) -> JobRecord:
             entries=int(entered["times"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RecordUnreadable(f"the state of handle {JOB!r} is no job record: {error!r}") from error
+        raise RecordUnreadable(f"the state of handle {JOB!r} is not a job record: {error!r}") from error
 
 
 def _checkpoint_json(checkpoint: JobCheckpoint) -> dict[str, Any]:
@@ -161,7 +169,7 @@ def _checkpoint(raw: Mapping[str, Any]) -> JobCheckpoint:
 
 
 def _content_json(content: bytes) -> str | dict[str, str]:
-    """Spark's logs are text and stay readable; anything else goes as base64."""
+    """Turn a file's content into JSON. Spark's logs are text and stay readable; anything else becomes base64."""
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""From the job record to a directory that a query can start in, with everything a person should know about it."""
+"""Recovery: makes a directory that a query can start in from the job record, and logs what a person should know."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class JobRecovery:
     """What a driver found when it took over.
 
-    ``checkpoint`` is the one restored (None: the job begins), ``skipped`` what was damaged or too old before it.
-    ``entries`` counts how often earlier drivers entered the batch that runs next. ``conf`` are settings of the
-    query's log that win over the session's; ``rewritten`` are input files of that batch that changed since it first
-    ran, so that its replay may differ.
+    ``checkpoint`` is the restored one (None: the job begins), ``skipped`` are newer ones that were damaged or too old.
+    ``entries`` counts how often earlier drivers entered the batch that runs next. ``conf`` are settings in the query's
+    log that override the session's. ``rewritten`` are input files of that batch that changed since it first ran, so
+    that its replay may differ.
     """
 
     epoch: int
@@ -46,9 +46,9 @@ def recover(
     setting: Callable[[str], str | None],
     modified_ms: Callable[[str], int | None],
 ) -> tuple[Restored, JobRecovery]:
-    """Restore the newest safe checkpoint into ``workdir`` and look at it before a query does.
+    """Restore the newest safe checkpoint into ``workdir``, and check it before a query uses it.
 
-    ``setting`` gives the session's value of a key, ``modified_ms`` a file's modification time (None: it is gone).
+    ``setting`` returns the session's value of a key, ``modified_ms`` a file's modification time (None: it is gone).
     Raises `NoSafeCheckpoint`, `WrongCheckpoint`, `InputMissing`.
     """
     restored = _restored(store, record, workdir, epoch)
@@ -72,31 +72,35 @@ def recover(
 
 
 def _restored(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) -> Restored:
-    """What `restore` returns. On a full disk the directories of dead drivers make room: else they would keep each of
-    their successors out, and every one of those would leave more behind."""
+    """Restore as `restore` does; on a full disk, delete the directories of dead drivers and try once more.
+
+    Otherwise these directories would stop each later driver, and each of those would leave more behind.
+    """
     remove_unfinished(workdir, epoch)
     try:
         return restore(store, record, workdir, epoch)
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        _log.warning("no room to restore in %s, clearing away what older drivers left there: %s", workdir, error)
+        _log.warning(
+            "no room to restore a checkpoint in %s, deleting what older drivers left there: %s", workdir, error
+        )
     remove_older(workdir, epoch)
     return restore(store, record, workdir, epoch)
 
 
 def _report(recovery: JobRecovery) -> None:
-    _log.info("epoch %d goes on from the %s", recovery.epoch, recovery.checkpoint)
+    _log.info("epoch %d continues from the %s", recovery.epoch, recovery.checkpoint)
     for skipped in recovery.skipped:
-        _log.error("the %s was passed over: %s", skipped.checkpoint, skipped.reason)
+        _log.error("the %s was skipped: %s", skipped.checkpoint, skipped.reason)
     for difference in recovery.conf:
         _log.warning(
-            "%s is %s in the query's log and wins over the session's %s",
+            "setting %s is %s in the query's log, which wins over the session's %s",
             difference.key,
             difference.logged,
             difference.session,
         )
     for uri in recovery.rewritten:
-        _log.warning("input %s was changed since its batch first ran: the replay may differ", uri)
+        _log.warning("input file %s was changed since its batch first ran, so the replay of the batch may differ", uri)
     if recovery.entries > 1:
         _log.warning("earlier drivers entered the batch that runs next %d times without finishing it", recovery.entries)

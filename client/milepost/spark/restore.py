@@ -1,14 +1,15 @@
-"""Building an epoch's private checkpoint directory from the newest stored checkpoint that is intact and safe.
+"""Restoring: builds the private checkpoint directory of an epoch from the newest stored checkpoint that is intact and
+safe.
 
-**Which checkpoints are safe.** With P the last published batch, a query may go on at P + 1, or at P: it runs P again
-with the offsets that were logged for it, and the batch is not published twice. It may not go on earlier. The offsets
-of the batches in between are not in such a checkpoint, so Spark would divide the input into batches anew, while P and
-what came before have been published by the old division: rows would be lost or doubled. So an intact but older
-checkpoint is refused.
+**Which checkpoints are safe.** Let P be the batch published last. A query may continue at P + 1; or at P, for then it
+runs P again with the offsets that were logged for it, and P is not published twice. It must not continue earlier. Such
+a checkpoint does not hold the offsets of the batches in between, so Spark would divide the input into batches anew,
+while P and the batches before it were published with the old division: rows would be lost or doubled. So an intact but
+older checkpoint is refused.
 
-The same holds for a batch that was entered after P: its publishing function may have written to a sink that counts by
-batch (Delta's ``txnVersion``), which would take the batch's new rows for the old ones. Only `Job.files`, whose output
-nobody sees before it is published, may divide the input of such a batch anew.
+The same is true for a batch that was entered after P. Its publishing function may have written to a sink that counts by
+batch (Delta's ``txnVersion``), which would take the batch's new rows for the old ones. Only with `Job.files`, whose
+output nobody sees before it is published, may the input of such a batch be divided anew.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _READS = 3
 
 @dataclass(frozen=True)
 class SkippedCheckpoint:
-    """A checkpoint that was passed over, and why."""
+    """A checkpoint that was skipped, and the reason."""
 
     checkpoint: JobCheckpoint
     reason: str
@@ -43,7 +44,9 @@ class SkippedCheckpoint:
 
 @dataclass(frozen=True)
 class Restored:
-    """The epoch's directory, the checkpoint in it (None for a job that never had one) and what was passed over."""
+    """The epoch's directory, the checkpoint in it (None for a job that never had one), and the checkpoints that were
+    skipped.
+    """
 
     directory: Path
     layer_index: LayerIndex
@@ -52,15 +55,17 @@ class Restored:
 
 
 def restore(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) -> Restored:
-    """Build ``<workdir>/e<epoch>``: first beside it, then renamed, so that it is whole or absent.
+    """Build ``<workdir>/e<epoch>``. It is built beside that path and then renamed, so that it is complete or absent.
 
-    Raises `NoSafeCheckpoint` when the record names checkpoints but none can be used, `WrongCheckpoint` when the
-    directory is there already or the checkpoint is bound to another one, and what keeps the service from being read (an
-    outage is no damage) or the directory from being written. Nothing of it is left then.
+    Raises `NoSafeCheckpoint` if the record names checkpoints but none can be used, `WrongCheckpoint` if the directory
+    exists already or the checkpoint is bound to another one. Also raises whatever prevents reading from the service (an
+    outage is not damage) or writing the directory. Nothing of the directory is left then.
     """
     directory, building = workdir / f"e{epoch}", workdir / f"e{epoch}.tmp"
     if directory.exists():
-        raise WrongCheckpoint(f"{directory} is there already, and no epoch is used twice: is {workdir} another job's?")
+        raise WrongCheckpoint(
+            f"{directory} exists already, but no epoch is used twice: does {workdir} belong to another job?"
+        )
     try:
         return _built(store, record, directory, building)
     finally:
@@ -79,7 +84,7 @@ def _built(store: HandleStore, record: JobRecord, directory: Path, building: Pat
         try:
             layer_index = materialise(store, checkpoint, building)
         except (Damaged, StateTruncated, NotExist, VersionMismatch) as damage:
-            _log.error("%s is damaged: %s", checkpoint, damage)
+            _log.error("the %s is damaged, trying an older one: %s", checkpoint, damage)
             skipped.append(SkippedCheckpoint(checkpoint, f"damaged: {damage}"))
             continue
         fit(building, directory, layer_index)
@@ -88,8 +93,8 @@ def _built(store: HandleStore, record: JobRecord, directory: Path, building: Pat
     if skipped or record.published >= 0:
         reasons = "; ".join(f"{skip.checkpoint}: {skip.reason}" for skip in skipped) or "the record names none"
         raise NoSafeCheckpoint(
-            f"batch {record.published} was published last, and no checkpoint can be gone on from without losing or "
-            f"repeating rows ({reasons}); nothing was removed: put the damaged bytes back into the service's blob "
+            f"batch {record.published} was published last, and there is no checkpoint to continue from without losing "
+            f"or repeating rows ({reasons}); nothing was removed: put the damaged bytes back into the service's blob "
             "store and start again, or start over under another name, with another output"
         )
     directory.mkdir(parents=True)
@@ -97,19 +102,19 @@ def _built(store: HandleStore, record: JobRecord, directory: Path, building: Pat
 
 
 def _unsafe(checkpoint: JobCheckpoint, record: JobRecord) -> str:
-    """Why a query must not go on from ``checkpoint``, however intact it is; empty if it may."""
+    """Return why a query must not continue from ``checkpoint``, even if it is intact; empty if it may."""
     if checkpoint.resumes_at < record.published:
-        return f"older than the published batch {record.published}, which would be cut differently"
+        return f"older than the published batch {record.published}, whose input would be divided differently"
     if checkpoint.resumes_at < record.entered and not published_by_files(record.manifest):
         return (
             f"older than batch {record.entered}, which was entered: its publishing function may have written already, "
-            "and the batch would be cut differently"
+            "and its input would be divided differently"
         )
     return ""
 
 
 def materialise(store: HandleStore, checkpoint: JobCheckpoint, directory: Path) -> LayerIndex:
-    """Write the files of ``checkpoint`` into the empty ``directory``; which of them came from where."""
+    """Write the files of ``checkpoint`` into the empty ``directory``; return which layer each of them came from."""
     layer_index = LayerIndex()
     for layer in checkpoint.layers:
         layer_index.restored(layer, _stats(directory, _unpacked(store, layer, directory)))
@@ -122,7 +127,10 @@ def materialise(store: HandleStore, checkpoint: JobCheckpoint, directory: Path) 
 
 
 def fit(building: Path, directory: Path, layer_index: LayerIndex) -> None:
-    """Let the files in ``building`` name ``directory``, where they are needed to. Raises as `fitted` does."""
+    """Let those files in ``building`` that must name their directory name ``directory``.
+
+    Raises the errors of `fitted`.
+    """
     for path in scan(building):
         if is_data(path):
             continue
@@ -137,7 +145,10 @@ def fit(building: Path, directory: Path, layer_index: LayerIndex) -> None:
 
 
 def _unpacked(store: HandleStore, layer: Layer, directory: Path) -> list[str]:
-    """Raises what stands in the way of reading as itself, and `StateTruncated` only for bytes that are wrong."""
+    """Unpack a layer, and return the paths that were written.
+
+    Whatever prevents the reading is raised as itself; `StateTruncated` is raised only for bytes that are wrong.
+    """
     for attempt in range(_READS):
         try:
             with store.open(layer.name, layer.version) as chunks:
@@ -145,7 +156,7 @@ def _unpacked(store: HandleStore, layer: Layer, directory: Path) -> list[str]:
         except StateTruncated as cut:
             obstacle = hindrance(cut)
             if attempt < _READS - 1:
-                _log.warning("reading %s again: %s", layer.name, cut)
+                _log.warning("reading checkpoint layer %s failed, reading it again: %s", layer.name, cut)
             elif obstacle is None:
                 raise
             else:

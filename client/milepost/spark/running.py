@@ -1,7 +1,7 @@
-"""Facts about the running query that PySpark does not show; the one place that reaches into Spark's JVM classes for
-them.
+"""Facts about the running query that PySpark does not show. Only this module reaches into Spark's JVM classes for them.
 
-Read from Spark's ``StreamExecution``: the directory it really runs in, and its sources with their options.
+They are read from Spark's ``StreamExecution``: the directory in which the query really runs, and its sources with their
+options.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATH = re.compile(r"(?:file:)?/+(?P<rest>[^/].*)\Z", re.DOTALL)
 
 @dataclass(frozen=True)
 class Source:
-    """One source of a query: its format's name as Spark has it, and its options."""
+    """One source of a query: the name of its format in Spark, and its options."""
 
     name: str
     options: Mapping[str, str]
@@ -34,7 +34,7 @@ class Source:
 
 @dataclass(frozen=True)
 class RunningQuery:
-    """A query as it runs. ``checkpoint_root`` is None when that is not on a local file system."""
+    """A query that is running. ``checkpoint_root`` is None if it is not on a local file system."""
 
     id: str
     run_id: str
@@ -43,25 +43,25 @@ class RunningQuery:
 
 
 def calling_run(spark: SparkSession) -> tuple[str, str]:
-    """Query id and run id of the query whose micro-batch function runs in this thread.
+    """Return the query id and the run id of the query whose micro-batch function runs in this thread.
 
-    Raises `UnsafeQuery` outside of one.
+    Raises `UnsafeQuery` if there is none.
     """
     context = spark.sparkContext
     query, run = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_RUN_ID)
     if not query or not run:
         raise UnsafeQuery(
-            "this function can tell no query that calls it: hand job.exactlyOnce(...) to foreachBatch itself, "
-            "call nothing of it from other threads, and leave PYSPARK_PIN_THREAD as it is"
+            "this function was not called by a query: pass job.exactlyOnce(...) to foreachBatch itself, "
+            "do not call it from other threads, and leave PYSPARK_PIN_THREAD as it is"
         )
     return query, run
 
 
 def running_query(spark: SparkSession, query_id: str) -> RunningQuery:
-    """The active query of this id. Raises `UnsafeQuery` when ``spark`` has no such query."""
+    """Find the active query of this id. Raises `UnsafeQuery` if ``spark`` has no such query."""
     execution = _execution(spark, query_id)
     if execution is None:
-        raise UnsafeQuery("the query was started from another SparkSession than the one that was handed to lead()")
+        raise UnsafeQuery("the query was started from another SparkSession than the one that was passed to lead()")
     return RunningQuery(
         id=query_id,
         run_id=str(execution.runId().toString()),
@@ -71,7 +71,7 @@ def running_query(spark: SparkSession, query_id: str) -> RunningQuery:
 
 
 def active_in(spark: SparkSession, directory: Path) -> list[StreamingQuery]:
-    """The active queries of ``spark`` that run in ``directory``."""
+    """Return the active queries of ``spark`` that run in ``directory``."""
     found = []
     for query in spark.streams.active:
         execution = _execution(spark, str(query.id))  # None: it has ended meanwhile
@@ -81,7 +81,7 @@ def active_in(spark: SparkSession, directory: Path) -> list[StreamingQuery]:
 
 
 def is_same(root: Path | None, directory: Path) -> bool:
-    """Whether a checkpoint root, as a query has it, is ``directory``."""
+    """Return whether a query's checkpoint root is ``directory``."""
     return root is not None and os.path.realpath(root) == os.path.realpath(directory)
 
 
@@ -112,6 +112,6 @@ def _scala_options(options: Any) -> dict[str, str]:
 
 
 def _local(path: str) -> Path | None:
-    """A path as Hadoop prints it: its scheme in front, and nothing escaped."""
+    """Return the local path for a path as Hadoop prints it: with its scheme, and without escapes."""
     match = _PATH.match(path)
     return Path("/" + match["rest"]) if match is not None else None

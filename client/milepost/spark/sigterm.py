@@ -1,4 +1,4 @@
-"""SIGTERM ends a driver in order: stop its queries, register their tails, resign."""
+"""On SIGTERM a driver ends in order: its queries are stopped, their final checkpoints registered, and it resigns."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from types import FrameType
 _log = logging.getLogger(__name__)
 
 _led: list[tuple[Callable[[], None], Callable[[], bool]]] = []
-"""What the main thread leads, the innermost last: how each is stopped, and whether it runs."""
+"""The jobs that the main thread leads, the innermost last: functions that stop a job, and that say whether it runs."""
 
 
 @contextmanager
 def on_sigterm(stop: Callable[[], None], running: Callable[[], bool]) -> Iterator[None]:
-    """While inside: SIGTERM calls ``stop`` in a thread of its own, or, when nothing is ``running`` yet, ends the
-    program.
+    """Handle SIGTERM inside the block: call ``stop`` in a thread of its own or, while nothing is ``running`` yet, end
+    the program.
 
-    Of several that are nested each that runs is stopped, all at once; if one of them does not run yet, the program
-    ends as well, block after block. The threads are needed because a handler interrupts whatever Py4J call the main
-    thread is in, and a second call over the same connection fails. Signals reach Python's main thread only; elsewhere
-    this does nothing.
+    If blocks are nested, every job that runs is stopped, all at once; if one of them does not run yet, the program ends
+    as well, block after block. Threads are needed because a signal handler interrupts whatever Py4J call the main
+    thread is in, and a second call over the same connection would fail. Python delivers signals only to the main
+    thread; in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
-        _log.info("lead() runs outside of the main thread: SIGTERM is not handled")
+        _log.info("lead() does not run in the main thread, so SIGTERM does not stop the query in order")
         yield
         return
     before = signal.signal(signal.SIGTERM, _handle)
@@ -39,8 +39,8 @@ def on_sigterm(stop: Callable[[], None], running: Callable[[], bool]) -> Iterato
 
 
 def _stop(stop: Callable[[], None]) -> None:
-    # Not in the handler: it may interrupt a write to the very stream that the log goes to, which fails for that.
-    _log.info("SIGTERM: stopping the query")
+    # Logged here, not in the handler: the handler may interrupt a write to the log's own stream, which then fails.
+    _log.info("SIGTERM received, stopping the query")
     stop()
 
 

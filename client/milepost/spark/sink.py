@@ -1,4 +1,6 @@
-"""A sink for Parquet files that is exactly once: staged per attempt, published by manifest, read by manifest only."""
+"""A sink for Parquet files that is exactly once: staged for each attempt, published by a manifest, read only through
+it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 KEPT_HEADS = 8
-"""So many superseded versions of a page stay, for readers on the way."""
+"""So many replaced versions of a page stay, for readers that still use them."""
 
 _ATTEMPT = re.compile(r"e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\Z")
 _PAGE = re.compile(r"batch-(?P<batch>\d+)-e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\.json\Z")
@@ -40,7 +42,9 @@ _log = logging.getLogger(__name__)
 
 
 class FilesSink:
-    """The publishing function of `Job.files`: writes one batch under ``output`` and says which files it is made of."""
+    """The publishing function of `Job.files`: it writes a batch under ``output`` and returns the files that it consists
+    of.
+    """
 
     def __init__(self, hadoop: HadoopFiles, output: str) -> None:
         self._output = hadoop.qualified(output)
@@ -51,7 +55,9 @@ class FilesSink:
 
     def __call__(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
         if "batch" in (column.lower() for column in frame.columns):
-            raise UnsafeQuery("the output has a column named batch, which readers get from the sink; rename it")
+            raise UnsafeQuery(
+                "the output has a column named batch, a name that the sink uses for the number of the batch; rename it"
+            )
         if not self._began:
             self._begin(context)
         staging = context.staging(self._output)
@@ -69,7 +75,7 @@ class FilesSink:
         return {"kind": KIND, "output": self._output, "page": link_json(self._head[0])}
 
     def _begin(self, context: BatchContext) -> None:
-        """Go on from the page that the last publication left, and clear away what dead attempts left."""
+        """Continue from the page of the last publication, and delete what dead attempts left."""
         link = published_page(context.previousManifest, self._output)
         if link is not None:
             try:
@@ -83,15 +89,17 @@ class FilesSink:
         self._began = True
 
     def _sweep(self, batch: int, context: BatchContext, keep: str = "") -> None:
-        """Delete this job's attempts of older epochs at ``batch``; a newer one's never, this driver may be fenced."""
+        """Delete this job's attempts at ``batch`` by older epochs; never those of a newer one, since this driver may be
+        fenced.
+        """
         for name in self._names(f"batch={batch}"):
             if _is_older(_ATTEMPT.match(name), context) and f"batch={batch}/{name}" != keep:
                 self._clear(f"batch={batch}/{name}")
 
     def _sweep_pages(self, context: BatchContext) -> None:
-        """Delete this job's pages of older epochs that no page leads to: superseded ones, and those never published.
+        """Delete this job's pages of older epochs that no page leads to: replaced ones, and those never published.
 
-        Those before the two newest pages were left by nobody who swept.
+        Pages before the two newest ones are not looked at: earlier drivers have swept them.
         """
         kept: set[str] = set()
         first = 0
@@ -105,7 +113,9 @@ class FilesSink:
                 self._clear(path)
 
     def _retire(self, page: Page) -> None:
-        """The head so far, which is published, is superseded soon, unless the new page leans on it."""
+        """Note that ``page`` replaces the current head, unless it names it, and delete the oldest of the replaced
+        pages.
+        """
         if self._head is None or page.previous == self._head[0]:
             return
         self._superseded.append(self._head[0].file)
@@ -113,41 +123,52 @@ class FilesSink:
             self._clear(self._superseded.popleft())
 
     def _names(self, directory: str) -> list[str]:
-        """What lies in a directory of the output; nothing where that cannot be told: no batch fails for it."""
+        """List a directory of the output. If that fails the list is empty, because no batch should fail for it."""
         try:
             return self._files.names(f"{self._output}/{directory}")
         except _TROUBLE as error:
-            _log.warning("what dead attempts left in %s/%s stays for now: %s", self._output, directory, error)
+            _log.warning(
+                "what dead attempts left in %s/%s could not be listed, it stays for now: %s",
+                self._output,
+                directory,
+                error,
+            )
             return []
 
     def _clear(self, path: str) -> None:
-        """Delete what nobody needs under the output. If it cannot be had, it stays: no batch fails for it."""
+        """Delete a path that nobody needs under the output. If that fails it stays, because no batch should fail for
+        it.
+        """
         try:
             self._files.delete(f"{self._output}/{path}")
         except _TROUBLE as error:
-            _log.warning("%s/%s, which nobody needs, stays for now: %s", self._output, path, error)
+            _log.warning(
+                "%s/%s is not needed any more but could not be deleted, it stays for now: %s", self._output, path, error
+            )
 
 
 def _stage(frame: DataFrame, directory: str) -> None:
-    """Write all rows. Spark runs every partition to its end for it, also one that turns out to be empty."""
+    """Write all rows. For this Spark runs every partition to its end, also one that turns out to be empty."""
     frame.write.parquet(directory)
 
 
 def _is_older(match: re.Match[str] | None, context: BatchContext) -> bool:
-    """Whether a name is one of the same job and of an epoch before this one."""
+    """Return whether a name belongs to the same job and to an epoch before this one."""
     own = match is not None and match["unique"].startswith(attempts_of(context.job))
     return match is not None and own and int(match["epoch"]) < context.epoch
 
 
 def published_page(manifest: Any, output: str | None = None) -> PageLink | None:
-    """The newest page that a job record's manifest names, None before the first publication.
+    """Return the newest page that a job record's manifest names; None before the first publication.
 
-    Raises `UnsafeQuery` when the job published something else, or into another directory than ``output``.
+    Raises `UnsafeQuery` if the job published in another way, or into another directory than ``output``.
     """
     if manifest is None:
         return None
     if not published_by_files(manifest):
-        raise UnsafeQuery("this job did not publish by job.files so far; begin the files under another job's name")
+        raise UnsafeQuery(
+            "this job did not publish by job.files so far; to publish files, begin a job under another name"
+        )
     if output is not None and manifest["output"] != output:
         raise UnsafeQuery(f"this job publishes into {manifest['output']} and cannot go on in {output}")
     return link_from(manifest["page"])

@@ -1,7 +1,7 @@
-"""Which files of a running query's checkpoint directory make a complete checkpoint, and reading them while Spark works.
+"""Selects the files of a running query's checkpoint directory that make a complete checkpoint, while Spark works in it.
 
 Files are found by listing, never by predicting names: state stores differ in what they write, and Spark's maintenance
-adds and deletes files at any time. One that vanishes underway means: list again.
+adds and deletes files at any time. If a file vanishes meanwhile, the directory is listed again.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from typing import NamedTuple, TypeVar
 from milepost.errors import WrongCheckpoint
 
 LISTINGS = 20
-"""How often a listing is begun anew when files vanish under it; maintenance runs once a minute by default."""
+"""How often a listing is repeated when files vanish meanwhile; maintenance runs once a minute by default."""
 
 _STATE_VERSION = re.compile(r"(\d+)(?:_[^.]+)?\.(?:delta|snapshot|changelog|zip)\Z")
 _T = TypeVar("_T")
 
 
 class Stat(NamedTuple):
-    """A file's identity within one directory: Spark never changes a finished file in place, but may write it anew."""
+    """The identity of a file within one directory.
+
+    Spark never changes a finished file in place, but may write it anew.
+    """
 
     size: int
     modified_ns: int
@@ -31,16 +34,16 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """The files of one checkpoint by relative path: ``log`` (small, never twice the same) and ``files``."""
+    """The files of one checkpoint by relative path: ``log`` (small, different in each checkpoint) and ``files``."""
 
     log: tuple[str, ...]
     files: Mapping[str, Stat]
 
 
 def scan(root: Path) -> dict[str, Stat]:
-    """All files under ``root`` by relative POSIX path, but for dot-files (Hadoop's checksums, files being written).
+    """List all files under ``root`` by relative POSIX path, except dot-files (Hadoop's checksums, files being written).
 
-    Raises FileNotFoundError when something vanished meanwhile.
+    Raises FileNotFoundError if something vanished meanwhile.
     """
     found: dict[str, Stat] = {}
     pending = [""]
@@ -60,12 +63,12 @@ def scan(root: Path) -> dict[str, Stat]:
 
 
 def select(found: Mapping[str, Stat], batch: int, *, committed: bool) -> Selection:
-    """The files of the checkpoint at the entry to ``batch``, or (``committed``) after Spark committed it.
+    """Select the files of the checkpoint at the entry to ``batch``, or (``committed``) after Spark committed it.
 
-    State of a version beyond what the checkpoint stands for is left out; everything that is not a log of batches and
-    not state is taken whole (``sources`` and whatever later versions of Spark add).
+    State of a version beyond the checkpoint's is left out. Whatever is neither a log of batches nor state is taken
+    completely (``sources``, and anything that later versions of Spark add).
 
-    Raises `WrongCheckpoint` when Spark's own log of the batch is not there.
+    Raises `WrongCheckpoint` if Spark's own log of the batch does not exist.
     """
     log = ["metadata", f"offsets/{batch}", f"commits/{batch}" if committed else f"commits/{batch - 1}"]
     if batch == 0 and not committed:
@@ -84,13 +87,17 @@ def select(found: Mapping[str, Stat], batch: int, *, committed: bool) -> Selecti
 
 
 def state_version(path: str) -> int | None:
-    """The version that a state store's file belongs to, or None for one that serves several (schemas, SST files)."""
+    """Return the version that a state store's file belongs to; None for a file of several versions (schemas, SST
+    files).
+    """
     match = _STATE_VERSION.match(path.rpartition("/")[2])
     return int(match.group(1)) if match and path.startswith("state/") else None
 
 
 def lagging_partitions(found: Mapping[str, Stat], version: int) -> list[str]:
-    """State directories that have versioned files but none of ``version``: those partitions have not committed it."""
+    """Return the state directories with versioned files but none of ``version``: their partitions have not committed
+    it.
+    """
     newest: dict[str, int] = {}
     for path in found:
         this = state_version(path)
@@ -101,7 +108,7 @@ def lagging_partitions(found: Mapping[str, Stat], version: int) -> list[str]:
 
 
 def settled(read: Callable[[], _T]) -> _T:
-    """What ``read`` returns once no file vanishes under it."""
+    """Call ``read`` until no file vanishes meanwhile, and return its result."""
     for _ in range(LISTINGS - 1):
         try:
             return read()

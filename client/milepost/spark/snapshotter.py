@@ -1,4 +1,4 @@
-"""Storing the checkpoint of a running query: select, pack, upload; the record names it afterwards."""
+"""Stores the checkpoint of a running query: selects, packs and uploads its files. The record names it afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAYER_PREFIX = "layer-"
 
 @dataclass(frozen=True)
 class Reading:
-    """A checkpoint that was read whole, and is not stored yet. ``archive`` holds what goes into a new layer."""
+    """A checkpoint that was read completely and is not stored yet. ``archive`` is the content of a new layer."""
 
     batch: int
     committed: bool
@@ -29,7 +29,9 @@ class Reading:
 
 @dataclass
 class Snapshotter:
-    """Takes the checkpoints of the query that runs in ``directory``; ``layer_index`` knows what is stored already."""
+    """Takes the checkpoints of the query that runs in ``directory``; ``layer_index`` knows which files are stored
+    already.
+    """
 
     store: SettlingStore
     directory: Path
@@ -37,19 +39,22 @@ class Snapshotter:
     _made: int = 0
 
     def take(self, batch: int, *, committed: bool) -> JobCheckpoint:
-        """Read and store the checkpoint at the entry to ``batch`` or after its commit. Raises as both steps do."""
+        """Read and store the checkpoint at the entry to ``batch`` or after its commit.
+
+        Raises the errors of `read` and `keep`.
+        """
         return self.keep(self.read(batch, committed=committed))
 
     def read(self, batch: int, *, committed: bool) -> Reading:
-        """The checkpoint at the entry to ``batch`` (before anything of it is evaluated) or after its commit.
+        """Read the checkpoint at the entry to ``batch`` (before anything of it is evaluated) or after its commit.
 
-        Raises `WrongCheckpoint` when the directory is not the running query's, and `UnsafeQuery` when what lies in it
-        could not be used anywhere else.
+        Raises `WrongCheckpoint` if the directory is not the running query's, and `UnsafeQuery` if its files could not
+        be used anywhere else.
         """
         return settled(lambda: self._read(batch, committed))
 
     def keep(self, reading: Reading) -> JobCheckpoint:
-        """Store what was read last. Nothing of the directory is looked at any more. Raises what the upload raises."""
+        """Store what was read last, without looking at the directory again. Raises the errors of the upload."""
         plan = reading.plan
         try:
             layer = None if reading.archive is None else self._upload(plan, reading.archive)

@@ -1,4 +1,4 @@
-"""Standing by for the epoch: sessions that are replaced when they are lost, and a campaign without end."""
+"""Standing by for the epoch: a campaign without end, whose session is replaced when it is lost."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ OnLost = Callable[[Session, str], None]
 
 
 class Standby:
-    """A driver's candidacy for the epoch of ``store``: nothing but ``wait`` (seconds, None: no end) ends it.
+    """A driver's candidacy for the epoch of ``store``. Only the end of ``wait`` (seconds, None: for ever) ends it.
 
-    A session that is lost meanwhile (an outage that outlasted it) is replaced, also when the epoch was granted to it
-    after this side had given it up. ``on_lost`` is told of each.
+    A session that is lost meanwhile (by an outage that lasts longer than it) is replaced, also if the epoch was granted
+    to it after this side had given it up. ``on_lost`` is called for each.
     """
 
     def __init__(
@@ -42,35 +42,40 @@ class Standby:
 
     @property
     def over(self) -> bool:
-        """Whether the wait has run out, or the candidacy was withdrawn."""
+        """Return whether the wait has ended or the candidacy was withdrawn."""
         return self._withdrawn or (self._until is not None and time.monotonic() >= self._until)
 
     def lead(self) -> StateHandleStore:
-        """Wait for the epoch; the store, under it and under a session that lives.
+        """Wait for the epoch; return the store under it, with a session that is alive.
 
-        Raises `EpochHeld` when the wait ran out, and whatever the very first session meets: an address that nobody
-        answers is no outage.
+        Raises `EpochHeld` if the wait ends first, and any error that the very first session meets: an address at which
+        nobody answers is not an outage.
         """
         began = time.monotonic()
         while True:
             session = self.session = self.session or self._another_session()
-            if self._withdrawn:  # which may not have seen this session
+            if self._withdrawn:  # withdraw() may not have seen this session
                 session.close()
             handles = session.store(self._store)
             try:
                 self._win(handles)
-                session.raise_if_lost()  # an answer that came too late was not for a living one
+                session.raise_if_lost()  # the answer may have come after the session's end
             except SessionLost as error:
                 self.leave()
                 if self.over:
                     raise
                 _log.warning(
-                    "the session was lost while standing by for %s, standing by with another: %s", self._store, error
+                    "the session was lost while standing by for store %s, standing by with another: %s",
+                    self._store,
+                    error,
                 )
             else:
                 if self._waited:
                     _log.warning(
-                        "leading %s now, epoch %s, after %.1f s", self._store, handles.epoch, time.monotonic() - began
+                        "leading store %s now under epoch %s, after standing by for %.1f s",
+                        self._store,
+                        handles.epoch,
+                        time.monotonic() - began,
                     )
                     self._waited = False
                 self._handles = handles
@@ -78,26 +83,29 @@ class Standby:
 
     @property
     def led_by(self) -> Session:
-        """The session that leads, after `lead`."""
+        """The session that leads; it exists after `lead`."""
         assert self.session is not None
         return self.session
 
     def again(self, error: MilepostError) -> None:
-        """Stand by anew, after the epoch was granted and could not be made use of. Raises ``error`` if it is over."""
+        """Stand by again, after the epoch was granted but could not be used.
+
+        Raises ``error`` if the candidacy is over.
+        """
         self.leave()
         if self.over:
             raise error
-        _log.warning("%s could not be taken over, standing by again: %s", self._store, error)
+        _log.warning("store %s could not be taken over, standing by again: %s", self._store, error)
         self._waited = True
         time.sleep(_PAUSE)
 
     def resign(self) -> None:
-        """Give the epoch up, and then the session: whoever waits goes on at once."""
+        """Give up the epoch, and then the session, so that the next driver can lead at once."""
         try:
             if self._handles is not None and not self.led_by.lost:
                 self._handles.resign()
         except MilepostError as error:
-            _log.warning("the epoch is left to the session's end: %s", error)
+            _log.warning("the epoch could not be given up, it ends with the session: %s", error)
         self.leave()
 
     def leave(self) -> None:
@@ -109,24 +117,28 @@ class Standby:
     def withdraw(self) -> None:
         """End the candidacy for good, from another thread: this driver cannot lead any more."""
         self._withdrawn = True
-        session = self.session  # left where it is: the driver's own thread ends its steps by it
+        session = self.session  # not cleared: the driver's own thread ends its steps by this session
         if session is not None:
             session.close()
 
     def _win(self, handles: StateHandleStore) -> None:
-        """Ask at once, to be able to say who leads, and then wait: for that driver's end, or for that of an outage."""
+        """Campaign without waiting first, to be able to log who leads; then wait for that driver's end, or the
+        outage's.
+        """
         try:
             handles.campaign(0.0)
         except (EpochHeld, *OUTAGES_OR_DOUBT) as error:
             if self.over:
                 raise
-            who = f"{error.holder} leads" if isinstance(error, EpochHeld) else f"{error}, so nobody knows who leads"
+            who = f"{error.holder} leads" if isinstance(error, EpochHeld) else f"{error}; it is not known who leads"
             _log.warning("standing by: %s %s", who, self._store)
             self._waited = True
             handles.campaign(None if self._until is None else max(0.0, self._until - time.monotonic()))
 
     def _within(self) -> float:
-        """Seconds that a new session may take: the client's, but no more than are left, and one to ask at all."""
+        """Return the seconds that a new session may take: the client's timeout, but no more than are left, and at least
+        1.
+        """
         timeout = self._client.timeout
         return timeout if self._until is None else min(timeout, max(1.0, self._until - time.monotonic()))
 

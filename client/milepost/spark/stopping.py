@@ -1,8 +1,8 @@
-"""Stopping a query between two batches rather than inside one.
+"""Stops a query between two batches instead of inside one.
 
 Spark's own ``query.stop()`` interrupts whatever runs: a publishing function in the middle of its writes, or the few
-steps between its return and the moment it counts. So `Job.stop` closes a `BatchGate` first, lets the batch behind it
-end, and only then asks Spark.
+steps between its return and the moment at which the batch counts. So `Job.stop` first closes a `BatchGate`, then waits
+for the batch behind it to end, and only then asks Spark to stop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POLL_SECONDS = 0.01
 
 
 class BatchGate:
-    """What each batch goes through. Once closed, the batch inside may end and no other begins."""
+    """A gate that each batch goes through. Once it is closed, the batch inside may finish, and no other begins."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -35,32 +35,32 @@ class BatchGate:
 
     @property
     def occupied_for(self) -> float:
-        """For how many seconds the batch inside has been there; 0 without one."""
+        """For how many seconds the batch inside has been there; 0 if there is none."""
         with self._changed:
             return time.monotonic() - self._entered if self._occupied else 0.0
 
     @property
     def overdue_for(self) -> float:
-        """For how many seconds the batch inside has been there though nobody waits for it any more; 0 without one."""
+        """For how many seconds the batch inside has been there after the wait for it ended; 0 if there is none."""
         with self._changed:
             return max(0.0, time.monotonic() - self._due) if self._occupied else 0.0
 
     def enter(self) -> bool:
-        """Go in, unless the door is closed."""
+        """Enter the gate for a batch; return False if it is closed."""
         with self._changed:
             self._occupied, self._entered = not self.closed, time.monotonic()
             return self._occupied
 
     def leave(self) -> None:
-        """Come out again."""
+        """Leave the gate at the end of a batch."""
         with self._changed:
             self._occupied = False
             self._changed.notify_all()
 
     def close(self, seconds: float) -> bool:
-        """Let nobody in any more, and wait for the batch inside, ``seconds`` at most or until somebody hurries.
+        """Close the gate, and wait for the batch inside: at most ``seconds``, or until `hurry` is called.
 
-        Whether there was one and it came out.
+        Returns whether there was a batch inside and it came out.
         """
         with self._changed:
             self.closed = True
@@ -70,7 +70,7 @@ class BatchGate:
             return waited and not self._occupied
 
     def hurry(self) -> None:
-        """Nobody waits any more, now or later: what is inside cannot be published."""
+        """End all waiting, now and later: the batch inside cannot be published any more."""
         with self._changed:
             self._hurry = True
             self._due = min(self._due, time.monotonic())
@@ -78,10 +78,10 @@ class BatchGate:
 
 
 def end_as_stopped(spark: SparkSession, query: StreamingQuery) -> NoReturn:
-    """End the calling batch as one that was interrupted by ``query.stop()``: neither run nor failed.
+    """End the calling batch as one that ``query.stop()`` interrupted: it neither ran nor failed.
 
-    Waits until the query is stopped, as somebody is about to do; then meets an interruption inside Spark's JVM, which
-    is what Spark tells a stop from a failure by. Raises `Closed` if nobody stops it.
+    Waits until the query is stopped, which somebody is about to do, and then causes an interruption inside Spark's JVM.
+    By this Spark distinguishes a stop from a failure. Raises `Closed` if nobody stops the query.
     """
     until = time.monotonic() + _ASKED_SECONDS
     while query.isActive:

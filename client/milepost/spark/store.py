@@ -1,6 +1,6 @@
-"""Writes to a job's store that end for certain: done, refused, or still unknown after the caller's outage_timeout.
+"""Writes to a job's store with a certain end: done or refused, or still unknown after the caller's outage_timeout.
 
-An outcome that is unknown is settled by reading back, never by guessing: a state's digest tells whose write it was.
+An unknown outcome is settled by reading back, never by guessing: the digest of a state shows whose write it was.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PAUSE = 0.25
 
 
 class HandleStore(Protocol):
-    """What a driver uses of `milepost.StateHandleStore`."""
+    """The methods of `milepost.StateHandleStore` that a driver uses."""
 
     @property
     def epoch(self) -> int | None: ...
@@ -52,10 +52,10 @@ class HandleStore(Protocol):
 
 
 class SettlingStore:
-    """A job's store under this driver's epoch.
+    """A job's store under this driver's epoch; it settles the outcome of each write.
 
-    ``outage_timeout`` is how long, in seconds, a write outlasts an outage, ``timeout`` what one call may take beside
-    the time for its bytes.
+    ``outage_timeout`` is how long, in seconds, a write waits for an outage to end. ``timeout`` is how long one call may
+    take, beside the time for its bytes.
     """
 
     def __init__(
@@ -75,23 +75,28 @@ class SettlingStore:
 
     @property
     def epoch(self) -> int:
-        """The epoch that every write carries."""
+        """The epoch that each write carries."""
         if self.plain.epoch is None:
-            raise ValueError("a driver writes under an epoch only")
+            raise ValueError("a driver may only write under an epoch")
         return self.plain.epoch
 
     def add(self, name: str, state: bytes | Path, labels: Mapping[str, str]) -> Handle:
-        """Store a handle. ``name`` is this epoch's own: one that is there with this digest is this very write."""
+        """Store a handle. ``name`` is used by this epoch only, so a handle with this name and digest is this very
+        write.
+        """
         digest = _digest(state)
         size = len(state) if isinstance(state, bytes) else state.stat().st_size
-        # Each call sends the bytes from their start: one that has too little time for them never gets anywhere.
+        # Each call sends all bytes from the start: with too little time for them, no call would ever succeed.
         seconds = self._timeout + size / SLOWEST_BYTES_PER_SECOND
         return self._settle(
             lambda: self.plain.add_and_lock(name, state, labels, timeout=seconds), lambda: self._landed(name, digest)
         )
 
     def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str]) -> Handle:
-        """Compare-and-set. Raises `Fenced` also where only the version tells that a newer driver has written."""
+        """Replace a handle by compare-and-set.
+
+        Raises `Fenced` also if only the version shows that a newer driver has written.
+        """
         digest = _digest(state)
         try:
             return self._settle(
@@ -132,7 +137,7 @@ class SettlingStore:
                 look = conflict = True
                 continue
             except (Fenced, SessionLost):
-                raise  # whatever became of the write, this driver's successor finds it in the record
+                raise  # whatever became of the write, the next driver finds it in the record
             except Problem as error:
                 if error.outcome is not Outcome.UNKNOWN:
                     if doubt is not None:
@@ -141,11 +146,11 @@ class SettlingStore:
                 obstacle = doubt = error
                 look, conflict = True, False
             if self._clock() >= until:
-                # An attempt that may have landed is not undone by those after it.
+                # Later attempts do not undo an attempt that may have been applied.
                 if doubt is None or doubt is obstacle:
                     raise obstacle
                 raise doubt from obstacle
-            _log.warning("write not settled yet, trying on: %s", obstacle)
+            _log.warning("write not settled yet, reading back and trying again: %s", obstacle)
             self._sleep(_PAUSE)
 
 

@@ -1,6 +1,6 @@
-"""Looking after a driver from a thread of its own: does Spark's JVM answer, does the batch end?
+"""Watches a driver from a thread of its own: does Spark's JVM answer, and does the batch end?
 
-Both are what keeps a job from going on while its session is kept alive, so that no standby would ever succeed.
+If either fails, the job makes no progress while its session is kept alive, so that no standby would ever take over.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ _TICK = 0.25
 _JOIN_SECONDS = 30.0
 _MOST_BETWEEN = 5.0
 STUCK_SECONDS = 60.0
-"""How long a batch may go on after the stop that interrupted it: a function that hangs in Python notices none."""
+"""How long a batch may continue after it was interrupted. A function that hangs in Python does not notice it."""
 
 Batch = Callable[[], "tuple[int, float] | None"]
-"""The batch that is being run and for how many seconds; None without one."""
+"""A function that returns the running batch and for how many seconds it has run; None if no batch runs."""
 
 
 class Watch:
-    """While inside: calls ``give_up`` once, with what is wrong, when the driver cannot go on by itself.
+    """While its block runs, calls ``give_up`` once, with the error, if the driver cannot continue by itself.
 
-    ``jvm_timeout`` is for how many seconds the JVM may be silent, ``batch_timeout`` how many a batch may take; None:
-    not watched. ``overdue`` tells for how many seconds a batch has gone on after the stop that interrupted it.
+    ``jvm_timeout`` is for how many seconds the JVM may be silent, ``batch_timeout`` how many a batch may take; None
+    turns a check off. ``overdue`` returns for how many seconds a batch has continued after the stop that interrupted
+    it.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Watch:
         try:
             while not self._left.wait(_TICK):
                 now = time.monotonic()
-                # What passed beyond a tick or two passed while this process stood still itself.
+                # More than two ticks can only pass while this process itself stands still; that time does not count.
                 error = self._trouble(min(now - before, 2 * _TICK))
                 before = now
                 if error is not None:
@@ -87,7 +88,7 @@ class Watch:
                 return JvmLost("Spark's JVM has ended: nobody listens at its gateway any more")
             if self._probe.silent >= self._jvm_timeout:
                 return JvmLost(
-                    f"Spark's JVM has not answered for {self._jvm_timeout:g} s (lead's jvm_timeout): it stands still, "
+                    f"Spark's JVM has not answered for {self._jvm_timeout:g} s (lead's jvm_timeout): it hangs, "
                     "or collects garbage for longer than that"
                 )
         running = None if self._batch_timeout is None else self._batch()
@@ -99,7 +100,7 @@ class Watch:
         answers = self._probe is None or self._probe.silent < _MOST_BETWEEN
         if answers and self._overdue() >= STUCK_SECONDS:
             return BatchTimeout(
-                f"the batch that was being published when the query was stopped goes on {STUCK_SECONDS:g} s after it "
-                "was interrupted: the epoch is given up; it was not published, and the next driver runs it again"
+                f"the batch that was being published when the query was stopped still runs {STUCK_SECONDS:g} s after "
+                "its interruption: the epoch is given up; it was not published, and the next driver runs it again"
             )
         return None

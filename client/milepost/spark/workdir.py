@@ -1,4 +1,4 @@
-"""Where checkpoint directories lie: one per epoch, private to it, never used twice."""
+"""The working directory: it holds one checkpoint directory for each epoch, private to it and never used twice."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _EPOCH = re.compile(r"\.?e(?P<epoch>\d+)(?P<rest>(?:\..+)?)\Z")
 
 
 def default_workdir(master: str) -> Path:
-    """A directory of this user's under the system's temporary one, for Spark on this machine alone.
+    """Return a directory of this user below the system's temporary one, for a Spark that runs on this machine only.
 
-    Raises `UnsafeQuery` for a cluster, whose executors would not see it, and when somebody else owns it.
+    Raises `UnsafeQuery` for a cluster, whose executors would not see it, and if the directory belongs to somebody else.
     """
     if not re.match(r"local\b", master):
         raise UnsafeQuery(
@@ -31,20 +31,20 @@ def default_workdir(master: str) -> Path:
 
 
 def remove_older(directory: Path, epoch: int) -> None:
-    """Delete what drivers of older epochs left in ``directory``; one that still runs there is fenced."""
+    """Delete what drivers of older epochs left in ``directory``; an older driver that still runs there is fenced."""
     for entry, _ in _older(directory, epoch):
         _remove(entry)
 
 
 def remove_unfinished(directory: Path, epoch: int) -> None:
-    """Delete what drivers of older epochs did not finish: half a directory, half an archive. Nobody can use it."""
+    """Delete what drivers of older epochs did not finish: half a directory, half an archive. Nobody can use that."""
     for entry, whole in _older(directory, epoch):
         if not whole:
             _remove(entry)
 
 
 def _older(directory: Path, epoch: int) -> list[tuple[Path, bool]]:
-    """What is of older epochs, and whether it is a directory that was finished."""
+    """Return what belongs to older epochs, each with whether it is a finished directory."""
     if not directory.is_dir():
         return []
     found = ((entry, _EPOCH.match(entry.name)) for entry in directory.iterdir())
