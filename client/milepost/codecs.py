@@ -1,4 +1,4 @@
-"""Values as bytes. JSON is the default of this project; pickle is there under names that say what it is."""
+"""Turns values into states and back: by JSON, the default, or by pickle under names that say what it does."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ __all__ = ["json_state", "from_json", "pickle_state", "unsafe_from_pickle"]
 
 
 def json_state(value: object) -> bytes:
-    """``value`` as UTF-8 JSON, keys sorted, so that equal values have equal digests.
+    """Encode ``value`` as UTF-8 JSON with sorted keys, so that equal values have equal digests.
 
-    Raises TypeError or ValueError for what JSON cannot say (NaN and infinities among it).
+    Raises TypeError or ValueError for values that JSON cannot express (among them NaN and the infinities).
     """
     return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
 
 
 def from_json(state: bytes) -> Any:
-    """The value of a JSON state. Raises ValueError where it is none."""
+    """Decode the value of a JSON state. Raises ValueError if the state is not JSON."""
     return json.loads(state)
 
 
 def pickle_state(value: object) -> bytes:
-    """``value`` pickled. Whoever reads it must trust everybody who may write to the store."""
+    """Encode ``value`` with pickle. Its readers must trust everybody who may write to the store."""
     return pickle.dumps(value, protocol=4)
 
 
 def unsafe_from_pickle(state: bytes) -> Any:
-    """Unpickle a state. This runs code that the state brings along: only for a store whose every writer is trusted."""
+    """Decode a pickled state.
+
+    This runs code that the state brings along, so every writer to the store must be trusted.
+    """
     return pickle.loads(state)

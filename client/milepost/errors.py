@@ -208,7 +208,7 @@ class NotExist(Problem):
 
 
 class UploadUnknown(Problem):
-    """Nothing lies where the upload should be."""
+    """The service knows no such upload, or its bytes are not in the blob store."""
 
 
 class AlreadyExists(Problem):

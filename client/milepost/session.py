@@ -10,7 +10,7 @@ from types import TracebackType
 
 from milepost.core.acting import Acting
 from milepost.core.calls import Caller
-from milepost.core.lease import Lease, keep, tell_lost
+from milepost.core.lease import Lease, keep, report_lost
 from milepost.core.service import FAREWELL_SECONDS, end_session
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
@@ -100,7 +100,7 @@ class Session:
         except (_Stopped, Closed):
             return
         if not self._stop.is_set():
-            tell_lost(self, reason, self._on_lost)
+            report_lost(self, reason, self._on_lost)
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):

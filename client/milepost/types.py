@@ -57,7 +57,7 @@ class LockedHandles:
 
 @dataclass(frozen=True)
 class Removal:
-    """How a removal ended: the handle was ``removed``, or the sessions ``locks`` still hold it."""
+    """The end of a removal: the handle was ``removed``, or the sessions ``locks`` still hold it."""
 
     removed: bool
     locks: tuple[str, ...] = ()

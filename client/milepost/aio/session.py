@@ -12,7 +12,7 @@ import anyio.abc
 from milepost.aio.store import AsyncStateHandleStore
 from milepost.core.acting import Acting
 from milepost.core.calls import Caller
-from milepost.core.lease import Lease, keep, tell_lost
+from milepost.core.lease import Lease, keep, report_lost
 from milepost.core.service import FAREWELL_SECONDS, begin_session, end_session
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
@@ -119,4 +119,4 @@ class AsyncSession:
             except Closed:
                 return
             if self._keeping is scope:
-                tell_lost(self, reason, self._on_lost)
+                report_lost(self, reason, self._on_lost)

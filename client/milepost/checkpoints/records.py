@@ -33,7 +33,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What a job continues from: the newest intact checkpoint and its state, or None and no bytes for a fresh start.
+    """The result of a recovery: the newest intact checkpoint and its state, or None and no bytes for a fresh start.
 
     ``checkpoints`` are all that the registry now holds, in numeric order; only the state of ``latest`` was read.
     ``skipped`` are the damaged ones, newest first: if any is newer than ``latest``, work is done again.

@@ -133,19 +133,19 @@ def _straight(caller: Caller, path: str, headers: Mapping[str, str]) -> Operatio
     """
     request = Request("GET", f"{path}?redirect=true", _start_or_place, headers, located=True)
     reply = yield from caller.call(request, stream=True)
-    told = reply.value
-    if told.url is None:
+    place = reply.value
+    if place.url is None:
         caller.direct.avoid("the service does not sign downloads", logging.DEBUG)
-        return reply.answer, told
+        return reply.answer, place
     caller.direct.signs = True
-    trouble = trouble_with(told.url, caller.replicas.secure)
+    trouble = trouble_with(place.url, caller.replicas.secure)
     if trouble is not None:
         caller.direct.avoid(trouble)
         return None
-    answer = yield from _from_blob_store(caller, told.url, 0)
+    answer = yield from _from_blob_store(caller, place.url, 0)
     if answer is None or not _SIZE.match(answer.headers.get("content-length", "")):
         return None
-    return answer, replace(told, size=int(answer.headers["content-length"]))
+    return answer, replace(place, size=int(answer.headers["content-length"]))
 
 
 def _from_blob_store(caller: Caller, url: str, received: int) -> Operation[Answer | None]:

@@ -1,4 +1,4 @@
-"""What the attempts of one call, taken together, say about its outcome."""
+"""The history of one call: what all its attempts together say about its outcome."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class History:
         self._changes = changes
         self._last: MilepostError | None = None
         self._cut_off = False
-        self._told: Problem | None = None
+        self._problem: Problem | None = None
         self._applied: Problem | None = None
         self.in_doubt = False
         self.arrived = 0
@@ -42,7 +42,7 @@ class History:
         self.in_doubt = self.in_doubt or verdict.doubt
         self.arrived += verdict.arrived
         if isinstance(verdict.error, Problem):
-            self._told = verdict.error
+            self._problem = verdict.error
             if verdict.error.outcome is Outcome.APPLIED:
                 self._applied = verdict.error
 
@@ -69,8 +69,8 @@ class History:
             return self._applied
         if self.in_doubt:
             return _unknown(f"{why}; last: {self._last}", self._last)
-        if self._told is not None and (self._cut_off or isinstance(self._last, DeadlineExceeded)):
-            return self._told  # the last attempt may have had almost no time left, so its error says less
+        if self._problem is not None and (self._cut_off or isinstance(self._last, DeadlineExceeded)):
+            return self._problem  # the last attempt may have had almost no time left, so its error says less
         if isinstance(self._last, DeadlineExceeded) or self._last is None:
             return DeadlineExceeded(f"{why}; last: {self._last or 'nothing was sent'}")
         return self._last

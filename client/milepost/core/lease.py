@@ -99,7 +99,7 @@ def keep(caller: Caller, lease: Lease) -> Operation[str]:
     return lease.reason
 
 
-def tell_lost(session: S, reason: str, on_lost: Callable[[S, str], None] | None) -> None:
+def report_lost(session: S, reason: str, on_lost: Callable[[S, str], None] | None) -> None:
     """Log that ``session`` is lost, and call ``on_lost``. An exception that it raises is only logged."""
     log.warning("session %s is lost, and its locks and epoch with it: %s", session.id, reason)
     if on_lost is None:

@@ -1,4 +1,4 @@
-"""What the log says while the service is unavailable: one report for each outage, not one for each call."""
+"""Log reports while the service is unavailable: one for each outage, not one for each call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reports:
         self._clock = clock
         self._leader: str | None = None
         self._since: float | None = None
-        self._told = False
+        self._logged = False
         self._quiet_until = -math.inf
 
     def retry(self, call: str, address: str, error: MilepostError, began: float, then: str) -> None:
@@ -38,7 +38,7 @@ class Reports:
             self._since = began
         level = logging.DEBUG
         if now >= self._quiet_until:
-            level, self._told, self._quiet_until = logging.WARNING, True, now + REMIND_SECONDS
+            level, self._logged, self._quiet_until = logging.WARNING, True, now + REMIND_SECONDS
         log.log(level, "%s failed at %s (%s): %s", call.partition("?")[0], address, _printable(error), then)
 
     def answered(self, address: str, began: float) -> None:
@@ -46,14 +46,14 @@ class Reports:
         since, before = self._since, self._leader
         if since is None and before == address:
             return
-        told, self._since, self._told, self._leader = self._told, None, False, address
+        logged, self._since, self._logged, self._leader = self._logged, None, False, address
         seconds = self._clock() - (began if since is None else since)
         if before != address or seconds >= FLICKER_SECONDS:
             self._quiet_until = -math.inf
         what = "is the leader" if before is None else f"is the leader now, instead of {before}"
         if before == address:
             what = "answers again"
-        found = told or before not in (None, address)
+        found = logged or before not in (None, address)
         log.log(logging.INFO if found else logging.DEBUG, "replica %s %s, found after %.1f s", address, what, seconds)
 
 

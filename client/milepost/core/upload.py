@@ -35,7 +35,7 @@ _BUSY = frozenset({408, 409, 429, 500, 502, 503, 504})  # 409: another condition
 
 
 class _End(Enum):
-    """How the attempts to use one signed URL ended."""
+    """The ways in which the attempts to use one signed URL end."""
 
     THERE = auto()  # the bytes are in the blob store
     EXPIRED = auto()

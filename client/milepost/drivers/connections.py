@@ -1,4 +1,4 @@
-"""What both drivers share of httpx: its settings, requests, and the translation of its answers and exceptions."""
+"""The parts of httpx that both drivers use: settings, requests, and the translation of answers and exceptions."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ _NOT_SENT = (
 
 @dataclass(frozen=True)
 class Connections:
-    """How connections are made. ``verify`` is as in httpx: False trusts any certificate, an `ssl.SSLContext` decides
-    itself.
+    """The settings of the connections to the service and the blob store.
+
+    ``verify`` is that of httpx: False trusts any certificate, an `ssl.SSLContext` decides itself.
     """
 
     verify: Verify = True
@@ -52,7 +53,7 @@ class Connections:
 
 
 class Progress:
-    """How much of a request's body was sent; ``complete`` is true once its last bytes may be on their way."""
+    """Counts how much of a request's body was sent; ``complete`` is true once its last bytes may be on their way."""
 
     def __init__(self) -> None:
         self.complete = True  # nothing is known of a body that httpx gets in one piece

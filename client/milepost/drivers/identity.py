@@ -12,8 +12,8 @@ MOST_CHARACTERS = 200
 
 def default_holder() -> str:
     """Return ``user@host:pid``, without the characters that the service refuses in a holder."""
-    told = f"{_user()}@{platform.node() or 'unknown'}:{os.getpid()}"
-    return "".join(character if character.isprintable() else "?" for character in told)[-MOST_CHARACTERS:]
+    holder = f"{_user()}@{platform.node() or 'unknown'}:{os.getpid()}"
+    return "".join(character if character.isprintable() else "?" for character in holder)[-MOST_CHARACTERS:]
 
 
 def _user() -> str:

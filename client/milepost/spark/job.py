@@ -67,7 +67,7 @@ class Job:
         self._grace = grace
         self._function: ExactlyOnce | None = None
         self._query: StreamingQuery | None = None
-        self._told = False
+        self._raised = False
         self._stopping = False
         self._one_stops = threading.RLock()
         self._ended = False
@@ -91,7 +91,7 @@ class Job:
 
     @property
     def manifest(self) -> Any:
-        """What the publishing function returned for the batch that was published last."""
+        """The value that the publishing function returned for the batch that was published last."""
         return self._pointer.record.manifest
 
     def exactlyOnce(self, publish: Publish, *, beside: str | None = None) -> Callable[[DataFrame, int], None]:
@@ -182,7 +182,7 @@ class Job:
 
     @property
     def overdue(self) -> float:
-        """For how many seconds the batch has continued after the stop that interrupted it; 0 if there is none."""
+        """The seconds for which the batch has continued after the stop that interrupted it; 0 if there is none."""
         return 0.0 if self._function is None else self._function.gate.overdue_for
 
     def give_up(self, error: SparkDriverError) -> None:
@@ -226,9 +226,9 @@ class Job:
         except (Py4JError, ConnectionError) as error:
             _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
 
-    def raise_untold(self) -> None:
+    def raise_end(self) -> None:
         """Raise what ended the query, unless `awaitTermination` has raised it already."""
-        if self._told or self._given_up is not None:
+        if self._raised or self._given_up is not None:
             return  # `lead` raises the error for which a job was given up
         self._raise_own(None)
         query = self._function.guard.query if self._function is not None else None
@@ -283,7 +283,7 @@ class Job:
     def _raise_own(self, cause: StreamingQueryException | None) -> None:
         """Raise the error itself that Spark turned into text, or the one from which Spark's error only followed."""
         failure = self._failure()
-        self._told = True
+        self._raised = True
         if isinstance(failure, WrongCheckpoint):  # a newer driver deletes the directories of older ones
             self._raise_if_fenced(failure)
         if isinstance(failure, MilepostError):

@@ -22,7 +22,7 @@ SPARSE = 4
 
 @dataclass(frozen=True)
 class Plan:
-    """How one checkpoint is stored: ``inline`` in the record, ``pack`` in a new layer, ``keep`` the older layers it
+    """The way to store one checkpoint: ``inline`` in the record, ``pack`` in a new layer, ``keep`` the older layers it
     needs.
     """
 

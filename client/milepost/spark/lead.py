@@ -119,7 +119,7 @@ def lead(
             yield driver.job
         finally:
             driver.job.close()
-        driver.job.raise_untold()
+        driver.job.raise_end()
 
 
 @contextmanager

@@ -35,7 +35,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class JobCheckpoint:
-    """What a driver needs to continue a query from one point.
+    """The data that a driver needs to continue a query from one point.
 
     There are two kinds. One is taken when ``batch`` is entered (``committed`` is false): the restart runs ``batch``
     again, with the offsets that were logged for it. The other is taken at the end of a run, after Spark committed
@@ -61,7 +61,7 @@ class JobCheckpoint:
 
 @dataclass(frozen=True)
 class JobRecord:
-    """How far a job has come.
+    """The progress of a job.
 
     ``job`` is the job's own identity, made once. ``published`` is the batch published last, -1 before the first, and
     ``manifest`` (JSON) is what its publishing function returned. ``checkpoints`` are newest first. ``entered`` and

@@ -21,7 +21,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True)
 class JobRecovery:
-    """What a driver found when it took over.
+    """The findings of a driver that took over.
 
     ``checkpoint`` is the restored one (None: the job begins), ``skipped`` are newer ones that were damaged or too old.
     ``entries`` counts how often earlier drivers entered the batch that runs next. ``conf`` are settings in the query's

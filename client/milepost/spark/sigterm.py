@@ -1,4 +1,4 @@
-"""On SIGTERM a driver ends in order: its queries are stopped, their final checkpoints registered, and it resigns."""
+"""Handles SIGTERM: a driver's queries are stopped, their final checkpoints registered, and then it resigns."""
 
 from __future__ import annotations
 

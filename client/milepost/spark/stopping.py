@@ -35,13 +35,13 @@ class BatchGate:
 
     @property
     def occupied_for(self) -> float:
-        """For how many seconds the batch inside has been there; 0 if there is none."""
+        """The seconds for which the batch inside has been there; 0 if there is none."""
         with self._changed:
             return time.monotonic() - self._entered if self._occupied else 0.0
 
     @property
     def overdue_for(self) -> float:
-        """For how many seconds the batch inside has been there after the wait for it ended; 0 if there is none."""
+        """The seconds for which the batch inside has been there after the wait for it ended; 0 if there is none."""
         with self._changed:
             return max(0.0, time.monotonic() - self._due) if self._occupied else 0.0
 

@@ -30,7 +30,7 @@ Batch = Callable[[], "tuple[int, float] | None"]
 
 
 class Watch:
-    """While its block runs, calls ``give_up`` once, with the error, if the driver cannot continue by itself.
+    """Calls ``give_up`` once, with the error, if the driver cannot continue by itself while the block of ``with`` runs.
 
     ``jvm_timeout`` is for how many seconds the JVM may be silent, ``batch_timeout`` how many a batch may take; None
     turns a check off. ``overdue`` returns for how many seconds a batch has continued after the stop that interrupted
