@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from milepost.spark.final_checkpoint import register_tail
+from milepost.spark.final_checkpoint import register_final_checkpoint
 from milepost.spark.pointer import JobPointer
 from milepost.spark.record import JobCheckpoint, JobRecord
 from milepost.spark.snapshotter import Snapshotter
@@ -35,7 +35,7 @@ class Run:
         put(self.directory, f"state/0/{partition}/{version}.delta", f"state {version}")
 
     def end(self) -> bool:
-        return register_tail(self.pointer, self.snapshotter, 2)
+        return register_final_checkpoint(self.pointer, self.snapshotter, 2)
 
 
 @pytest.fixture
@@ -94,5 +94,5 @@ def test_a_run_that_published_nothing_has_no_tail(
     certain: SettlingStore, tmp_path: Path, told: pytest.LogCaptureFixture
 ) -> None:
     pointer = JobPointer.take(certain)
-    assert not register_tail(pointer, Snapshotter(certain, tmp_path), 2)
+    assert not register_final_checkpoint(pointer, Snapshotter(certain, tmp_path), 2)
     assert told.messages == ["no final checkpoint is registered: nothing was published"]

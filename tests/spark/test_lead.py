@@ -203,7 +203,7 @@ def test_a_published_batch_without_sparks_commit_is_evaluated_and_not_published_
     """The end of a run without its tail is what a kill between publication and Spark's commit leaves, too."""
     publisher = Publisher()
     with monkeypatch.context() as without_tail:
-        without_tail.setattr(milepost.spark.job, "register_tail", lambda *_: False)
+        without_tail.setattr(milepost.spark.job, "register_final_checkpoint", lambda *_: False)
         place.run(publisher, "aggregation")
     write_input(place.directory / "more", 3)
     (place.directory / "more" / "00002.json").rename(place.input / "00002.json")
@@ -216,7 +216,7 @@ def test_a_job_without_new_input_may_be_led_as_often_as_one_likes(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each driver evaluates the last batch once more, and none of them ends inside it."""
-    monkeypatch.setattr(milepost.spark.job, "register_tail", lambda *_: False)
+    monkeypatch.setattr(milepost.spark.job, "register_final_checkpoint", lambda *_: False)
     for _ in range(3):
         with place.lead(max_entries=1) as job:
             finish(job, place.start(job, job.files(place.output)))

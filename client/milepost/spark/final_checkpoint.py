@@ -16,7 +16,7 @@ from milepost.spark.snapshotter import Snapshotter
 _log = logging.getLogger(__name__)
 
 
-def register_tail(pointer: JobPointer, snapshotter: Snapshotter, retain: int) -> bool:
+def register_final_checkpoint(pointer: JobPointer, snapshotter: Snapshotter, retain: int) -> bool:
     """Register the last published batch as committed by Spark, if it is. The query must have ended without an error.
 
     Returns whether the final checkpoint was registered. A refusal of the service is logged, not raised: nothing is lost

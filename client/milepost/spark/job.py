@@ -17,7 +17,7 @@ from milepost.session import Session
 from milepost.spark.awaiting import Awaiting
 from milepost.spark.batch import ExactlyOnce, Publish
 from milepost.spark.claim import claim
-from milepost.spark.final_checkpoint import register_tail
+from milepost.spark.final_checkpoint import register_final_checkpoint
 from milepost.spark.guard import QueryGuard
 from milepost.spark.hadoop import HadoopFiles
 from milepost.spark.local import SCHEME, LocalFiles
@@ -277,7 +277,7 @@ class Job:
         if self._ended or self._session.lost or query.exception() is not None:
             return
         self._ended = True
-        register_tail(self._pointer, self._snapshotter, self._retain)
+        register_final_checkpoint(self._pointer, self._snapshotter, self._retain)
         shutil.rmtree(self._snapshotter.directory, ignore_errors=True)
 
     def _raise_own(self, cause: StreamingQueryException | None) -> None:
