@@ -1,7 +1,7 @@
-"""The backends by the schemes of their addresses: those of this distribution, and those that others add.
+"""Find the backend behind the scheme of an address: one of this distribution, or one that another distribution adds.
 
-A distribution adds one by an entry point of the group `milepost.backends`: its name is the scheme, and what it names is
-a `Backend`. Each is imported when an address asks for it, not before.
+A distribution adds a backend by an entry point of the group `milepost.backends`. The entry point's name is the scheme,
+and the object it points to is a `Backend`. A backend is imported when an address asks for it, not before.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ _BUILT_IN: Final = {
     "s3": "backends.s3",
     "hdfs": "backends.hdfs",
 }
-"""The packages whose ``BACKEND`` is meant. A scheme that stands here is not taken from anywhere else."""
+"""These packages have a ``BACKEND`` each. A scheme that is listed here is never taken from an entry point."""
 
 
 def make_pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Election]:
     """Return the pointer store at ``url`` and the election beside it, not open yet.
 
-    Raises `Misconfigured` for a URL that means nothing, or whose scheme has no pointers.
+    Raises `Misconfigured` for a URL that is not valid, or whose scheme has no pointer store.
     """
     backend = _backend(url)
     if backend is None or backend.pointers is None:
         known = [each.example for each in _all() if each.pointers is not None]
-        raise Misconfigured(f"pointers of the kind {_scheme(url)!r} are not known; known are {_listed(known)}")
+        raise Misconfigured(f"there is no pointer store for the scheme {_scheme(url)!r}; use {_listed(known)}")
     return backend.pointers(url, settings)
 
 
 def make_blobs(url: str, settings: BlobsSettings) -> BlobStore:
     """Return the blob store at ``url``, not open yet.
 
-    Raises `Misconfigured` for a URL that means nothing, or whose scheme has no blobs.
+    Raises `Misconfigured` for a URL that is not valid, or whose scheme has no blob store.
     """
     backend = _backend(url)
     if backend is None or backend.blobs is None:
         known = [each.example for each in _all() if each.blobs is not None]
-        raise Misconfigured(f"blobs of the kind {_scheme(url)!r} are not known; known are {_listed(known)}")
+        raise Misconfigured(f"there is no blob store for the scheme {_scheme(url)!r}; use {_listed(known)}")
     return backend.blobs(url, settings)
 
 
@@ -64,9 +64,9 @@ def _backend(url: str) -> Backend | None:
         try:
             backend = point.load()
         except (ImportError, AttributeError) as error:
-            raise Misconfigured(f"the backend {scheme!r}, which is {point.value}, cannot be loaded: {error}") from error
+            raise Misconfigured(f"cannot load the backend {scheme!r} ({point.value}): {error}") from error
         if not isinstance(backend, Backend):
-            raise Misconfigured(f"the backend {scheme!r}, which is {point.value}, is no backends.contract.Backend")
+            raise Misconfigured(f"the backend {scheme!r} ({point.value}) is not a backends.contract.Backend")
         return backend
     return None
 
@@ -78,14 +78,14 @@ def _built_in(package: str) -> Backend:
 
 
 def _all() -> Iterator[Backend]:
-    """Give every backend that can be loaded, each once."""
+    """Yield every backend that can be loaded, each once."""
     for package in dict.fromkeys(_BUILT_IN.values()):
         yield _built_in(package)
     for name in {point.name for point in entry_points(group=GROUP)} - _BUILT_IN.keys():
-        with suppress(Misconfigured):  # what is broken is named to who asks for it
+        with suppress(Misconfigured):  # a broken backend is reported when an address asks for it
             if (backend := _backend(f"{name}:")) is not None:
                 yield backend
 
 
 def _listed(examples: list[str]) -> str:
-    return " and ".join([", ".join(examples[:-1]), examples[-1]])
+    return " or ".join([", ".join(examples[:-1]), examples[-1]])

@@ -1,7 +1,7 @@
-"""Waits with an end for work that must not be left half done, and threads for calls that block.
+"""Wait, with a bound, for work that must not be left half done, and run calls that block in threads.
 
-`finish` sees work to its end though its caller is cancelled, so that whoever cleans up after a cancellation meets
-nothing still at work on what is cleaned up. `run_in_executor` does the same for a call in a thread of a pool, and
+`finish` waits until work has ended even if its caller is cancelled. So whoever cleans up after a cancellation finds
+nothing that still works on what is cleaned up. `run_in_executor` does the same for a call in a thread of a pool, and
 `begin_in_thread` gives a call that may hang a thread that can be left behind.
 """
 
@@ -19,10 +19,10 @@ T = TypeVar("T")
 async def finish(
     work: Awaitable[T], seconds: float | None = None, *, withdraw: Callable[[], bool] = lambda: False
 ) -> T:
-    """Return the result of ``work``. A cancellation is passed on once the work has ended, or its ``seconds`` are over.
+    """Return the result of ``work``. A cancellation is passed on once the work has ended, or ``seconds`` are over.
 
     Where ``withdraw`` says that the work never began and will not, a cancellation is passed on at once. Raises
-    TimeoutError after ``seconds``; the work goes on then, without anybody.
+    TimeoutError after ``seconds``; the work then goes on, and nobody waits for it.
     """
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ async def finish(
                 break
     if cancelled is not None:
         if task.done() and not task.cancelled():
-            task.exception()  # seen; the cancellation goes first
+            task.exception()  # marked as retrieved; the cancellation takes precedence
         raise cancelled
     if not task.done():
         raise TimeoutError
@@ -48,8 +48,9 @@ async def finish(
 
 
 async def run_in_executor(executor: Executor, call: Callable[..., T], *arguments: object) -> T:
-    """Return the result of ``call``, from a thread of the pool. A cancellation is passed on once the call has ended,
-    or at once if it never began.
+    """Return the result of ``call``, which runs in a thread of the pool.
+
+    A cancellation is passed on once the call has ended, or at once if it never began.
     """
     job = executor.submit(call, *arguments)
     return await finish(asyncio.wrap_future(job), withdraw=job.cancel)
@@ -66,7 +67,7 @@ def begin_in_thread(call: Callable[[], T], name: str) -> Future[T]:
 def _run(call: Callable[[], T], running: Future[T]) -> None:
     try:
         result = call()
-    except BaseException as error:  # noqa: BLE001 - whoever waits gets it, as from any executor
+    except BaseException as error:  # noqa: BLE001 - the caller who waits gets it, as from any executor
         running.set_exception(error)
     else:
         running.set_result(result)

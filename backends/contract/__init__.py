@@ -1,8 +1,8 @@
-"""What Milepost asks of a backend, and nothing more.
+"""This package says what Milepost asks of a backend, and nothing more.
 
-Three small contracts: `PointerStore` (journals of records behind a fenced head), `Election` (who may try to lead, and
-until when) and `BlobStore` (immutable bytes). Names, locks, sessions, epochs and idempotency keys belong to the rules
-above; a backend stores opaque keys and values and never looks inside.
+There are three small contracts: `PointerStore` (journals of records behind a fenced head), `Election` (who may try to
+lead, and until when) and `BlobStore` (immutable bytes). Names, locks, sessions, epochs and idempotency keys belong to
+the rules above; a backend stores opaque keys and values and never looks inside.
 """
 
 from backends.contract.backend import Backend, BlobsSettings, PointersSettings

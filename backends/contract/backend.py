@@ -1,4 +1,4 @@
-"""How a technology joins in: what stands behind the scheme of an address."""
+"""A `Backend` is how a technology is added: it stands behind the scheme of an address."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from backends.contract.pointers import PointerStore
 
 @dataclass(frozen=True, slots=True)
 class PointersSettings:
-    """What a replica tells its pointer store and its election.
+    """A replica gives these settings to its pointer store and its election.
 
-    ``advertise`` is the URL that other replicas and clients reach it by. ``accept_loss`` are the damages whose loss the
-    owner has accepted, see `JournalDamaged`.
+    ``advertise`` is the URL at which other replicas and clients reach it. ``accept_loss`` names the damages whose loss
+    the owner has accepted, see `JournalDamaged`.
     """
 
     advertise: str
@@ -24,19 +24,19 @@ class PointersSettings:
 
 @dataclass(frozen=True, slots=True)
 class BlobsSettings:
-    """What a replica tells its blob store: one exchange with a server may take ``exchange_seconds``."""
+    """A replica gives these settings to its blob store: one exchange with a server may take ``exchange_seconds``."""
 
     exchange_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What stands behind a scheme of addresses, as ``zookeeper`` in ``zookeeper://h1:2181/path``.
+    """A backend makes the stores and elections for a scheme of addresses, as ``zookeeper`` in ``zookeeper://h1/path``.
 
-    ``example`` is such an address, for errors. ``pointers`` makes a pointer store of an address, and the election
-    beside it; ``blobs`` makes a blob store. Each is None where there is no such thing. Neither connects to anything,
-    and both raise `Misconfigured` for an address that means nothing. They import what they need when they are called,
-    so that nobody pays for the libraries of a technology that is not used.
+    ``example`` is such an address, for error messages. ``pointers`` makes a pointer store for an address, and the
+    election beside it; ``blobs`` makes a blob store. Either is None where the technology has no such thing. Neither
+    connects to anything, and both raise `Misconfigured` for an address that is not valid. They import what they need
+    when they are called, so that nobody pays for the libraries of a technology that is not used.
     """
 
     example: str

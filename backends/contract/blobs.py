@@ -1,4 +1,4 @@
-"""Blob stores: immutable bytes under fresh keys.
+"""This module defines the contract of a blob store: immutable bytes under fresh keys.
 
 A blob is written once, whole or not at all, and never overwritten. Keys are paths of safe segments (`check_key`) and
 carry the term of the leadership that wrote them. Every call refuses any other key with `UnsafeKey`.
@@ -13,7 +13,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class BlobInfo:
-    """A blob as listed: key, size in bytes, and age in seconds since it was completed (by the store's own clock)."""
+    """A listed blob: its key, its size in bytes, and the seconds since it was completed, by the store's own clock."""
 
     key: str
     size: int
@@ -22,7 +22,7 @@ class BlobInfo:
 
 @dataclass(frozen=True, slots=True)
 class SignedRequest:
-    """One HTTP request that whoever holds it may send, with exactly these headers, for ``expires_in`` seconds.
+    """A signed request lets its holder send one HTTP request, with exactly these headers, for ``expires_in`` seconds.
 
     The URL carries a signature: it is a secret for that long, and never logged.
     """
@@ -34,19 +34,19 @@ class SignedRequest:
 
 
 class BlobStore(Protocol):
-    """Immutable bytes."""
+    """A blob store keeps immutable bytes under fresh keys."""
 
     async def open(self) -> None:
-        """Connect or open, and check that reading and writing is possible. Idempotent.
+        """Connect to the store, or open its directory, and check that reading and writing is possible. Idempotent.
 
-        Raises `Misconfigured`, `StorageUnavailable`. A full store opens: it can be read, and room can be made.
+        Raises `Misconfigured`, `StorageUnavailable`. A full store opens: its blobs can be read, and deleted.
         """
 
     async def close(self) -> None:
-        """Let go of every resource. Idempotent."""
+        """Release every resource. Idempotent."""
 
     async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
-        """Write ``stream`` under a fresh ``key`` durably and return its size in bytes.
+        """Write ``stream`` under a fresh ``key`` durably, and return its size in bytes.
 
         If the stream raises, or the task is cancelled, nothing is left visible under ``key`` and the exception passes
         through unchanged. Never buffers the whole stream.
@@ -55,39 +55,41 @@ class BlobStore(Protocol):
         """
 
     def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """The bytes from ``start`` up to but without ``end``, in chunks; clipped to the blob as a slice would be.
+        """Yield the bytes from ``start`` up to but without ``end``, in chunks; clipped to the blob as a slice would be.
 
-        Raises `BlobMissing` before the first chunk, also for an empty range; later `BlobTruncated` if the blob turns
-        out shorter than its size, `StorageUnavailable`.
+        Raises `BlobMissing` before the first chunk, also for an empty range. Raises later `BlobTruncated` if the blob
+        turns out shorter than its size, and `StorageUnavailable`.
         """
 
     async def size(self, key: str) -> int:
-        """Size in bytes. Raises `BlobMissing`, `StorageUnavailable`."""
+        """Return the size of the blob in bytes. Raises `BlobMissing`, `StorageUnavailable`."""
 
     async def delete(self, key: str) -> None:
-        """Discard the blob; a blob that is already gone is fine. Raises `StorageUnavailable`."""
+        """Delete the blob; it is no error if it is already gone. Raises `StorageUnavailable`."""
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
-        """Blobs whose key begins with ``prefix`` and that were completed at least ``older_than`` seconds ago.
+        """Yield the blobs whose key begins with ``prefix`` and that were completed ``older_than`` seconds ago or more.
 
-        In any order. A blob that is put or deleted meanwhile may be listed or not. Raises `StorageUnavailable`.
+        They come in any order. A blob that is put or deleted meanwhile may be listed or not. Raises
+        `StorageUnavailable`.
         """
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
-        """A request by which somebody else may write exactly these bytes under the fresh ``key``; None: cannot sign.
+        """Return a request by which somebody else may write exactly these bytes under the fresh ``key``.
 
-        ``sha256`` is lower-case hex. The store refuses the request if ``key`` is taken by then, and, where it can tell,
-        if the body is another one. Raises `StorageUnavailable` (credentials cannot be had now).
+        None means that this store cannot sign. ``sha256`` is lower-case hex. The store refuses the request if ``key``
+        is taken by then, and, where it can tell, if the body differs. Raises `StorageUnavailable` if the credentials
+        cannot be obtained now.
         """
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
-        """A request by which somebody else may read the blob, also in ranges; None: cannot sign.
+        """Return a request by which somebody else may read the blob, also in ranges; None if the store cannot sign.
 
-        Says nothing of whether the blob is there. Raises `StorageUnavailable`.
+        It does not say whether the blob is there. Raises `StorageUnavailable`.
         """
 
     async def checked_digest(self, key: str) -> str | None:
-        """The SHA-256, in lower-case hex, that the store itself checked the whole blob against; None: not known.
+        """Return the SHA-256 that the store itself checked the whole blob against, in lower-case hex; None if unknown.
 
         Raises `BlobMissing`, `StorageUnavailable`.
         """

@@ -1,8 +1,7 @@
-"""Elections: who may try to lead, and until when that is certain.
+"""This module defines the contract of an election: who may try to lead, and for how long that is certain.
 
-Winning an election grants nothing by itself: the leader takes its journals over by compare-and-set. What the election
-proves is that the predecessor's lease is over, and what it gives is a lease inside which reads may be answered from
-memory.
+Winning an election grants nothing by itself: the leader takes its journals over by compare-and-set. The election proves
+that the predecessor's lease is over, and gives a lease inside which reads may be answered from memory.
 """
 
 from __future__ import annotations
@@ -11,36 +10,45 @@ from typing import Protocol
 
 
 class Leadership(Protocol):
-    """One won election, held by this process until it resigns or loses it."""
+    """A leadership is one won election. This process holds it until it resigns or loses it."""
 
     def remaining(self, now: float) -> float:
-        """Seconds for which leadership is certain, counted from ``now`` (monotonic); 0 or less when it is not.
+        """Return the seconds for which leadership is certain, counted from ``now`` (monotonic); 0 or less if it is not.
 
-        ``math.inf`` where the lease lasts as long as the process lives (a lock on a local file). Cheap: called on each
-        read.
+        The result is ``math.inf`` where the lease lasts as long as the process lives (a lock on a local file). The call
+        must be cheap: it is made on each read.
         """
 
     async def wait_lost(self) -> None:
-        """Return once leadership is lost for good; cancellable."""
+        """Return once leadership is lost for good. The wait can be cancelled."""
 
     async def resign(self) -> None:
-        """Give leadership up so that another can win at once. Idempotent; never raises for a store that is away."""
+        """Give leadership up so that another replica can win at once.
+
+        The call is idempotent, and never raises because the store cannot be reached.
+        """
 
 
 class Election(Protocol):
-    """One candidate's view of an election."""
+    """An election, as one candidate sees it."""
 
     async def open(self) -> None:
-        """Connect or open. Idempotent. Raises `Misconfigured` or `StorageUnavailable`."""
+        """Connect to the election, or open its files. Idempotent. Raises `Misconfigured` or `StorageUnavailable`."""
 
     async def close(self) -> None:
-        """Withdraw the candidacy and let go of every resource. Idempotent.
+        """Withdraw the candidacy and release every resource. Idempotent.
 
-        Leadership that was won ends, a campaign under way ends with `StorageUnavailable`.
+        A leadership that was won ends, and a running campaign ends with `StorageUnavailable`.
         """
 
     async def campaign(self) -> Leadership:
-        """Wait until this candidate leads. Cancellable at any time without a trace. Raises `StorageUnavailable`."""
+        """Wait until this candidate leads. Raises `StorageUnavailable`.
+
+        The wait can be cancelled at any time, and leaves no trace then.
+        """
 
     async def leader(self) -> str | None:
-        """The advertised URL of whoever leads as far as this replica can see, or None. Raises `StorageUnavailable`."""
+        """Return the advertised URL of the current leader, as far as this replica can see it, or None.
+
+        Raises `StorageUnavailable`.
+        """

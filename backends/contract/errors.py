@@ -1,19 +1,19 @@
-"""Errors that cross the border between a backend and the service.
+"""This module defines the errors that cross the border between a backend and the service.
 
 ::
 
     BackendError
     ├── Misconfigured          wrong address, credentials, file system; retrying does not help
     ├── StorageUnavailable     the store does not answer; a *read* or an idempotent act may be retried
-    ├── StorageFull            no room for the bytes
+    ├── StorageFull            the store has no room for the bytes
     ├── TakeOverLost           another process took the journal over; this one does not lead
     ├── JournalDamaged         what is stored does not prove itself, so nothing is served from it
-    ├── UnsafeKey              not a path of safe segments; a bug of the caller, or a damaged record
-    ├── BlobExists             there is a blob under this key already, and it stays as it is
-    ├── BlobMissing            no blob under this key
+    ├── UnsafeKey              a key is not a path of safe segments; a bug of the caller, or a damaged record
+    ├── BlobExists             there is already a blob under this key, and it stays as it is
+    ├── BlobMissing            there is no blob under this key
     └── BlobTruncated          the blob ended before its announced size
 
-A commit does not raise: it returns `Done`, `Refused` or `Unknown`. Foreign exceptions never cross; each backend
+A commit does not raise: it returns `Done`, `CommitRefused` or `Unknown`. Foreign exceptions never cross; each backend
 translates its own in one place, with ``raise … from``.
 """
 
@@ -23,15 +23,15 @@ import hashlib
 
 
 class BackendError(Exception):
-    """The root of what a backend may raise."""
+    """Every error that a backend may raise derives from this class."""
 
 
 class Misconfigured(BackendError):
-    """The backend cannot work as it is set up; the message says what to change. Never holds a secret."""
+    """The backend cannot work with its configuration; the message says what to change, and never holds a secret."""
 
 
 class StorageUnavailable(BackendError):
-    """The store does not answer now."""
+    """The store does not answer at the moment."""
 
 
 class StorageFull(BackendError):
@@ -39,15 +39,16 @@ class StorageFull(BackendError):
 
 
 class TakeOverLost(BackendError):
-    """The head moved between reading and taking over: somebody else leads."""
+    """The head moved between reading it and taking over: another process leads."""
 
 
 class JournalDamaged(BackendError):
     """What is stored of a journal does not prove itself: something is missing, altered, or an older copy.
 
-    ``what`` names it and says what to do. ``evidence`` is what tells this damage from any other, and stays the same
-    each time it is found; None where no loss can be accepted. Its hash, ``loss``, is what an owner gives to
-    ``--accept-loss`` to go on without what is lost: this damage is accepted then, and no later one.
+    ``what`` names the damage and says what to do. ``evidence`` distinguishes this damage from any other, and stays the
+    same each time the damage is found; None means that its loss cannot be accepted. ``loss`` is the hash of the
+    evidence. An owner gives it to ``--accept-loss`` to go on without what is lost: that accepts this damage, and no
+    later one.
     """
 
     def __init__(self, what: str, evidence: str | None = None) -> None:
@@ -57,16 +58,16 @@ class JournalDamaged(BackendError):
 
 
 def loss_of(evidence: str) -> str:
-    """The name of a damage that its owner may accept."""
+    """Return the name by which an owner accepts the damage with this evidence: eight hexadecimal digits."""
     return hashlib.blake2b(evidence.encode(), digest_size=4).hexdigest()
 
 
 class UnsafeKey(BackendError):
-    """A key that is not a path of safe segments, so it might name something outside of the store."""
+    """A key is not a path of safe segments, so it might name something outside of the store."""
 
 
 class BlobExists(BackendError):
-    """A blob was to be written under a key that is taken; blobs are never overwritten."""
+    """A put named a key that is taken; blobs are never overwritten."""
 
 
 class BlobMissing(BackendError):

@@ -1,7 +1,7 @@
-"""What the embedded backends need of a file system: that it is a local one, and that names in it are durable.
+"""Check and use local file systems: that a directory is on a local one, is private, and that its names are durable.
 
 An ``flock`` and SQLite's shared memory hold between the processes of one machine. On a network file system two machines
-can both believe that they hold the lock, so a directory on one is refused.
+can both believe that they hold the lock, so the embedded backends refuse a directory on one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from backends.contract import Misconfigured
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
-"""What is stored may hold anything that a job computes, so nobody but the server's own user reads it."""
+"""Only the server's own user may read what is stored: it may hold anything that a job computes."""
 
 log = logging.getLogger(__name__)
 
@@ -39,14 +39,14 @@ SHARED_FUSE = frozenset(
 
 
 class FileIdentity(NamedTuple):
-    """Which file a path names: the same path may later name another one, or none."""
+    """A file identity says which file a path names now: later the same path may name another file, or none."""
 
     device: int
     inode: int
 
     @classmethod
     def of(cls, target: Path | int) -> FileIdentity | None:
-        """The identity of the file at a path or behind a descriptor, or None when the path names nothing."""
+        """Return the identity of the file at a path or behind a descriptor, or None when the path names nothing."""
         try:
             status = os.stat(target)
         except FileNotFoundError:
@@ -55,9 +55,9 @@ class FileIdentity(NamedTuple):
 
 
 def mount_type(path: Path, mountinfo: str) -> str | None:
-    """The type of the file system that ``path`` (absolute, links resolved) lies on, from the text of mountinfo(5).
+    """Return the type of the file system that holds ``path`` (absolute, links resolved), from the text of mountinfo(5).
 
-    None when no mount point covers the path. Of two mounts on one point the later hides the earlier.
+    The result is None when no mount point covers the path. Of two mounts on one point the later hides the earlier.
     """
     found: tuple[int, str] | None = None
     for line in mountinfo.splitlines():
@@ -73,18 +73,18 @@ def mount_type(path: Path, mountinfo: str) -> str | None:
 
 
 def _unescaped(field: str) -> str:
-    """Mountinfo writes space, tab, newline and backslash as three octal digits."""
+    """Return a field with its escapes resolved: mountinfo writes space, tab, newline and backslash as octal digits."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), field)
 
 
 def is_shared(type_: str) -> bool:
-    """Whether several machines may have a file system of this type mounted at once."""
+    """Return whether several machines may have a file system of this type mounted at once."""
     kind, _, helper = type_.partition(".")
     return type_ in SHARED_TYPES or (kind == "fuse" and helper in SHARED_FUSE)
 
 
 def lies_on_shared(directory: Path) -> bool:
-    """Whether ``directory`` lies on a network file system, as far as can be told (only Linux tells)."""
+    """Return whether ``directory`` lies on a network file system, as far as can be known (only on Linux)."""
     try:
         mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -94,9 +94,9 @@ def lies_on_shared(directory: Path) -> bool:
 
 
 def require_local(directory: Path) -> None:
-    """Refuse a directory (which need not exist yet) on a network file system. Raises `Misconfigured`.
+    """Raise `Misconfigured` if ``directory``, which need not exist yet, is on a network file system.
 
-    Without a mountinfo (anything but Linux) nothing can be told, and nothing is refused.
+    Without a mountinfo (anything but Linux) this cannot be known, and nothing is refused.
     """
     try:
         mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
@@ -105,7 +105,7 @@ def require_local(directory: Path) -> None:
     type_ = mount_type(directory.resolve(), mountinfo)
     if type_ is not None and is_shared(type_):
         raise Misconfigured(
-            f"{directory} lies on a {type_} file system: locks there do not hold between machines; choose a local disk"
+            f"{directory} is on a {type_} file system, where locks do not hold between machines; use a local disk"
         )
 
 
@@ -134,8 +134,8 @@ def make_durable_directory(directory: Path) -> None:
 def keep_private(path: Path) -> None:
     """Take from group and others what they may do with an existing file of the server's own user.
 
-    A directory is only told about, for whoever made it may have meant it so (or it is ``/tmp``), and so is what belongs
-    to another user. What is not there is no concern. Raises OSError.
+    For a directory there is only a warning, since whoever made it may have meant it so (or it is ``/tmp``), and also
+    for what belongs to another user. A path that names nothing is ignored. Raises OSError.
     """
     try:
         status = path.lstat()
@@ -146,7 +146,7 @@ def keep_private(path: Path) -> None:
         return
     if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
         path.chmod(stat.S_IMODE(status.st_mode) & ~0o077)
-        log.info("narrowed %s from mode %o: only the server's own user may read it", path, status.st_mode & 0o777)
+        log.info("took all rights of other users from %s (its mode was %o)", path, status.st_mode & 0o777)
     else:
-        advice = "chmod go= on it keeps them out"
-        log.warning("other users may read or enter %s (mode %o): %s", path, status.st_mode & 0o777, advice)
+        advice = "to keep them out, run chmod go= on it"
+        log.warning("other users may read or enter %s (mode %o); %s", path, status.st_mode & 0o777, advice)

@@ -53,9 +53,9 @@ async def test_another_distribution_adds_a_backend_that_a_replica_leads_on(
 
 def test_what_it_stands_for_is_told_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, "memory = tests.backends.memory_backend:BACKEND")
-    with pytest.raises(Misconfigured, match=r"'nowhere' are not known; known are embedded:DIR, .* and memory:NAME"):
+    with pytest.raises(Misconfigured, match=r"the scheme 'nowhere'; use embedded:DIR, .* or memory:NAME"):
         make_pointers("nowhere:", ME)
-    with pytest.raises(Misconfigured, match="blobs of the kind 'memory' are not known") as caught:
+    with pytest.raises(Misconfigured, match="no blob store for the scheme 'memory'") as caught:
         make_blobs("memory:here", BLOBS)
     assert "memory:NAME" not in str(caught.value)
     with pytest.raises(Misconfigured, match="has a name: memory:NAME"):
@@ -65,9 +65,12 @@ def test_what_it_stands_for_is_told_with_the_others(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ("toy = no_such_package:BACKEND", "no_such_package:BACKEND, cannot be loaded: No module named"),
-        ("toy = tests.backends.memory_backend:NOTHING", "cannot be loaded: .* has no attribute 'NOTHING'"),
-        ("toy = tests.backends.memory_backend.store:MemoryPointers", "is no backends.contract.Backend"),
+        (
+            "toy = no_such_package:BACKEND",
+            r"cannot load the backend 'toy' \(no_such_package:BACKEND\): No module named",
+        ),
+        ("toy = tests.backends.memory_backend:NOTHING", "cannot load .* has no attribute 'NOTHING'"),
+        ("toy = tests.backends.memory_backend.store:MemoryPointers", "is not a backends.contract.Backend"),
     ],
 )
 def test_one_that_is_broken_is_named_to_who_asks_for_it_and_stands_in_nobodys_way(
@@ -76,7 +79,7 @@ def test_one_that_is_broken_is_named_to_who_asks_for_it_and_stands_in_nobodys_wa
     install(tmp_path, monkeypatch, entry)
     with pytest.raises(Misconfigured, match=told):
         make_pointers("toy:here", ME)
-    with pytest.raises(Misconfigured, match="'other' are not known"):
+    with pytest.raises(Misconfigured, match="the scheme 'other'"):
         make_pointers("other:here", ME)
 
 

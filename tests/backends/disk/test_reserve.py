@@ -75,7 +75,7 @@ def test_while_there_is_not_twice_as_much_it_is_given_up_once_and_not_made(
         assert not reserve.give_up()
         reserve.keep()
         assert not path.exists()
-        assert "bytes left, which are kept for removals and locks" in (reserve.missing() or "")
+        assert "bytes left, which are reserved for removals and locks" in (reserve.missing() or "")
     assert len(caplog.records) == 1
     caplog.set_level(logging.INFO)
     clock_free = Reserve(path)

@@ -192,7 +192,7 @@ async def test_room_that_was_denied_is_asked_for_again_though_nothing_is_written
     """Nothing that grows is, so no commit would ask. The disk has room, and a write is said to have found none."""
     monkeypatch.setattr(reserve, "_PAUSE_SECONDS", 0.0)
     assert store._journals.reserve.give_up()
-    assert "a write found none" in (store.full or "")
+    assert "a write found no room" in (store.full or "")
 
     async def there_is() -> bool:
         return store.full is None
