@@ -1,4 +1,4 @@
-"""Pointers in SQLite and an election by a lock on a file: one machine, with nothing else to install."""
+"""The embedded backend keeps pointers in SQLite and elects by a file lock: for one machine, with nothing to install."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ def _pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Elect
 
     directory = url.partition(":")[2]
     if not directory:
-        raise Misconfigured("an address of embedded pointers names a directory: embedded:DIR")
+        raise Misconfigured("an address of embedded pointers must name a directory: embedded:DIR")
     return (
         EmbeddedPointers(Path(directory), accept_loss=settings.accept_loss),
         EmbeddedElection(Path(directory), settings.advertise),

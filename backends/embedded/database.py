@@ -1,4 +1,4 @@
-"""Opening the SQLite file: where it may lie, how durable it is, and which schema it holds."""
+"""Open the SQLite file of the pointers: check where it lies, how durable it is, and which schema it holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from backends.disk.filesystem import (
 )
 from backends.embedded.errors import backend_error, is_busy
 
-APPLICATION_ID = 0x4D4C5053  # "MLPS", so that file(1) and a wrong path can be told
+APPLICATION_ID = 0x4D4C5053  # "MLPS", by which file(1) and a wrong path are recognised
 SCHEMA_VERSION = 2
 
 _SCHEMA = """
@@ -43,7 +43,7 @@ _PRAGMAS = (
 
 
 def prepare_directory(path: Path) -> None:
-    """Make the directory of the file at ``path`` durably and see that it can be worked in. Raises `Misconfigured`."""
+    """Make the directory of the file at ``path`` durably, and check that it is usable. Raises `Misconfigured`."""
     directory = path.parent
     require_local(directory)
     try:
@@ -58,12 +58,12 @@ def prepare_directory(path: Path) -> None:
 
 
 def log_files(path: Path) -> tuple[Path, Path]:
-    """The write-ahead log of the file at ``path``, and the index of it that its users share."""
+    """Return the paths of the write-ahead log of the file at ``path``, and of the shared index of that log."""
     return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
 
 
 def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connection:
-    """A connection whose commits are durable, to a file with the current schema.
+    """Return a connection whose commits are durable, to a file with the current schema.
 
     ``busy_timeout`` (seconds) bounds each wait for another process. Raises `Misconfigured` (not ours, or a newer
     schema), `JournalDamaged`, `StorageFull`, `StorageUnavailable`.
@@ -71,7 +71,7 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
     address = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}&psow=1"
     doing = f"cannot open {path}"
     try:
-        if create:  # SQLite gives its log and its index the rights of this file
+        if create:  # SQLite gives its log and its index the mode of this file
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
         connection = sqlite3.connect(address, uri=True, timeout=busy_timeout, isolation_level=None)
     except sqlite3.Error as error:
@@ -85,7 +85,7 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
     except sqlite3.Error as error:
         connection.close()
         raise backend_error(error, doing) from error
-    except UnicodeDecodeError as error:  # of SQLite's message, which shows what is malformed
+    except UnicodeDecodeError as error:  # raised for SQLite's message, which quotes the malformed text
         connection.close()
         raise JournalDamaged(f"{doing}: {_text(error.object)}") from error
     except OSError as error:
@@ -98,17 +98,17 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
 
 
 def _text(content: bytes) -> str:
-    """Text that was damaged is shown, and proves itself as little as before; it is no failure of the database."""
+    """Return text with invalid bytes escaped: damaged text is shown, and still does not match its checksum."""
     return content.decode("utf-8", "backslashreplace")
 
 
 def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
-    with _transaction(connection, "BEGIN"):  # nothing is changed in somebody else's file
+    with _transaction(connection, "BEGIN"):  # somebody else's file must not be changed
         _has_schema(connection, path)
     _use_write_ahead_log(connection, path, busy_timeout)
     for pragma in _PRAGMAS:
         connection.execute(pragma)
-    with _transaction(connection, "BEGIN IMMEDIATE"):  # also proves that the file can be written
+    with _transaction(connection, "BEGIN IMMEDIATE"):  # this also proves that the file can be written
         if not _has_schema(connection, path):
             for statement in _SCHEMA.split(";"):
                 connection.execute(statement)
@@ -118,11 +118,11 @@ def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> 
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """A name in it that changed by one bit is a column that is not there. Raises `JournalDamaged`."""
+    """Raise `JournalDamaged` unless the schema is as it was made: one changed bit in a name makes a column absent."""
     found = {str(sql) for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
     meant = {statement.strip() for statement in _SCHEMA.split(";") if statement.strip()}
     if found != meant:
-        raise JournalDamaged(f"its schema is not the one it was made with: {'; '.join(sorted(found - meant))}")
+        raise JournalDamaged(f"its schema is not the one it was created with: {'; '.join(sorted(found - meant))}")
 
 
 @contextmanager
@@ -137,9 +137,9 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 
 def _has_schema(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the schema is there; False for an empty file. Raises `Misconfigured` for anybody else's file.
+    """Return whether the schema is there; False for an empty file. Raises `Misconfigured` for anybody else's file.
 
-    To be asked in a transaction, lest another process make the schema between one look and the next.
+    Call this in a transaction, so that no other process makes the schema between one look and the next.
     """
     application = _number(connection, "PRAGMA application_id")
     version = _number(connection, "PRAGMA user_version")
@@ -148,16 +148,16 @@ def _has_schema(connection: sqlite3.Connection, path: Path) -> bool:
     if application != APPLICATION_ID:
         raise Misconfigured(f"{path} is an SQLite database, but not one of Milepost's")
     if version < SCHEMA_VERSION:
-        raise Misconfigured(f"{path} holds schema {version}, of before the first release: begin in an empty directory")
+        raise Misconfigured(f"{path} has schema {version}, from before the first release: start in an empty directory")
     if version > SCHEMA_VERSION:
         raise Misconfigured(
-            f"{path} holds schema {version}, this release knows schemas up to {SCHEMA_VERSION}: use a newer release"
+            f"{path} has schema {version}, and this release knows schemas up to {SCHEMA_VERSION}: use a newer release"
         )
     return True
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
-    """Switch the journal mode; SQLite does not always wait for other connections here, so the wait is written out."""
+    """Switch to a write-ahead log. SQLite does not always wait for other connections here, so this function does."""
     deadline = time.monotonic() + busy_timeout
     while (mode := _journal_mode(connection, may_be_busy=time.monotonic() < deadline)) is None:
         time.sleep(0.01)

@@ -1,10 +1,10 @@
-"""An election by an exclusive lock on a file in a local directory.
+"""Elect a leader by an exclusive lock on a file in a local directory.
 
-The operating system lets go of the lock when its holder dies, so the lock is lease and election in one: whoever holds
-it leads for as long as it lives. A process that is only paused still holds it.
+The operating system releases the lock when its holder dies, so the lock is lease and election in one: its holder leads
+for as long as it lives. A process that is only paused still holds the lock.
 
-``leader.lock`` decides. ``leader.json`` names the leader; its lock is held as well, and it appears complete and locked,
-so that what stands in a locked one is from the leader of today and not from a predecessor that died.
+``leader.lock`` decides. ``leader.json`` names the leader. The leader locks that file as well, and makes it appear
+complete and locked, so a locked ``leader.json`` is from the current leader and not from a predecessor that died.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 class EmbeddedElection:
     """An `Election` among the processes of one machine that share ``directory``.
 
-    ``advertise`` is the URL that other replicas hear of; ``poll`` (seconds) is about how often the lock is tried, and
-    looked after once it is held.
+    ``advertise`` is the URL that other replicas are given. ``poll`` (seconds) is about how often a candidate tries the
+    lock, and how often its holder checks it.
     """
 
     def __init__(self, directory: Path, advertise: str, *, poll: float = 0.1) -> None:
@@ -54,13 +54,13 @@ class EmbeddedElection:
         self._open = True
 
     async def close(self) -> None:
-        """See `Election.close`. A campaign under way ends with `StorageUnavailable` when it next tries."""
+        """See `Election.close`. A running campaign ends with `StorageUnavailable` when it next tries the lock."""
         self._open = False
         if self._leadership is not None:
             await self._leadership.resign()
 
     async def campaign(self) -> Leadership:
-        """See `Election.campaign`. Raises `Misconfigured` where the lock may not be taken."""
+        """See `Election.campaign`. Raises `Misconfigured` where this user may not take the lock."""
         while self._open:
             with translate_errors(f"campaign in {self._directory}"):
                 if lock := FileLock.try_take(self._directory / LOCK_NAME):
@@ -76,27 +76,27 @@ class EmbeddedElection:
         return _named_in(content) if content else None
 
     def _lead(self, lock: FileLock) -> LockLeadership:
-        """Announce the leader. One that cannot be announced, for the disk is full, leads all the same."""
+        """Announce the leader. It leads even if it cannot be announced because the disk is full."""
         content = json.dumps({"schema": 1, "advertise": self._advertise}).encode()
         try:
             announcement = FileLock.place(self._directory / ANNOUNCEMENT_NAME, content)
         except OSError as error:
-            log.warning("cannot name the leader to others in %s: %s", self._directory, error.strerror)
+            log.warning("lead, but cannot write the leader's address to %s: %s", self._directory, error.strerror)
             return LockLeadership([lock], self._poll)
         return LockLeadership([lock, announcement], self._poll)
 
 
 class LockLeadership:
-    """A `Leadership` that lasts until it is resigned, or the lock's file is deleted or replaced."""
+    """A `Leadership` that lasts until it is resigned, or until the lock file is deleted or replaced."""
 
     def __init__(self, locks: Sequence[FileLock], poll: float) -> None:
-        """The first of ``locks`` decides."""
+        """Hold ``locks``, of which the first decides."""
         self._locks = locks
         self._poll = poll
         self._over = asyncio.Event()
 
     def remaining(self, now: float) -> float:
-        """See `Leadership.remaining`: infinite or nothing, and nothing for good."""
+        """See `Leadership.remaining`. The result is infinite, or zero for good."""
         del now  # a lock does not age
         if self._locks[0].is_held():
             return math.inf
@@ -104,7 +104,7 @@ class LockLeadership:
         return 0.0
 
     async def wait_lost(self) -> None:
-        """See `Leadership.wait_lost`; also returns after `resign`."""
+        """See `Leadership.wait_lost`. It also returns after `resign`."""
         while self.remaining(time.monotonic()) > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._poll):
@@ -121,7 +121,7 @@ class LockLeadership:
 
 
 def _named_in(content: bytes) -> str | None:
-    """The advertised URL in an announcement; None in one that is not of this release's making."""
+    """Return the advertised URL in an announcement, or None if this release does not understand it."""
     try:
         announcement = json.loads(content)
     except ValueError:

@@ -1,6 +1,7 @@
-"""Exclusive locks on local files by flock(2): taken without waiting, gone when their holder dies. Nothing here awaits.
+"""Lock local files exclusively by flock(2): a lock is taken without waiting, and ends when its holder dies.
 
-The descriptors are closed on exec. A child that is forked and goes on without exec shares its parent's locks.
+Nothing in this module awaits. The descriptors are closed on exec. A child that is forked and goes on without exec
+shares the locks of its parent.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MISCONFIGURED = frozenset(
 
 @contextmanager
 def translate_errors(doing: str) -> Iterator[None]:
-    """The one place where errors of the operating system become the contract's."""
+    """Raise errors of the operating system as those of the contract; nothing else in this module translates them."""
     try:
         yield
     except OSError as error:
@@ -32,7 +33,7 @@ def translate_errors(doing: str) -> Iterator[None]:
 
 
 class FileLock:
-    """An exclusive lock on the file at ``path``, held until it is released; several contend also in one process."""
+    """An exclusive lock on the file at ``path``. It is held until released; holders within one process also compete."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -41,7 +42,7 @@ class FileLock:
 
     @staticmethod
     def prepare(path: Path) -> None:
-        """Make the file if it is absent, and see that it can be opened for locking. Raises OSError."""
+        """Make the file if it is absent, and check that it can be opened for locking. Raises OSError."""
         os.close(os.open(path, _FOR_LOCKING, PRIVATE_FILE))
 
     @classmethod
@@ -55,19 +56,19 @@ class FileLock:
             lock = cls(path, descriptor)
             if lock.is_held():
                 return lock
-            lock.release()  # the file was replaced between open and lock: what is locked is nobody's election
+            lock.release()  # the file was replaced between open and lock: this lock decides no election
 
     @classmethod
     def place(cls, path: Path, content: bytes) -> FileLock:
-        """Put a new file with ``content`` in the place of the one at ``path``; it appears complete and locked.
+        """Replace the file at ``path`` by a new one with ``content``, which appears complete and locked.
 
-        Only for who is alone with that name. Raises OSError.
+        Only one process may do this for a name at a time. Raises OSError.
         """
         draft = path.with_suffix(".new")
         draft.unlink(missing_ok=True)
         descriptor = os.open(draft, _FOR_LOCKING | os.O_TRUNC, PRIVATE_FILE)
         try:
-            _lock(descriptor, fcntl.LOCK_EX)  # nobody knows of this file yet
+            _lock(descriptor, fcntl.LOCK_EX)  # no other process knows of this file yet
             os.write(descriptor, content)
             draft.rename(path)
         except BaseException:
@@ -76,21 +77,21 @@ class FileLock:
         return cls(path, descriptor)
 
     def is_held(self) -> bool:
-        """Whether the lock is held and still is one on the file that the path names. Cheap: one stat."""
+        """Return whether the lock is held, and the path still names the locked file. Cheap: it takes one stat."""
         try:
             return self._descriptor is not None and FileIdentity.of(self._path) == self._identity
         except OSError:
-            return False  # what cannot be looked at is not certain
+            return False  # without a stat it is not certain
 
     def release(self) -> None:
-        """Let another take it. Idempotent."""
+        """Release the lock, so that another holder can take it. Idempotent."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 def read_locked(path: Path) -> bytes | None:
-    """What stands in the file at ``path`` while somebody holds its lock; None if nobody does. Raises OSError."""
+    """Return the content of the file at ``path`` while someone holds its lock, else None. Raises OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

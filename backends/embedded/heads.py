@@ -1,4 +1,4 @@
-"""Heads in the database: read, proved, and moved."""
+"""Read, check and write the heads of journals in the SQLite database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOVE_HEAD = (
 
 
 def stored_head(connection: sqlite3.Connection, journal: str) -> Head | None:
-    """The stored head, or None for an absent journal. Raises `JournalDamaged` for one that does not prove itself."""
+    """Return the stored head, or None for an absent journal. Raises `JournalDamaged` if its checksum does not match."""
     row = connection.execute(_HEAD, (journal,)).fetchone()
     if row is None:
         return None
@@ -26,28 +26,28 @@ def stored_head(connection: sqlite3.Connection, journal: str) -> Head | None:
                 return head
         case _:
             pass
-    raise JournalDamaged(f"the head of {journal!r} is not a head: {row!r}")
+    raise JournalDamaged(f"the stored head of journal {journal!r} is not valid: {row!r}")
 
 
 def move_head(connection: sqlite3.Connection, head: Head) -> None:
-    """Let this be the stored head."""
+    """Store this head in place of the one before it."""
     row = (head.journal, head.term, head.revision, head.lineage, head.digest, head.check)
     connection.execute(_MOVE_HEAD, row)
 
 
 def has_records(connection: sqlite3.Connection, journal: str) -> bool:
-    """Whether any record of ``journal`` is there."""
+    """Return whether any record of ``journal`` is stored."""
     query = "SELECT 1 FROM record WHERE journal = ? LIMIT 1"
     return connection.execute(query, (journal,)).fetchone() is not None
 
 
 def described(head: Head | None) -> str:
-    """For people: term, revision and lineage."""
+    """Return term, revision and lineage of a head for a message to people."""
     return "no head" if head is None else f"{head.term}/{head.revision}/{head.lineage}"
 
 
 def moved(expected: Head, stored: Head | None) -> str:
-    """That the head is not the expected one, in words."""
+    """Say in words that the stored head is not the expected one."""
     if stored is None:
         return f"there is no journal {expected.journal!r}"
     return f"the head of {expected.journal!r} is {described(stored)}, not {described(expected)} (term/revision/lineage)"

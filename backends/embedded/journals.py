@@ -1,4 +1,4 @@
-"""Journals in one SQLite file, seen from the one thread that works on it. Nothing here awaits."""
+"""Keep journals in one SQLite file; all calls come from the one thread that works on it, and nothing awaits."""
 
 from __future__ import annotations
 
@@ -43,26 +43,29 @@ _UPSERT = (
     " ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value"
 )
 _DELETE = "DELETE FROM record WHERE journal = ? AND key = ?"
-# In the order of the rows, not of the keys (hence the +, which keeps the index out): one pass over the file. The casts
-# let a damaged row, of whatever type or encoding, through to those who can tell what it should have been.
+# This reads in the order of the rows, not of the keys (the + keeps the index out), so it passes over the file once.
+# The casts let a damaged row, of whatever type or encoding, through to the caller, who can find out what it should be.
 _BATCH = "SELECT id, CAST(key AS BLOB), CAST(value AS BLOB) FROM record WHERE id > ? AND +journal = ? ORDER BY id"
 
 
 class Batch(NamedTuple):
-    """Some records, and where the next batch begins (None: there is none)."""
+    """A batch holds some records of a journal, and says where the next batch begins (None: there is none)."""
 
     records: list[Change]
     next: int | None
 
 
 class SqliteJournals:
-    """Every call runs one whole transaction, or none: between calls the connection holds no lock and no snapshot."""
+    """Journals in one SQLite file. Each call runs one whole transaction, or none.
+
+    Between calls the connection holds no lock and no snapshot.
+    """
 
     def __init__(self, path: Path, busy_timeout: float, limits: GroupLimits, accept_loss: Collection[str]) -> None:
         self._place = SqlitePlace(path, busy_timeout, accept_loss)
         self._limits = limits
         self._taken: dict[str, str] = {}
-        """The lineage of the newest take-over of each journal that this process has made."""
+        """For each journal, the lineage of the newest take-over that this process has made."""
         self.open = self._place.open
         self.close = self._place.close
         self.reserve = self._place.reserve
@@ -80,7 +83,7 @@ class SqliteJournals:
         except JournalDamaged as error:
             if not remembered:
                 raise
-            log.error("%s. This replica leads, and remembers what was in it", error)
+            log.error("%s. This replica leads and writes it anew from memory", error)
             self._place.renew()
             head = self._place.with_room(lambda: self._taken_over(journal, ours))
         self._place.testify(self._place.witness.begin, head)
@@ -120,7 +123,7 @@ class SqliteJournals:
         return stored is not None and (stored.term, stored.lineage) == (head.term, head.lineage)
 
     def batch(self, head: Head, begin: int) -> Batch:
-        """Records after row ``begin``. While the head stays the same so do they: the batches make up one snapshot."""
+        """Return the records after row ``begin``. All batches that are read under one head make up one snapshot."""
         with self._transaction("BEGIN", f"cannot load {head.journal!r}") as connection:
             stored = stored_head(connection, head.journal)
             if stored != head:
@@ -135,12 +138,15 @@ class SqliteJournals:
         return Batch(records, None)
 
     def _lost(self, head: Head, stored: Head | None) -> BackendError:
-        """What it means that ``head`` is not there. What this process took is older only by a foreign hand's work."""
+        """Return the error that says why ``head`` is not the stored one.
+
+        If this process took the journal over last, an older stored head is somebody else's work.
+        """
         if self._taken.get(head.journal) != head.lineage:
             return TakeOverLost(moved(head, stored))
         if stored is not None and (stored.term, stored.revision) >= (head.term, head.revision):
             return TakeOverLost(moved(head, stored))
-        return StorageUnavailable(f"somebody else changed what is stored: {moved(head, stored)}")
+        return StorageUnavailable(f"somebody else changed the database: {moved(head, stored)}")
 
     def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         if revision <= head.revision:
@@ -164,7 +170,7 @@ class SqliteJournals:
         try:
             connection = self._place.ready()
             if self._place.unproven:
-                return CommitRefused(Refusal.HEAD_MOVED, f"{self._place.path} was replaced")
+                return CommitRefused(Refusal.HEAD_MOVED, f"{self._place.path} was replaced by another file")
             self._place.reserve.keep()
             connection.execute("BEGIN IMMEDIATE")
             stored = stored_head(connection, head.journal)
@@ -181,31 +187,31 @@ class SqliteJournals:
         except sqlite3.Error as error:
             needed = _bytes_of_log(changes)
             return commit_end(error, committing=committing, lacks_room=lambda: self._place.reserve.lacks(needed))
-        except (JournalDamaged, Displaced) as error:  # by a foreign hand; a take-over puts it right
+        except (JournalDamaged, Displaced) as error:  # somebody else changed the file; a take-over repairs that
             return Unknown(str(error)) if committing else CommitRefused(Refusal.HEAD_MOVED, str(error))
         except BackendError as error:
             return Unknown(str(error)) if committing else CommitRefused(Refusal.FAILED, str(error))
-        except UnicodeDecodeError as error:  # of SQLite's message, which shows what is malformed
+        except UnicodeDecodeError as error:  # raised for SQLite's message, which quotes the malformed text
             return Unknown(repr(error.object)) if committing else CommitRefused(Refusal.FAILED, repr(error.object))
         finally:
             self._end_transaction()
         return Done(after)
 
     def _take_log_in(self) -> None:
-        """Take the log into the database, so that the next commit writes over it.
+        """Copy the write-ahead log into the database, so that the next commit overwrites the log.
 
-        While room is short this is done each time: a log takes some pages for each commit, however little that changes,
-        and would soon have eaten what is kept for removals.
+        While the disk is short of room this is done for each commit: a commit adds some pages to the log, however
+        little it changes, and the log would soon use up what is reserved for removals.
         """
         if (connection := self._place.connection) is not None:
             try:
                 connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
             except sqlite3.Error as error:
-                log.warning("the log of %s stays as it is for now: %s", self._place.path, error)
+                log.warning("cannot checkpoint the write-ahead log of %s, which grows on: %s", self._place.path, error)
 
     @contextmanager
     def _transaction(self, begin: str, doing: str) -> Iterator[sqlite3.Connection]:
-        """One transaction for anything but a commit, with SQLite's errors translated; rolled back unless committed."""
+        """Run a transaction for anything but a commit. SQLite's errors are translated; it is rolled back by default."""
         try:
             connection = self._place.ready()
             connection.execute(begin)
@@ -215,13 +221,13 @@ class SqliteJournals:
             if isinstance(translated, JournalDamaged):
                 translated = self._place.damaged(str(translated))
             raise translated from error
-        except UnicodeDecodeError as error:  # of SQLite's message, which shows what is malformed
+        except UnicodeDecodeError as error:  # raised for SQLite's message, which quotes the malformed text
             raise self._place.damaged(f"{doing}: {error.object!r}") from error
         finally:
             self._end_transaction()
 
     def _end_transaction(self) -> None:
-        """Make certain that what was not committed never will be: roll back, or else close the connection."""
+        """Roll back what was not committed, or else close the connection, so that it never will be committed."""
         connection = self._place.connection
         if connection is not None and connection.in_transaction:
             try:
@@ -231,7 +237,7 @@ class SqliteJournals:
 
 
 def _bytes_of_log(changes: Sequence[Change]) -> int:
-    """How many bytes of the log a group may take: some pages for each change, and its content twice."""
+    """Return how many bytes of the log a group may take: some pages for each change, and its content twice."""
     return _LOG_BYTES + sum(_CHANGE_BYTES + 2 * len(value or b"") for _, value in changes)
 
 

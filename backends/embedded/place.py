@@ -1,4 +1,4 @@
-"""The directory of a database: its connection, the witness and the reserve beside it, and whether it may be opened."""
+"""Open the database of a directory, with the witness and the reserve beside it, and check that it may be opened."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ RESERVE_SUFFIX: Final = ".reserve"
 _OF_A_LEADER: Final = "leader.json"
 _BLOBS: Final = "blobs"
 _WHAT_TO_DO: Final = (
-    "Put back all files of the directory as they were, or restore a backup and begin with --epochs-above;"
-    " what can be read of the file is taken over if the loss is accepted"
+    "Restore all files of the directory, or restore a backup and start with --epochs-above;"
+    " if the loss is accepted, what can be read of the file is taken over"
 )
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ log = logging.getLogger("milepost.embedded")
 
 
 class Displaced(StorageUnavailable):
-    """The database was moved, deleted or replaced while in use; what is written to it would be lost."""
+    """The database was moved, deleted or replaced while in use; what is written to it now would be lost."""
 
 
 class _Seen(NamedTuple):
@@ -48,7 +48,7 @@ class _Seen(NamedTuple):
 
 
 class SqlitePlace:
-    """The database at ``path`` and what belongs to it. For one thread."""
+    """The database file at ``path`` and the files that belong to it. One thread uses it."""
 
     def __init__(self, path: Path, busy_timeout: float, accept_loss: Collection[str]) -> None:
         self.path = path
@@ -64,11 +64,11 @@ class SqlitePlace:
 
     @property
     def connection(self) -> sqlite3.Connection | None:
-        """The connection, if there is one."""
+        """Return the connection, or None if there is none."""
         return self._connection
 
     def open(self) -> None:
-        """Open the database, founding it in an empty directory alone. Raises what `PointerStore.open` raises."""
+        """Open the database; only in an empty directory is it made. Raises what `PointerStore.open` raises."""
         if self._connection is not None:
             return
         prepare_directory(self.path)
@@ -88,9 +88,9 @@ class SqlitePlace:
             connection.close()
 
     def check(self) -> None:
-        """See that the file at the path is the one that was opened, and whole: no database shrinks by itself.
+        """Check that the path still names the file that was opened, and that it did not shrink, as no database does.
 
-        Raises `Displaced`; `StorageUnavailable` where nobody can tell.
+        Raises `Displaced`, or `StorageUnavailable` where the file cannot be examined.
         """
         if not self._is_displaced(now := _seen_at(self.path)):
             self._file = now
@@ -99,10 +99,10 @@ class SqlitePlace:
         raise Displaced(f"{self.path} was moved, deleted or replaced while in use, or cut short")
 
     def ready(self) -> sqlite3.Connection:
-        """The connection, if its file is still the one at the path: a commit to a deleted file would be lost.
+        """Return the connection, if its file is still the one at the path: a commit to a deleted file would be lost.
 
-        A log that was deleted, replaced or cut short under us is left: what it held goes into the database if it can
-        still be read, and whatever could not is found by the next look at the head. Raises as `check` does.
+        If the write-ahead log was deleted, replaced or cut short, the connection is made anew. What the log held gets
+        into the database if it can still be read; the next check of the head finds what could not. Raises as `check`.
         """
         self.check()
         if self._connection is not None and self._log is not None and not self._log_is_whole(self._log):
@@ -114,12 +114,14 @@ class SqlitePlace:
 
     @property
     def unproven(self) -> bool:
-        """Whether the file was put at the path since the last take-over, so that nobody knows yet what is in it."""
+        """Return whether the file was put at the path since the last take-over, so that its content is unproven."""
         return self._unproven
 
     def follow(self) -> None:
-        """Look into another file at the path from now on: the leader that this process follows may have put it there,
-        or a foreign hand. What is in it is proved by a take-over, and it is not written to before.
+        """Use another file at the path from now on, if there is one. Its content is unproven until a take-over.
+
+        The leader that this process follows may have put it there, or somebody else. Nothing is written to it before
+        the take-over.
         """
         now = _seen_at(self.path)
         if now is not None and now.size > 0 and self._file is not None and now.identity != self._file.identity:
@@ -127,10 +129,10 @@ class SqlitePlace:
             self._unproven = True
 
     def adopt(self, *, remembered: bool) -> None:
-        """Before a take-over: go on with the file that is at the path now, if it is another one, or was cut short.
+        """Prepare a take-over: use the file that is at the path now, if it is another one or was cut short.
 
-        What is in it has to prove itself; where there is none nothing is founded. ``remembered``: the caller leads, and
-        will write what is to be in it. Then whatever was put there is put aside, and a new one made.
+        The content of that file has to prove itself; where there is no file none is made. ``remembered`` says that the
+        caller leads, and will write all content from memory. In that case the file is put aside and a new one made.
         """
         now = _seen_at(self.path)
         displaced = self._file is not None and self._is_displaced(now)
@@ -141,42 +143,42 @@ class SqlitePlace:
         self._unproven = False
 
     def renew(self) -> None:
-        """Put what is at the path aside, and in its place a new database with what can be read of that.
+        """Put the file at the path aside, and replace it by a new database with what can be read of the old one.
 
-        Only for a leader who will write the rest from memory. Raises what `PointerStore.take_over` raises.
+        Only a leader may call this, who writes the rest from memory. Raises what `PointerStore.take_over` raises.
         """
         self.close()
         self.with_room(self._salvage)
         self._attach(create=False)
 
     def testify(self, act: Callable[[Head], None], head: Head) -> None:
-        """Let the witness know of what the database has: that it cannot is told once, and no reason to fail."""
+        """Record in the witness what was committed. A failure to do so is logged once, and raises nothing."""
         try:
             act(head)
         except OSError as error:
             if not self._witness_fails:
                 log.error(
-                    "cannot write the witness %s: %s. Writes go on, but what is lost of the database from now on may"
-                    " not be noticed",
+                    "cannot write the witness %s: %s. Commits go on, but a loss of revisions from the database may go"
+                    " unnoticed from now on",
                     self.witness.path,
                     error.strerror,
                 )
             self._witness_fails = True
         else:
             if self._witness_fails:
-                log.info("the witness %s is written again", self.witness.path)
+                log.info("the witness %s can be written again", self.witness.path)
             self._witness_fails = False
 
     def note_log(self) -> None:
-        """Remember the log as it is after a transaction of ours."""
+        """Remember identity and size of the write-ahead log after a transaction of this process."""
         self._log = _log_at(self.path)
 
     def damaged(self, what: str) -> JournalDamaged:
-        """The error for damage in the database file itself, which its owner may accept."""
+        """Return the error for damage in the database file itself, which its owner may accept."""
         return JournalDamaged(f"{self.path} is damaged: {what}. {_WHAT_TO_DO}", self._evidence())
 
     def with_room(self, act: Callable[[], T]) -> T:
-        """Its result, once more with the room that the reserve gives up where there was none."""
+        """Return the result of ``act``. Where it finds no room, it is called again with the room of the reserve."""
         try:
             return act()
         except StorageFull:
@@ -193,7 +195,7 @@ class SqlitePlace:
         self._attach(create=False)
 
     def _attach(self, *, create: bool) -> None:
-        """Raises `Displaced` where the file changed meanwhile, and what `connect` raises."""
+        """Connect to the file at the path. Raises `Displaced` if the file changed meanwhile, and as `connect` does."""
         before = _seen_at(self.path)
         self._connection = self.with_room(lambda: self._connect(create=create))
         self._file, self._log, self._unproven = before or _seen_at(self.path), None, False
@@ -212,7 +214,10 @@ class SqlitePlace:
             raise StorageUnavailable(f"{doing}: {error.strerror}") from error
 
     def _connect(self, *, create: bool) -> sqlite3.Connection:
-        """Raises as `connect` does, but what would be another's file is a damaged one where a witness tells of ours."""
+        """Connect to the file at the path. Raises as `connect` does, with one exception.
+
+        A file that is not a database of Milepost's counts as damaged where a witness shows that there was one.
+        """
         try:
             return connect(self.path, self._busy_timeout, create=create)
         except JournalDamaged as error:
@@ -223,22 +228,22 @@ class SqlitePlace:
             raise
 
     def _refuse_to_found_anew(self) -> None:
-        """Raises `JournalDamaged` where there is no database, but something that only comes after one."""
+        """Raise `JournalDamaged` where there is no database, but something that is only made after one."""
         if self._is_filled() or not (traces := self._traces()):
             return
         if self._is_filled():
-            return  # another replica founded it just now
+            return  # another replica made it in this moment
         state = "empty" if self.path.exists() else "gone"
         error = JournalDamaged(
-            f"{self.path} is {state}, and beside it there is {' and '.join(traces)}:"
-            f" a journal was founded here, and is not founded anew. {_WHAT_TO_DO}",
+            f"{self.path} is {state}, but {' and '.join(traces)} beside it show that a journal was founded here,"
+            f" and it is not founded anew. {_WHAT_TO_DO}",
             self._evidence(),
         )
         if error.loss not in self.accept_loss:
             raise error
 
     def _is_filled(self) -> bool:
-        """Whether a file with anything in it is at the path. Raises `StorageUnavailable`."""
+        """Return whether the path names a file that is not empty. Raises `StorageUnavailable`."""
         seen = _seen_at(self.path)
         return seen is not None and seen.size > 0
 
@@ -253,7 +258,7 @@ class SqlitePlace:
         return traces + [f"{_BLOBS}/{name}" for name in below[:1]]
 
     def _evidence(self) -> str:
-        """The same as long as no take-over succeeds, which writes the witness."""
+        """Return what names this damage: it stays the same until a take-over succeeds, which writes the witness."""
         try:
             content = self.witness.path.read_bytes()
         except FileNotFoundError:
@@ -266,7 +271,7 @@ class SqlitePlace:
 
 
 def _seen_at(path: Path) -> _Seen | None:
-    """Which file it is, and its size; None where there is none. Raises `StorageUnavailable` where nobody can tell."""
+    """Return identity and size of the file, or None if there is none. Raises `StorageUnavailable`."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Pointers in an SQLite file in a local directory: for one machine, with nothing else to run.
+"""Keep pointers in an SQLite file in a local directory: for one machine, with nothing else to run.
 
-One connection in one thread does all work, so a group is a whole transaction of that thread: a task that stops waiting
-for it cannot leave it half done. Durable by a write-ahead log that is synced in each commit.
+One connection in one thread does all work, and a group is one whole transaction of that thread. So a task that stops
+waiting for a group cannot leave it half done. A write-ahead log that is synced in each commit makes groups durable.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ RESERVE_NAME = f"pointers{RESERVE_SUFFIX}"
 class EmbeddedPointers:
     """A `PointerStore` in ``directory/pointers.db``; ``busy_timeout`` (seconds) bounds a wait for another process.
 
-    ``accept_loss``: the names of damages from which its owner goes on.
+    ``accept_loss`` holds the names of damages whose loss the owner has accepted.
     """
 
     def __init__(self, directory: Path, *, busy_timeout: float = 5.0, accept_loss: Collection[str] = ()) -> None:
         self.limits = GroupLimits(requests=1024, bytes=8 * 1024 * 1024, in_flight=1)
         self.bytes_sent = 0
         self._journals = SqliteJournals(directory / FILE_NAME, busy_timeout, self.limits, accept_loss)
-        path = os.fsencode(directory.resolve()).decode(errors="backslashreplace")  # names need not be UTF-8
+        path = os.fsencode(directory.resolve()).decode(errors="backslashreplace")  # names may not be UTF-8
         self.place = f"embedded:{path}"
         self._worker: ThreadPoolExecutor | None = None
         self._trying: Future[None] | None = None
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`. While only an attempt can tell, one is made now and then, by the worker."""
+        """See `PointerStore.full`. Where only an attempt to take room can tell, the worker makes one now and then."""
         reserve = self._journals.reserve
         why = reserve.missing()
         idle = self._trying is None or self._trying.done()
@@ -60,7 +60,7 @@ class EmbeddedPointers:
             raise
 
     async def close(self) -> None:
-        """See `PointerStore.close`. Groups that were handed over before still end as what they are."""
+        """See `PointerStore.close`. Groups that were handed over before still end with their true outcome."""
         worker, self._worker = self._worker, None
         if worker is not None:
             closing = worker.submit(self._journals.close)
@@ -72,11 +72,11 @@ class EmbeddedPointers:
         return await self._run(self._journals.journals)
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """See `PointerStore.take_over`. Needs no retry: the transaction reads and writes under one lock."""
+        """See `PointerStore.take_over`. It needs no retry: the transaction reads and writes under one lock."""
         return await self._run(self._journals.take_over, journal, ours)
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
-        """See `PointerStore.load`. A commit in between ends it with `TakeOverLost`: what it gave was one snapshot."""
+        """See `PointerStore.load`. A commit in between ends it with `TakeOverLost`; otherwise it is one snapshot."""
         begin: int | None = 0
         while begin is not None:
             records, begin = await self._run(self._journals.batch, head, begin)

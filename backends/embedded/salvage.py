@@ -1,4 +1,4 @@
-"""Damage in the database file itself: what SQLite finds wrong, and what can still be read of it."""
+"""Find damage in an SQLite file itself, repair its index, and salvage what can still be read of it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _STRANGE: Final = (
     "SELECT CAST(key AS BLOB) FROM (SELECT id, journal, key FROM record INDEXED BY sqlite_autoindex_record_1)"
     " EXCEPT SELECT CAST(key AS BLOB) FROM record NOT INDEXED"
 )
-"""A key that stands in the index, and not in the table."""
+"""This finds a key that is in the index but not in the table."""
 
 
 def mended(connection: sqlite3.Connection, path: Path) -> str | None:
-    """Check every page of the database and make its index anew if that alone is wrong; what else is wrong, in words.
+    """Check every page of the database, and rebuild the index if nothing else is wrong; else say what is, in words.
 
-    Digests prove the records. This proves the way to them: a record that the index does not find would be written a
-    second time. Where table and index name one record differently nobody here can tell which is right. To be called in
-    a transaction that may write.
+    Digests prove the records, and this proves the way to them: a record that the index does not find would be written a
+    second time. Where table and index name one record differently, nothing here can tell which is right. Call this in a
+    transaction that may write.
     """
     try:
         check_schema(connection)
@@ -48,7 +48,7 @@ def mended(connection: sqlite3.Connection, path: Path) -> str | None:
             connection.execute("REINDEX record")
         except sqlite3.IntegrityError as error:
             return f"{found[0]}; {error}"
-        log.error("the index in %s lacked records, and was made anew from them: %s", path, found[0])
+        log.error("the index in %s lacked records and was rebuilt from the table: %s", path, found[0])
         found = _problems(connection)
     return "; ".join(found[:_SHOWN]) if found else None
 
@@ -59,8 +59,9 @@ def _problems(connection: sqlite3.Connection) -> list[str]:
 
 
 def salvage(path: Path, busy_timeout: float) -> None:
-    """Put the damaged file with its logs aside, never to be touched again, and a new one with what can be read in its
-    place; also where it is gone. Raises sqlite3.Error, OSError, `BackendError`.
+    """Put the damaged file and its logs aside unchanged, and make a new file with every record that can be read.
+
+    The new file is also made where the old one is gone. Raises sqlite3.Error, OSError, `BackendError`.
     """
     new, patched = path.with_name(f"{path.name}.new"), path.with_name(f"{path.name}.patched")
     for each in (new, patched, *log_files(new), *log_files(patched)):
@@ -84,22 +85,22 @@ def salvage(path: Path, busy_timeout: float) -> None:
             each.rename(aside.with_name(aside.name + suffix))
     if path.exists():
         path.rename(aside)
-        log.error("%s was damaged: it is kept as %s, and %d records of it were read", path, aside, len(records))
+        log.error("%s was damaged: it is kept as %s, and %d records of it were salvaged", path, aside, len(records))
     else:
-        log.error("%s was gone: a new one is put in its place", path)
+        log.error("%s was gone: replaced by a new, empty file", path)
     new.rename(path)
     sync_directory(path.parent)
 
 
 def _taken(name: Path) -> bool:
-    """Whether a file, or what belongs to one that was gone, was put aside under this name."""
+    """Return whether a file, or the logs of one that was gone, was already put aside under this name."""
     return any(each.exists() for each in (name, *log_files(name)))
 
 
 def _patch(path: Path, new: Path, patched: Path) -> None:
-    """A copy of the damaged file with the first page of a new one: header and schema are always the same.
+    """Copy the damaged file, with the first page of a new one: header and schema are the same in every database.
 
-    The counter in its header is set off, so that SQLite counts the pages itself.
+    The change counter in the header is altered, so that SQLite counts the pages itself.
     """
     first = bytearray(new.read_bytes()[:_PAGE])
     first[_CHANGE_COUNTER] ^= 0xFF
@@ -108,13 +109,13 @@ def _patch(path: Path, new: Path, patched: Path) -> None:
 
 
 def _readable(path: Path) -> tuple[list[tuple[Any, ...]], dict[Any, tuple[Any, ...]]]:
-    """The heads, and the records by their row: from the first on until it breaks off, and from the last one back."""
+    """Return the heads, and the records by row: read forward from the first until it fails, and back from the last."""
     heads: list[tuple[Any, ...]] = []
     records: dict[Any, tuple[Any, ...]] = {}
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)
     except sqlite3.Error as error:
-        log.error("nothing can be read of %s: %s", path, error)
+        log.error("cannot open the damaged %s, so nothing of it is salvaged: %s", path, error)
         return heads, records
     with closing(connection):
         connection.text_factory = _text
@@ -141,12 +142,12 @@ def _take(
 def _attempt(act: Callable[[], None], what: str) -> None:
     try:
         act()
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of SQLite's own message
-        log.error("cannot read all of %s: %s", what, error)
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter is raised for SQLite's own message
+        log.error("cannot read all of %s, and go on with what was read: %s", what, error)
 
 
 def _text(content: bytes) -> str | bytes:
-    """Text that is none stays what it is."""
+    """Return text decoded, or as bytes if it is not valid UTF-8."""
     try:
         return content.decode()
     except UnicodeDecodeError:

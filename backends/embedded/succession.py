@@ -1,4 +1,4 @@
-"""What a take-over may go on from: the stored head, if the witness bears it out."""
+"""Decide which head a take-over goes on from: the stored one, if the witness confirms it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from backends.embedded.witness import DAMAGED, Testimony
 
 log = logging.getLogger("milepost.embedded")
 
-_WHAT_TO_DO = (
-    "Put back all files of the directory as they were; after a restore from a backup, begin with --epochs-above"
-)
+_WHAT_TO_DO = "Restore all files of the directory; after restoring a backup, start with --epochs-above"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredHead:
-    """What there is of a journal: its head; or what is wrong with that; and whether records lie there."""
+    """What is stored of a journal: its head, or what is wrong with it, and whether there are records."""
 
     head: Head | None
     trouble: str | None
@@ -29,9 +27,9 @@ class StoredHead:
 def last_head(
     journal: str, found: StoredHead, witness: Testimony, ours: Head | None, accepted: Collection[str]
 ) -> Head | None:
-    """The head that the next one follows; None for a journal that is founded now.
+    """Return the head that the next one follows; None for a journal that is founded now.
 
-    ``ours``: the head that this process committed last, under a lease that still holds. Raises `JournalDamaged`.
+    ``ours`` is the head that this process committed last, under a lease that still holds. Raises `JournalDamaged`.
     """
     if ours is not None and may_follow(ours, witness):
         return _ours_or_newer(found, ours)
@@ -44,43 +42,43 @@ def last_head(
     error = JournalDamaged(f"{what}. {_WHAT_TO_DO}", evidence)
     if error.loss not in accepted:
         raise error
-    log.error("%s: accepted as the loss %s", what, error.loss)
+    log.error("%s: accepted as the loss %s, so the take-over goes on", what, error.loss)
     base = found.head or witness.head or Head(journal, 0, 0, "")
     newest = witness.head or base
     return replace(base, term=max(base.term, newest.term), revision=max(base.revision, newest.revision))
 
 
 def may_follow(ours: Head, witness: Testimony) -> bool:
-    """Whether who committed ``ours``, and holds the lease, goes on from it: nothing shows a later term."""
+    """Return whether a process that committed ``ours``, and holds the lease, may go on from it."""
     return witness.head is None or witness.head.term <= ours.term
 
 
 def damage(journal: str, found: StoredHead, witness: Testimony) -> str | None:
-    """What is wrong, in words, or None.
+    """Say in words what is wrong with the stored journal, or return None.
 
-    A database that is newer than its witness is as it should be: the witness is not synced.
+    A database that is newer than its witness is not damaged: the witness is not synced at each commit.
     """
     head, newest = found.head, witness.head
     if found.trouble is not None:
         return found.trouble
     if head is None:
         if newest is not None:
-            return f"journal {journal!r} is gone, of which {_committed(newest)}"
+            return f"journal {journal!r} is gone, though {_named(newest)} was committed"
         if witness.trouble == DAMAGED:
-            return f"journal {journal!r} is gone, and the witness beside it, which tells of some journal, is damaged"
-        return f"the head of journal {journal!r} is gone, and its records are there" if found.records else None
+            return f"journal {journal!r} is gone, and the witness, which shows that a journal existed, is damaged"
+        return f"the head of journal {journal!r} is gone, but its records are there" if found.records else None
     if newest is None:
         return None
     if (head.term, head.revision) < (newest.term, newest.revision):
         return (
-            f"the database is older than its witness: {_committed(head)} is the last of journal {journal!r} in it, and"
-            f" {_committed(newest)} was committed, so revisions {head.revision + 1} to {newest.revision} are lost"
+            f"the database is older than its witness: of journal {journal!r} it has {_named(head)}, but"
+            f" {_named(newest)} was committed, so revisions {head.revision + 1} to {newest.revision} are lost"
         )
     same_place = (head.term, head.revision) == (newest.term, newest.revision)
     if (head.term == newest.term and head.lineage != newest.lineage) or (same_place and head.digest != newest.digest):
         return (
-            f"the database is another one than its witness knows: {described(head)} and not {described(newest)} is the"
-            f" last of journal {journal!r} (term/revision/lineage)"
+            f"the database is not the one that its witness knows: the last head of journal {journal!r} is"
+            f" {described(head)}, not {described(newest)} (term/revision/lineage)"
         )
     return None
 
@@ -90,7 +88,7 @@ def _ours_or_newer(found: StoredHead, ours: Head) -> Head:
     if stored is not None and (stored.term, stored.revision) >= (ours.term, ours.revision):
         return stored
     log.error(
-        "the head of journal %r is %s, and this replica committed %s: it is written anew from memory",
+        "the stored head of journal %r is %s, but this replica committed %s last: it is written anew from memory",
         ours.journal,
         found.trouble or described(stored),
         described(ours),
@@ -98,5 +96,5 @@ def _ours_or_newer(found: StoredHead, ours: Head) -> Head:
     return ours
 
 
-def _committed(head: Head) -> str:
+def _named(head: Head) -> str:
     return f"revision {head.revision} of term {head.term}"

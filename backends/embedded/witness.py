@@ -1,12 +1,13 @@
-"""A witness beside the database: the head after the last commit, in a small file of its own.
+"""Keep a witness beside the database: the head after the last commit, in a small file of its own.
 
-A write-ahead log that was damaged ends where the damage begins, and SQLite takes what came after for never committed.
-This file says what did come. It is written after each commit and synced at each take-over alone: after a power failure
-it may know of less than the database does, but never of more, for a commit is on the disk before it is written here. So
-a database that is older than its witness lost something, and one that is newer is as it should be.
+SQLite takes a write-ahead log that was damaged to end where the damage begins, and all that came after for never
+committed. The witness records what did come after. It is written after each commit, and synced at each take-over alone.
+After a power failure it may know of less than the database does, but never of more, since a commit is on the disk
+before the witness is written. So a database that is older than its witness lost something, and one that is newer is as
+it should be.
 
-Each journal has two slots that are written in turn, each with its checksum and on a block of its own: a write that was
-torn spoils one of them, and the other is one commit behind. A slot is a line of text, which ``cat`` shows.
+Each journal has two slots that are written in turn, each with its checksum and on a block of its own: a torn write
+spoils one of them, and the other is one commit behind. A slot is a line of text, which ``cat`` shows.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ _LINE: Final = re.compile(
 
 
 class Testimony(NamedTuple):
-    """What a witness says of a journal: the newest head that it can prove, and what is wrong with the witness."""
+    """A testimony holds the newest head of a journal that a witness proves, and what is wrong with the witness."""
 
     head: Head | None
     trouble: str | None
 
 
 class FileWitness:
-    """The file at ``path``. For one thread; another process may write it once it has taken the journal over."""
+    """The witness file at ``path``. One thread uses it; another process may write it after it took the journal over."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._slots: dict[str, int] = {}
 
     def ask(self, journal: str) -> Testimony:
-        """What it says of ``journal``. Raises OSError."""
+        """Return what the witness says of ``journal``. Raises OSError."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -65,7 +66,7 @@ class FileWitness:
         return Testimony(replace(heads[newest], journal=journal), trouble)
 
     def begin(self, head: Head) -> None:
-        """Write a head of a new term into both slots, durably. To be called after `ask`. Raises OSError."""
+        """Write a head of a new term into both slots, durably. Call `ask` before. Raises OSError."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             if head.journal not in self._slots:
@@ -79,9 +80,9 @@ class FileWitness:
         sync_directory(self.path.parent)
 
     def note(self, head: Head) -> None:
-        """Write a head that was committed, in the turn of its slot. Not synced. Raises OSError.
+        """Write a committed head into the slot whose turn it is, without a sync. Raises OSError.
 
-        Where `begin` had failed there is no slot yet, and it begins now.
+        If `begin` had failed there is no slot yet, and this call begins one.
         """
         if head.journal not in self._slots:
             self.begin(head)
@@ -100,7 +101,7 @@ class FileWitness:
 
 
 def _named(journal: str) -> str:
-    """The journal's name, or its hash if it has blanks, or is very long."""
+    """Return the journal's name, or its hash if the name contains blanks or is very long."""
     return journal if _PLAIN.match(journal) else "#" + hashlib.blake2b(journal.encode(), digest_size=16).hexdigest()
 
 
@@ -113,7 +114,7 @@ def _line(head: Head) -> bytes:
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, str, Head]]:
-    """The slots that prove themselves: number, journal as it is named there, head."""
+    """Yield the slots whose checksum matches: number, name of the journal as written there, head."""
     for slot in range(len(content) // _BLOCK):
         match = _LINE.match(content[slot * _BLOCK : (slot + 1) * _BLOCK])
         if match is None or hashlib.blake2b(match[1], digest_size=16).hexdigest().encode() != match[7]:

@@ -121,6 +121,9 @@ async def test_what_others_may_read_is_narrowed_and_directories_are_told_of(
     with caplog.at_level("INFO", "backends"):
         await everything_used(directory)
     told = caplog.text
-    assert all(f"narrowed {directory / name}" in told for name in ("pointers.db", "leader.lock", "leader.json"))
+    assert all(
+        f"took all rights of other users from {directory / name}" in told
+        for name in ("pointers.db", "leader.lock", "leader.json")
+    )
     assert f"may read or enter {directory} (mode 755)" in told
     assert directory.stat().st_mode & 0o777 == 0o755

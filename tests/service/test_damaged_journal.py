@@ -63,7 +63,10 @@ async def test_a_damaged_head_keeps_it_from_leading_until_it_is_repaired(
     async with rig(embedded(tmp_path), leading=False) as running:
 
         async def told() -> bool:
-            return "cannot take the journal over yet: JournalDamaged(\"the head of 'root' is not a head" in caplog.text
+            return (
+                "cannot take the journal over yet: JournalDamaged(\"the stored head of journal 'root' is not valid"
+                in caplog.text
+            )
 
         await until(told)
         assert not running.replica.leads

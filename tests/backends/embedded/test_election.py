@@ -199,7 +199,7 @@ async def test_a_leader_that_cannot_be_announced_leads_all_the_same(
     with caplog.at_level(logging.WARNING):
         leadership = await won(one)
     assert remaining(leadership) == math.inf
-    assert "cannot name the leader" in caplog.text
+    assert "cannot write the leader's address" in caplog.text
     os.rmdir(tmp_path / ANNOUNCEMENT_NAME)
     assert await other.leader() is None
     await leadership.resign()
