@@ -1,4 +1,4 @@
-"""Blobs as files below a directory."""
+"""The local backend keeps blobs as files below a directory."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ def _blobs(url: str, _settings: BlobsSettings) -> BlobStore:
 
     directory = url.partition(":")[2]
     if not directory:
-        raise Misconfigured("an address of blobs in files names a directory: file:DIR")
+        raise Misconfigured("an address of blobs in files must name a directory: file:DIR")
     return LocalBlobs(Path(directory))
 
 

@@ -1,4 +1,4 @@
-"""Blobs as files under a directory, which may be on a network file system that all replicas share."""
+"""Keep blobs as files under a directory, which may be on a network file system that all replicas share."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 
 class LocalBlobs:
-    """A `BlobStore` in ``directory``; ``threads`` bounds how many calls are at the disk at once.
+    """A `BlobStore` in ``directory``; ``threads`` bounds how many calls use the disk at once.
 
-    Drafts of writers that are gone go when it is opened, and every ``tidy_seconds``.
+    Drafts whose writers are gone are removed when the store is opened, and every ``tidy_seconds``.
     """
 
     def __init__(self, directory: Path, *, threads: int = 16, tidy_seconds: float = 3600.0) -> None:
@@ -36,7 +36,7 @@ class LocalBlobs:
         self._tidying: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """See `BlobStore.open`. Also clears away what writers that died left unfinished."""
+        """See `BlobStore.open`. Also removes the drafts that dead writers left unfinished."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._threads_at_most, thread_name_prefix="blobs")
         try:
@@ -48,7 +48,7 @@ class LocalBlobs:
             self._tidying = asyncio.create_task(self._tidy(), name="blob-drafts")
 
     async def close(self) -> None:
-        """See `BlobStore.close`. Calls under way end with `StorageUnavailable` at their next step."""
+        """See `BlobStore.close`. Running calls end with `StorageUnavailable` at their next step."""
         tidying, self._tidying = self._tidying, None
         if tidying is not None:
             tidying.cancel()
@@ -57,7 +57,7 @@ class LocalBlobs:
             threads.shutdown(wait=False)
 
     async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
-        """See `BlobStore.put`. Up to a megabyte costs one step in a thread, and so does each further one."""
+        """See `BlobStore.put`. Up to a megabyte takes one step in a thread, and so does each further one."""
         draft = self._tree.draft(key)
         size, chunks, waiting = 0, [], 0
         try:
@@ -74,7 +74,7 @@ class LocalBlobs:
         return size + waiting
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`. A blob deleted meanwhile can be read to its end."""
+        """See `BlobStore.get`. A blob that is deleted meanwhile can be read to its end."""
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         source = self._tree.source(key, start, end)
@@ -91,11 +91,13 @@ class LocalBlobs:
         return await self._step(self._tree.size, key)
 
     async def delete(self, key: str) -> None:
-        """See `BlobStore.delete`. Not synced: a power failure may bring the blob back, for the collector to delete."""
+        """See `BlobStore.delete`. It is not synced: after a power failure the blob may be back, for the
+        collector to delete.
+        """
         await self._step(self._tree.delete, key)
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
-        """See `BlobStore.list`. The age is the time since the file was last written to."""
+        """See `BlobStore.list`. The age is the time since the file was last written."""
         found = self._tree.find(prefix, older_than)
         try:
             while batch := await self._step(_next_batch, found):
@@ -119,7 +121,7 @@ class LocalBlobs:
             try:
                 await self._step(self._tree.tidy)
             except BackendError as error:
-                log.warning("abandoned drafts stay for now: %s", error)
+                log.warning("cannot remove abandoned drafts of blobs, and try again later: %s", error)
 
     async def _step(self, act: Callable[..., T], *arguments: object) -> T:
         if self._threads is None:
@@ -127,7 +129,7 @@ class LocalBlobs:
         return await run_in_executor(self._threads, act, *arguments)
 
     async def _discard(self, draft: FileDraft) -> None:
-        if self._threads is None:  # closed meanwhile, which excuses nobody from tidying up
+        if self._threads is None:  # closed meanwhile, and the draft must be removed all the same
             draft.discard()
         else:
             await run_in_executor(self._threads, draft.discard)

@@ -1,4 +1,7 @@
-"""One blob as a file: a draft that becomes visible whole or not at all, a source to read from. Nothing here awaits."""
+"""Write one blob to a draft that becomes visible whole or not at all, and read one blob from its file.
+
+Nothing in this module awaits.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +49,9 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
-    """The one place where errors of the operating system become the contract's.
+    """Raise errors of the operating system as those of the contract; no other code of this package translates them.
 
-    Permissions and the like are a matter of how the store was set up only while it is being opened.
+    Missing permissions and the like count as a wrong configuration only while the store is being opened.
     """
     try:
         yield
@@ -62,14 +65,14 @@ def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
 
 
 def is_absent(error: OSError) -> bool:
-    """Whether the path named nothing."""
+    """Return whether the error says that the path names nothing."""
     return error.errno in _ABSENT
 
 
 class FileDraft:
-    """A blob being written under a temporary name on the same file system.
+    """A draft is a blob that is being written, under a temporary name on the same file system.
 
-    `publish` gives it its own name by link(2), which, other than rename(2), never overwrites.
+    `publish` gives it its own name by link(2), which unlike rename(2) never overwrites.
     """
 
     def __init__(self, temporary: Path, target: Path, make_directory: Callable[[Path], None]) -> None:
@@ -92,19 +95,19 @@ class FileDraft:
                 rest = rest[os.write(self._descriptor, rest) :]
 
     def _leave_room(self, size: int) -> None:
-        """The last of a disk is for what frees room, and pointers may lie on this one. Raises `StorageFull`."""
+        """Raise `StorageFull` where only the room is left that is reserved: pointers may lie on the same disk."""
         assert self._descriptor is not None
         free, kept = room_on(self._descriptor)
         if free - size < kept:
             raise StorageFull(
-                f"cannot write a blob: {free} bytes are left on the disk of {self._target}, of which {kept} are kept"
-                " for removals and locks"
+                f"cannot write a blob: {free} bytes are left on the disk of {self._target}, of which {kept} are"
+                " reserved for removals and locks"
             )
 
     def _begin(self) -> None:
-        """Make the file and lock it for as long as it is written, which tells whoever tidies up that it has a writer.
+        """Make the file, and lock it for as long as it is written, which shows that it has a writer.
 
-        Who tidied up in the moment before the lock took the file, and another is made.
+        A clean-up in the moment before the lock may have removed the file; then another one is made.
         """
         for _ in range(_BEGINNINGS):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -114,10 +117,10 @@ class FileDraft:
                 return
             self._close()
             self._temporary.unlink(missing_ok=True)
-        raise OSError(errno.EAGAIN, f"{self._temporary} was taken away each time")
+        raise OSError(errno.EAGAIN, f"{self._temporary} was removed each time it was made")
 
     def publish(self, chunks: Sequence[bytes]) -> None:
-        """Append the last chunks, make all of it durable and then visible, and that durable too."""
+        """Append the last chunks, make the whole blob durable, then visible, and its name durable too."""
         self.write(chunks)
         assert self._descriptor is not None
         with translate_errors("complete a blob"):
@@ -134,14 +137,14 @@ class FileDraft:
             self._close()
 
     def discard(self) -> None:
-        """Leave nothing visible. What cannot be removed is logged only: the error that led here matters more."""
+        """Leave nothing visible. A file that cannot be removed is only logged: the error before it matters more."""
         self._close()
         for name, there in ((self._target, self._published), (self._temporary, self._begun)):
             if there:
                 try:
                     name.unlink(missing_ok=True)
                 except OSError as error:
-                    log.warning("cannot remove the unfinished blob %s: %s", name, error.strerror)
+                    log.warning("cannot remove the unfinished blob %s, which stays for now: %s", name, error.strerror)
 
     def _close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
@@ -150,14 +153,14 @@ class FileDraft:
 
 
 def remove_draft(path: Path) -> bool | None:
-    """Remove the draft at ``path`` unless somebody writes it; whether it went, None where locks cannot tell.
+    """Remove the draft at ``path`` unless it is being written. Raises OSError.
 
-    Raises OSError.
+    Return whether it was removed; None where the file system has no locks that could tell.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         locked = _lock(descriptor)
-        if locked:  # while it is held, so that nobody can begin on it
+        if locked:  # removed while it is locked, so that no writer can begin on it
             path.unlink(missing_ok=True)
         return locked
     finally:
@@ -165,7 +168,7 @@ def remove_draft(path: Path) -> bool | None:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Whether this process has the file for itself now; None where the file system knows no locks."""
+    """Return whether this process has the file for itself now; None where the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -178,7 +181,7 @@ def _lock(descriptor: int) -> bool | None:
 
 
 class FileSource:
-    """A range of a blob being read. Once it is open, a deletion does not disturb it."""
+    """A source reads a range of a blob. Once it is open, deleting the blob does not disturb it."""
 
     def __init__(self, path: Path, start: int, end: int | None) -> None:
         self._path = path
@@ -187,7 +190,7 @@ class FileSource:
         self._descriptor: int | None = None
 
     def open(self) -> bytes:
-        """Open the file, find the range in it, and return the first chunk; empty if the range is."""
+        """Open the file, find the range in it, and return the first chunk, which is empty if the range is."""
         with translate_errors("open a blob"):
             try:
                 self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
@@ -203,22 +206,22 @@ class FileSource:
 
     @property
     def more(self) -> bool:
-        """Whether a part of the range is still to be read; known once the source is open."""
+        """Return whether a part of the range is still to be read; known once the source is open."""
         return self._end is not None and self._position < self._end
 
     def read(self) -> bytes:
-        """The next chunk of the range, never empty. Raises `BlobTruncated`."""
+        """Return the next chunk of the range, never empty. Raises `BlobTruncated`."""
         assert self._descriptor is not None
         assert self._end is not None
         with translate_errors("read a blob"):
             chunk = os.pread(self._descriptor, min(CHUNK, self._end - self._position), self._position)
         if not chunk:
-            raise BlobTruncated(f"{self._path} ended at {self._position} while it was read up to {self._end}")
+            raise BlobTruncated(f"{self._path} ended at {self._position} while being read up to {self._end}")
         self._position += len(chunk)
         return chunk
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file. Idempotent."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)

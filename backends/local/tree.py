@@ -1,4 +1,4 @@
-"""The directory tree that holds the blobs: made, checked, listed and cleaned. Nothing here awaits."""
+"""Make, check, list and clean up the directory tree that holds the blobs. Nothing in this module awaits."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from backends.local.files import FileDraft, FileSource, is_absent, remove_draft,
 
 DRAFTS = ".tmp"
 
-# Where locks do not tell whether a draft has a writer: a put writes to its file with every megabyte, so one that was
-# not touched for so long has none. Should it have one after all, that put fails and leaves nothing behind.
+# This applies where no lock shows whether a draft has a writer. A put writes to its file with every megabyte, so a
+# draft that was not written for so long has none. Should it have one all the same, that put fails and leaves nothing.
 ABANDONED_AFTER_SECONDS = 3600.0
 
 log = logging.getLogger(__name__)
 
 
 class BlobTree:
-    """Blobs under ``root``, a key being the path of its file; names with a leading dot are the tree's own."""
+    """A tree of blobs under ``root``. A key is the path of its file; names with a leading dot are the tree's own."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
@@ -41,7 +41,7 @@ class BlobTree:
         self._making = threading.Lock()
 
     def prepare(self) -> None:
-        """Make the tree, prove that it can be worked in, remove abandoned drafts. Raises `Misconfigured` above all."""
+        """Make the tree, prove that it is usable, and remove abandoned drafts. Raises mainly `Misconfigured`."""
         doing = f"work in {self._root}"
         with translate_errors(doing, set_up=True):
             make_durable_directory(self._drafts)
@@ -51,20 +51,20 @@ class BlobTree:
             self._try_out()
 
     def tidy(self) -> None:
-        """Remove the drafts that nobody writes any more. Raises `StorageUnavailable`."""
+        """Remove the drafts that have no writer any more. Raises `StorageUnavailable`."""
         with translate_errors(f"remove abandoned drafts in {self._drafts}"):
             self._remove_abandoned(time.time() - ABANDONED_AFTER_SECONDS)
 
     def draft(self, key: str) -> FileDraft:
-        """A blob to be written under ``key``."""
+        """Return a draft, to be written and then published under ``key``."""
         return FileDraft(self._drafts / uuid.uuid4().hex, self._path(key), self._make_directory)
 
     def source(self, key: str, start: int, end: int | None) -> FileSource:
-        """A range of the blob under ``key``, to be opened."""
+        """Return a source for a range of the blob under ``key``, not open yet."""
         return FileSource(self._path(key), start, end)
 
     def size(self, key: str) -> int:
-        """Size in bytes. Raises `BlobMissing`."""
+        """Return the size of the blob in bytes. Raises `BlobMissing`."""
         path = self._path(key)
         with translate_errors("look at a blob"):
             try:
@@ -78,18 +78,18 @@ class BlobTree:
         return status.st_size
 
     def delete(self, key: str) -> None:
-        """Remove the file. Its directory stays: another blob may be on its way into it."""
+        """Delete the file of the blob. Its directory stays, since another blob may be about to go into it."""
         with translate_errors("delete a blob"):
             try:
                 self._path(key).unlink()
             except IsADirectoryError:
-                return  # the key of no blob, but the beginning of others
+                return  # this key names no blob, but is the beginning of others
             except OSError as error:
                 if not is_absent(error):
                     raise
 
     def find(self, prefix: str, older_than: float) -> Generator[BlobInfo, None, None]:
-        """Walk below ``prefix``, holding one open directory a level; what vanishes on the way is left out."""
+        """Yield the blobs below ``prefix``, with one open directory a level; what disappears meanwhile is left out."""
         below = check_prefix(prefix).rpartition("/")[0]
         with translate_errors("list the blobs"):
             for path, status in _files(self._root / below):
@@ -102,9 +102,9 @@ class BlobTree:
         return self._root / check_key(key)
 
     def _make_directory(self, directory: Path) -> None:
-        """Make ``directory`` with its parents, all durably named; once a process, also if it is there already.
+        """Make ``directory`` and its parents, and make all their names durable; once a process.
 
-        For it may have been made by a process that died before it synced the name.
+        This is also done for a directory that exists: a process may have made it and died before it synced the name.
         """
         with self._making:
             if directory in self._durable and directory.is_dir():
@@ -124,16 +124,16 @@ class BlobTree:
             first.write_bytes(b"milepost")
             os.link(first, second)
             if second.read_bytes() != b"milepost":
-                raise Misconfigured(f"{self._root} does not give back what was written to it")
+                raise Misconfigured(f"a file written to {self._root} does not read back the same")
         finally:
             first.unlink(missing_ok=True)
             second.unlink(missing_ok=True)
 
     def _remove_abandoned(self, before: float) -> None:
-        """Who writes a draft holds a lock on it for as long as he lives.
+        """Remove drafts without a writer, which is recognised by the lock that a writer holds while it lives.
 
-        On a network file system the locks of other machines may not be seen, and what was tried out has none: there
-        only age counts.
+        On a network file system the locks of other machines may be invisible, and the files of a trial have none: in
+        both cases only age counts.
         """
         by_age = lies_on_shared(self._drafts)
         removed, left = 0, 0
@@ -148,13 +148,13 @@ class BlobTree:
                         log.warning("cannot remove the abandoned draft %s: %s", entry.path, error.strerror)
                     left += 1
         if removed:
-            log.info("removed %d drafts of blobs whose writers are gone from %s", removed, self._drafts)
+            log.info("removed %d abandoned drafts of blobs from %s", removed, self._drafts)
         if left > 1:
-            log.warning("in %s there are %d more that cannot be removed", self._drafts, left - 1)
+            log.warning("in %s there are %d more abandoned drafts that cannot be removed", self._drafts, left - 1)
 
 
 def _remove_if_abandoned(entry: os.DirEntry[str], by_age: bool, before: float) -> bool:
-    """Whether it went. Raises OSError."""
+    """Remove an entry if it is an abandoned draft, and return whether it was removed. Raises OSError."""
     path = Path(entry.path)
     gone = None if by_age or entry.name.startswith(".") else remove_draft(path)
     if gone is None and entry.stat(follow_symlinks=False).st_mtime < before:
@@ -164,7 +164,7 @@ def _remove_if_abandoned(entry: os.DirEntry[str], by_age: bool, before: float) -
 
 
 def _files(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The regular files below ``directory``, without the tree's own and without following links."""
+    """Yield the regular files below ``directory``, without the tree's own and without following links."""
     try:
         entries = os.scandir(directory)
     except OSError as error:
