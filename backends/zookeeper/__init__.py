@@ -1,4 +1,4 @@
-"""Pointers and an election in ZooKeeper: an address, a connection and translated errors for both."""
+"""The ZooKeeper backend keeps pointers and holds an election in ZooKeeper, with one address and connection for both."""
 
 from backends.contract import Backend, Election, PointersSettings, PointerStore
 

@@ -1,4 +1,4 @@
-"""Addresses: ``zookeeper://h1:2181,h2:2181/path?session_timeout=4&…`` and the same as ``zookeeper+tls://…``."""
+"""Parse addresses ``zookeeper://h1:2181,h2:2181/path?session_timeout=4&…``, and the same with ``zookeeper+tls://``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?\
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How a server is trusted and how we show who we are. ``verify``: ``full`` checks the host's name as well as the
-    certificate, ``ca`` the certificate alone, ``none`` nothing.
+    """These settings say how this client trusts a server, and how it proves its own identity.
+
+    ``verify`` is ``full`` to check the host's name as well as the certificate, ``ca`` to check the certificate alone,
+    ``none`` to check nothing.
     """
 
     ca_file: Path | None = None
@@ -36,10 +38,11 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperAddress:
-    """An ensemble, a place in it, and how to get there.
+    """An address names a ZooKeeper ensemble, a path in it, and how to connect.
 
-    ``hosts`` is ``host:port`` with commas between; ``root`` is the path everything lies under. ``session_seconds`` is
-    asked for; the servers may grant another one. ``credentials_file`` holds one line ``user:password``.
+    ``hosts`` is ``host:port`` with commas between; everything lies under the path ``root``. ``session_seconds`` is the
+    session timeout to ask for; the servers may grant another one. ``credentials_file`` holds one line
+    ``user:password``.
     """
 
     hosts: str
@@ -50,14 +53,14 @@ class ZooKeeperAddress:
 
     @classmethod
     def parse(cls, url: str) -> ZooKeeperAddress:
-        """Raises `Misconfigured`, which never repeats what might be a password."""
+        """Return the address in ``url``. Raises `Misconfigured`, which never repeats what might be a password."""
         scheme, separator, rest = url.partition("://")
         if not separator or scheme not in _DEFAULT_PORT:
             raise Misconfigured(f"an address in ZooKeeper begins with {PLAIN}:// or {SECURE}://")
         place, _, query = rest.partition("?")
         hosts, _, path = place.partition("/")
         if "@" in hosts:
-            raise Misconfigured("an address in ZooKeeper holds no user or password: name a credentials_file instead")
+            raise Misconfigured("an address in ZooKeeper must not hold a user or password: use credentials_file")
         known = _OPTIONS + (_TLS_OPTIONS if scheme == SECURE else ())
         options = parse_options(query, known, "an address in ZooKeeper")
         return cls(
@@ -69,7 +72,7 @@ class ZooKeeperAddress:
         )
 
     def credentials(self) -> str | None:
-        """``user:password``, read anew each time; None without a file. Raises `Misconfigured`."""
+        """Return ``user:password``, read from the file each time; None without a file. Raises `Misconfigured`."""
         if self.credentials_file is None:
             return None
         try:
@@ -85,7 +88,7 @@ class ZooKeeperAddress:
 def _host(host: str, default_port: int) -> str:
     found = _HOST.match(host)
     if found is None or (found[2] and not 0 < int(found[2]) < 65536):
-        raise Misconfigured("an address in ZooKeeper names one or more host:port with commas between")
+        raise Misconfigured("an address in ZooKeeper must name one or more host:port, separated by commas")
     return f"{found[1]}:{found[2] or default_port}"
 
 
@@ -96,14 +99,14 @@ def _root(path: str) -> str:
     try:
         return "/" + check_key(trimmed)
     except UnsafeKey as error:
-        raise Misconfigured(f"/{trimmed} is no path that Milepost uses in ZooKeeper: {error}") from error
+        raise Misconfigured(f"/{trimmed} is not a path that Milepost can use in ZooKeeper: {error}") from error
 
 
 def _session(seconds: str | None) -> float:
     if seconds is None:
         return DEFAULT_SESSION_SECONDS
     if not re.match(r"\d{1,4}(\.\d{1,3})?\Z", seconds) or not 0.2 <= float(seconds) <= 3600:
-        raise Misconfigured("session_timeout takes seconds from 0.2 to 3600")
+        raise Misconfigured("session_timeout must be seconds from 0.2 to 3600")
     return float(seconds)
 
 
@@ -114,8 +117,8 @@ def _file(options: dict[str, str], name: str) -> Path | None:
 def _tls(options: dict[str, str]) -> Tls:
     verify = options.get("verify", "full")
     if verify not in _VERIFY:
-        raise Misconfigured(f"verify takes one of {', '.join(_VERIFY)}")
+        raise Misconfigured(f"verify must be one of {', '.join(_VERIFY)}")
     tls = Tls(_file(options, "ca_file"), _file(options, "cert_file"), _file(options, "key_file"), verify)
     if (tls.cert_file is None) is not (tls.key_file is None):
-        raise Misconfigured("cert_file and key_file go together")
+        raise Misconfigured("cert_file and key_file must be given together")
     return tls

@@ -1,4 +1,4 @@
-"""From other threads into an event loop, with one wake-up for all that was said since the last one."""
+"""Hand calls from other threads to an event loop, with one wake-up of the loop for a whole batch of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Bridge:
-    """Acts are handed over by any thread and run by the loop in that order.
+    """A bridge runs calls in an event loop that any thread handed over, in the order in which they came.
 
     A wake-up of the loop costs a system call and a switch of threads. Answers come in batches, so a batch has one.
     """
@@ -20,11 +20,11 @@ class Bridge:
         self.wake_ups = 0
 
     def post(self, act: Callable[[], object]) -> None:
-        """Let the loop run ``act`` soon. From any thread; after the loop has ended nothing happens."""
+        """Let the loop run ``act`` soon. Any thread may call this; once the loop has ended, nothing happens."""
         self._acts.append(act)
         if not self._awake:
-            # Two threads may both come here: then there is one wake-up too many, never one too few, because the loop
-            # clears the flag before it looks at what there is.
+            # Two threads may both come here. Then there is one wake-up too many, but never one too few, since the loop
+            # clears the flag before it looks at the queue.
             self._awake = True
             self._wake()
 

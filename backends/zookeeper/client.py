@@ -1,4 +1,4 @@
-"""kazoo's client, with what it takes to know a session's timeout and to leave a server that no longer answers.
+"""Extend kazoo's client, so that it knows its session's timeout and leaves a server that no longer answers.
 
 kazoo sends and receives in a thread of its own. The names with a leading underscore that are overridden here are
 kazoo's own; tests/backends/zookeeper/test_client.py fails where a release changes them.
@@ -22,16 +22,16 @@ from kazoo.security import CREATOR_ALL_ACL
 
 from backends.contract import Misconfigured, StorageUnavailable
 from backends.zookeeper.address import Tls, ZooKeeperAddress
-from backends.zookeeper.errors import teach_codes
+from backends.zookeeper.errors import register_error_codes
 
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.2, "max_delay": 1.0}
 
 _CONNECT_SECONDS = 5.0
-"""For one server, at most. A third of a session's time at most, so that there is time for another server."""
+"""Connecting to one server takes this long at most, and at most a third of the session, so that another has time."""
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Threads and sockets for kazoo."""
+    """This handler makes threads and sockets for kazoo."""
 
     def __init__(self, connect_seconds: float, context: ssl.SSLContext | None) -> None:
         super().__init__()
@@ -39,8 +39,10 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         self._context = context
 
     def create_connection(self, address: tuple[str, int], hostname: str | None = None, **_: Any) -> socket.socket:
-        """kazoo would wait a whole session's time for one host that swallows packets, and so lose the session; and it
-        would trust the system's authorities beside the one it is told of.
+        """Connect within ``connect_seconds``, and with TLS trust only the given authorities.
+
+        kazoo would wait a whole session's time for one host that swallows packets, and so lose the session. It would
+        also trust the system's authorities beside the given one.
         """
         connection = socket.create_connection(address, self.connect_seconds)
         try:
@@ -53,7 +55,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
             raise
 
     def select(self, readers: Any, writers: Any, others: Any, timeout: float | None = None) -> Any:
-        """What TLS has decrypted but nobody read yet is ready too; the socket below it does not tell."""
+        """Report a socket as ready also where TLS has decrypted bytes that nobody read; the raw socket cannot know."""
         buffered = [reader for reader in readers if isinstance(reader, ssl.SSLSocket) and reader.pending()]
         if not buffered:
             return super().select(readers, writers, others, timeout)
@@ -62,7 +64,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
 
 class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """The loop that sends and receives, in kazoo's thread."""
+    """This is the loop that sends and receives, in kazoo's thread."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -72,14 +74,14 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._waiting_since = 0.0
 
     def zk_loop(self) -> None:
-        """All that kazoo's thread does. kazoo tells of its end only those who took the session to be alive."""
+        """Run kazoo's loop, and report its end: kazoo itself reports that only to who believed the session alive."""
         try:
             super().zk_loop()
         finally:
             self.client.on_end()
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
-        """Used while connecting: a server that is just starting may take a connection and never answer on it."""
+        """Exchange one request while connecting, with a bound: a starting server may accept and never answer."""
         sent = time.monotonic()
         answer = super()._invoke(min(timeout, self.handler.connect_seconds), request, xid)
         if isinstance(request, Connect):
@@ -93,7 +95,7 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return super()._read_socket(read_timeout)
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """kazoo pings, and so notices that nobody answers, only while nothing is sent."""
+        """Drop a connection without answers also while requests are sent: kazoo notices that only while it is idle."""
         now = time.monotonic()
         if not self.client._pending:
             self._waiting_since = now
@@ -103,11 +105,11 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """A client for one address, not started yet."""
+    """A client of kazoo's for one address, not started yet."""
 
     def __init__(self, address: ZooKeeperAddress) -> None:
-        """Raises `Misconfigured` for files that cannot be used."""
-        teach_codes()
+        """Raise `Misconfigured` for files of the address that cannot be used."""
+        register_error_codes()
         credentials = address.credentials()
         context = None if address.tls is None else _context(address.tls)
         super().__init__(
@@ -123,46 +125,46 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self.on_end: Callable[[], None] = lambda: None
 
     def begin(self) -> None:
-        """Start connecting, in kazoo's threads; ``on_end`` is called by the one of them without which nothing goes on.
+        """Start connecting, in kazoo's threads. When the thread that does all the work ends, it calls ``on_end``.
 
-        Raises `StorageUnavailable` if there is no thread or socket to be had: then none is left.
+        Raises `StorageUnavailable` if no thread or socket is available; then none is left behind.
         """
         try:
             self.start_async()
         except (OSError, RuntimeError) as error:
-            self.handler._running = True  # also if only one of its two threads could be started: that one must end
+            self.handler._running = True  # even if only one of its two threads was started: that one must end
             self.handler.stop()
             self._connection.connection_stopped.set()
             self.close()
-            raise StorageUnavailable(f"cannot begin to connect to ZooKeeper: {error}") from error
+            raise StorageUnavailable(f"cannot start a connection to ZooKeeper: {error}") from error
 
     @property
     def session_seconds(self) -> float:
-        """What the servers granted; 0 before the first connection."""
+        """Return the session timeout that the servers granted, in seconds; 0 before the first connection."""
         return float(self._connection.session_seconds)
 
     @property
     def session_id(self) -> int:
-        """As it stands in the ephemeral znodes that the session has made; 0 before the first connection."""
+        """Return the session's id, as the ephemeral znodes of this session hold it; 0 before the first connection."""
         return int(self._connection.session_id)
 
     @property
     def connected_at(self) -> float:
-        """When, in monotonic seconds, the servers were last asked to make the session or to take it up again."""
+        """Return when, in monotonic seconds, the servers were last asked to make the session or to resume it."""
         return float(self._connection.connected_at)
 
     def send(self, request: Any) -> Any:
-        """Send a request of a kind that kazoo does not know; kazoo's promise of the answer."""
+        """Send a request of a kind that kazoo does not know, and return kazoo's promise of the answer."""
         answer = self.handler.async_result()
         self._call(request, answer)
         return answer
 
 
 class _Discreet(logging.Filter):
-    """Leaves out what holds credentials or a session's password: who has that can end the session, or keep it."""
+    """This filter removes credentials and session passwords from log records: with either a session can be ended."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Always true."""
+        """Replace secret arguments by the names of their types, and keep every record."""
         if isinstance(record.args, tuple):
             record.args = tuple(
                 type(value).__name__ if isinstance(value, Connect | Auth) else value for value in record.args
@@ -174,8 +176,9 @@ _DISCREET = _Discreet()
 
 
 def _quiet_logger() -> logging.Logger:
-    """kazoo's debugging lines show credentials and a session's password in many ways, so they are not to be had. An
-    error shows the request that was not answered as it should be.
+    """Return a logger for kazoo that writes no debugging lines, since many of those show credentials or passwords.
+
+    An error line shows the request that was not answered as expected; a filter takes the secrets out of it.
     """
     logger = logging.getLogger("milepost.kazoo")
     logger.setLevel(logging.WARNING)
@@ -202,5 +205,5 @@ def _context(tls: Tls) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """OpenSSL would ask the terminal."""
+    """Return an empty password; without this, OpenSSL would ask at the terminal."""
     return ""

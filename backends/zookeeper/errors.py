@@ -1,4 +1,4 @@
-"""The one place where kazoo's exceptions become the contract's."""
+"""Translate kazoo's exceptions into the errors of the contract; no other module does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from backends.contract import BackendError, Misconfigured, Refusal, StorageFull,
 
 
 class QuotaExceeded(ZookeeperError):  # type: ignore[misc]  # kazoo has no types
-    """A quota on a path is used up, where the servers enforce quotas."""
+    """A quota on a path is used up; only some servers enforce quotas."""
 
 
 class Throttled(ZookeeperError):  # type: ignore[misc]  # kazoo has no types
@@ -31,7 +31,7 @@ class Throttled(ZookeeperError):  # type: ignore[misc]  # kazoo has no types
 
 
 class OtherError(ZookeeperError):  # type: ignore[misc]  # kazoo has no types
-    """Another answer of a server that kazoo does not know of."""
+    """The server answered with an error code that kazoo does not know."""
 
 
 _REFUSALS: Final = {
@@ -46,8 +46,8 @@ _REFUSALS: Final = {
 }
 
 
-def teach_codes() -> None:
-    """Let kazoo know of every code that servers answer with: one that it does not know ends its thread."""
+def register_error_codes() -> None:
+    """Let kazoo know every error code that servers answer with: an unknown code would end its thread."""
     EXCEPTIONS[-125] = QuotaExceeded
     EXCEPTIONS[-127] = Throttled
     for code in range(-128, 0):
@@ -56,7 +56,7 @@ def teach_codes() -> None:
 
 
 def backend_error(error: Exception, doing: str) -> BackendError:
-    """What an exception of kazoo means to the service, for anything but a commit."""
+    """Return the contract's error for an exception of kazoo's, for anything but a commit."""
     if isinstance(error, NoAuthError | AuthFailedError | InvalidACLError):
         return Misconfigured(f"cannot {doing}: ZooKeeper does not permit it ({name_of(error)})")
     if isinstance(error, QuotaExceeded):
@@ -64,10 +64,11 @@ def backend_error(error: Exception, doing: str) -> BackendError:
     return StorageUnavailable(f"cannot {doing}: {name_of(error)}")
 
 
-def culprit(results: list[object]) -> tuple[int, ZookeeperError] | None:
-    """Which operation of a transaction failed, and how; None if all went well.
+def first_failure(results: list[object]) -> tuple[int, ZookeeperError] | None:
+    """Return which operation of a transaction failed, and how; None if all succeeded.
 
-    kazoo returns a transaction's failures: those before the culprit are rolled back, those after it were not tried.
+    kazoo returns the failures of a transaction instead of raising them: the operations before the one that failed are
+    rolled back, and those after it were not tried.
     """
     for number, result in enumerate(results):
         if isinstance(result, ZookeeperError) and not isinstance(result, RolledBackError | RuntimeInconsistency):
@@ -76,7 +77,7 @@ def culprit(results: list[object]) -> tuple[int, ZookeeperError] | None:
 
 
 def refusal(error: ZookeeperError) -> Refusal | None:
-    """Why an operation of a transaction failed for certain; None if that is no certainty."""
+    """Return why an operation of a transaction certainly failed; None if that is not certain."""
     for kind, reason in _REFUSALS.items():
         if isinstance(error, kind):
             return reason
@@ -84,5 +85,5 @@ def refusal(error: ZookeeperError) -> Refusal | None:
 
 
 def name_of(error: Exception) -> str:
-    """In words; kazoo's exceptions rarely carry any."""
+    """Return the exception's type and text; kazoo's exceptions rarely have a text."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,4 +1,4 @@
-"""Many reads in one request: ZooKeeper's multiRead, of release 3.6 and later, which kazoo does not have.
+"""Read many znodes in one request, by ZooKeeper's multiRead (release 3.6 and later), which kazoo does not have.
 
 A request costs kazoo's thread about a tenth of a millisecond, so 100,000 records read one by one take ten seconds.
 """
@@ -22,14 +22,14 @@ from kazoo.protocol.serialization import (
 from kazoo.protocol.states import ZnodeStat
 
 AT_ONCE: Final = 64
-"""So many reads a request: with values as large as they get, the answer still fits into memory easily."""
+"""A request holds this many reads: even with values of the largest size, the answer fits easily into memory."""
 
 _FAILED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ZnodeContent:
-    """The value of a znode, and how many children it has."""
+    """The value of a znode, and the number of its children."""
 
     value: bytes
     children: int = 0
@@ -47,28 +47,28 @@ Answer = ZnodeContent | Children | Exception
 
 @dataclass(frozen=True, slots=True)
 class MultiRead:
-    """A request as kazoo sends it. Reads of which one fails do not fail the others."""
+    """A multiRead is one request for many reads, as kazoo sends it. If one read fails, the others do not."""
 
     reads: Sequence[Any]
     type = 22
 
     @classmethod
     def values(cls, paths: Sequence[str]) -> MultiRead:
-        """The values of znodes."""
+        """Return a request for the values of znodes."""
         return cls([GetData(path, None) for path in paths])
 
     @classmethod
     def children(cls, paths: Sequence[str]) -> MultiRead:
-        """The children of znodes."""
+        """Return a request for the children of znodes."""
         return cls([GetChildren(path, None) for path in paths])
 
     def serialize(self) -> bytes:
-        """As the protocol has it: each read behind a header, and a header that ends them."""
+        """Encode the request as the protocol wants it: a header before each read, and one that ends them."""
         parts = [MultiHeader(read.type, False, -1).serialize() + read.serialize() for read in self.reads]
         return b"".join([*parts, MultiHeader(-1, True, -1).serialize()])
 
     def deserialize(self, data: bytes, offset: int) -> list[Answer]:
-        """One answer for each read, in order."""
+        """Decode one answer for each read, in order."""
         answers: list[Answer] = []
         header, offset = MultiHeader.deserialize(data, offset)
         while not header.done:

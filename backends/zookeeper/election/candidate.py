@@ -1,4 +1,4 @@
-"""One candidacy: a session with an entry in the queue, until it is withdrawn or lost."""
+"""Stand as one candidate in ZooKeeper: a session with an entry in the queue, until it is withdrawn or lost."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from backends.zookeeper.election.evidence import EXCHANGES, SessionEvidence
 log = logging.getLogger("milepost.election")
 
 _ATTEMPTS: Final = 20
-"""To enter the queue, each of which ends with a lost connection and no entry."""
+"""An attempt to enter the queue may end with a lost connection and no entry; this many are made."""
 
 
 class SessionCandidate:
-    """A session of its own, so that its end takes the entry out of the queue at once, whatever was on its way."""
+    """A candidate with a session of its own, whose end removes the entry from the queue at once, whatever was sent."""
 
     def __init__(self, address: ZooKeeperAddress, advertise: str, timeout: float | None = None) -> None:
         self.connection = ZooKeeperConnection(address, "election", timeout)
@@ -37,15 +37,15 @@ class SessionCandidate:
         self._name = uuid.uuid4().hex
         self._entry: Entry | None = None
         self.version = 0
-        """Of the data of our entry; another one is somebody else's."""
+        """The version of our entry's data; another version means that somebody else wrote it."""
         self._changed = asyncio.Event()
         self._bridge = Bridge(asyncio.get_running_loop())
         self.over = asyncio.Event()
 
     @property
     def path(self) -> str:
-        """Of our entry."""
-        assert self._entry is not None, "there is none yet"
+        """Return the path of our entry."""
+        assert self._entry is not None, "there is no entry yet"
         return f"{self._place}/{self._entry.name}"
 
     async def enter(self) -> None:
@@ -57,14 +57,14 @@ class SessionCandidate:
             try:
                 made = [await self.connection.ask("enter the election", self._create, ConnectionLoss)]
             except ConnectionLoss:
-                log.debug("whether the entry was made is seen from the queue")
+                log.debug("lost the connection while entering the election; looking for our entry in the queue")
                 made = []
             entries = in_order(path.rpartition("/")[2] for path in made) or await self._queue()
             self._entry = next((entry for entry in entries if entry.candidacy == self._name), None)
             self._check()
             if self._entry is not None:
                 return
-        raise StorageUnavailable(f"the connection was lost {_ATTEMPTS} times while the election was entered")
+        raise StorageUnavailable(f"the connection to ZooKeeper was lost {_ATTEMPTS} times while entering the election")
 
     async def first(self) -> None:
         """Wait until our entry is the first. Raises `StorageUnavailable` once it is lost."""
@@ -80,21 +80,21 @@ class SessionCandidate:
             self._check()
 
     async def holds(self) -> bool:
-        """Whether the entry is there that our session made: somebody else may have put another one in its place.
+        """Return whether the entry is the one that our session made: somebody else may have replaced it.
 
-        What was sent before in this session has been done then. Raises `BackendError`.
+        What was sent before in this session has been done once this returns. Raises `BackendError`.
         """
         stat, session = await self._look(self.path)
         return stat is not None and stat.ephemeralOwner == session
 
     async def rewrite(self) -> bool:
-        """Write our entry anew, which somebody else altered. Whether it was ours. Raises `BackendError`."""
+        """Write our entry again, which somebody else altered; return whether it was ours. Raises `BackendError`."""
         if not await self.holds():
             return False
-        log.error("our entry in the election, %s, was altered by somebody else; it is written anew", self.path)
+        log.error("somebody else altered our entry in the election, %s; it is written again", self.path)
         try:
             stat = await self.connection.ask(
-                "write our entry anew",
+                "write our entry again",
                 lambda client: client.set_async(self.path, encode(self._advertise)),
                 NoNodeError,
             )
@@ -104,7 +104,7 @@ class SessionCandidate:
         return True
 
     async def withdraw(self) -> None:
-        """Leave the queue. Idempotent; never raises. A session that cannot be closed now is left to expire."""
+        """Leave the queue. Idempotent. It never raises: a session that cannot be closed now is left to expire."""
         await self.connection.close(reconnecting=True)
 
     def _create(self, client: Any) -> Any:
@@ -113,15 +113,15 @@ class SessionCandidate:
         )
 
     async def _queue(self) -> list[Entry]:
-        """Also catches up first, so that an entry of ours which was made is seen."""
+        """Return the queue, after the server caught up, so that an entry of ours which was made is seen."""
         await self.connection.ask("catch up", lambda client: client.sync_async(self._place))
         names = await self.connection.ask("see the queue", lambda client: client.get_children_async(self._place))
         return in_order(names)
 
     async def _gone(self, path: str) -> None:
-        """Wait until something happened to the entry before ours or to our connection, or for a session's time.
+        """Wait until the entry before ours or our connection changed, or for a session's time.
 
-        Asks again and again, which is how it is known, once we lead, that our session has been heard of.
+        The loop asks again and again: these exchanges prove, once we lead, that the servers have heard of our session.
         """
         self._changed.clear()
         for _ in range(EXCHANGES):
@@ -129,7 +129,7 @@ class SessionCandidate:
                 return
 
     async def _there(self, path: str) -> bool:
-        """A read at the server that we are connected to; the others have no work by it."""
+        """Return whether the entry is there, by a read at the server of our connection; the others have no work."""
         sent = time.monotonic()
         stat, _ = await self._look(path, watch=self._notice)
         self.evidence.note(sent, time.monotonic())
@@ -138,7 +138,7 @@ class SessionCandidate:
         return stat is not None
 
     async def _look(self, path: str, watch: Callable[[Any], None] | None = None) -> tuple[Any, int]:
-        """What ZooKeeper tells of an entry, None if it is not there; and the id of our session."""
+        """Return what ZooKeeper knows of an entry, None if it is not there; and the id of our session."""
         session = 0
 
         def look(client: ZooKeeperClient) -> Any:
@@ -149,15 +149,15 @@ class SessionCandidate:
         return await self.connection.ask("watch the queue", look), session
 
     async def _delete(self, path: str, version: int) -> None:
-        """An entry that would stay for ever is no candidate's, whose end it would take to go."""
-        log.error("%s belongs to no session: somebody else put it there, and it is deleted", path)
+        """Delete an entry that no session owns: no candidate made it, and it would stay for ever."""
+        log.error("%s belongs to no session, so somebody else made it; it is deleted", path)
         with suppress(NoNodeError, BadVersionError):
             await self.connection.ask(
                 f"delete {path}", lambda client: client.delete_async(path, version), NoNodeError, BadVersionError
             )
 
     async def _woken(self, seconds: float) -> bool:
-        """Whether something happened within so many seconds."""
+        """Return whether the queue or our session changed within so many seconds."""
         waits = [asyncio.ensure_future(event.wait()) for event in (self._changed, self.over)]
         try:
             done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -167,10 +167,10 @@ class SessionCandidate:
         return bool(done)
 
     def _notice(self, event: Any) -> None:
-        """In kazoo's thread. Always the same callable, so that kazoo keeps it once however often it is set."""
-        del event  # whatever it was, the queue is looked at again
+        """Wake the candidate, from kazoo's thread. The same callable each time, so that kazoo keeps only one watch."""
+        del event  # whatever happened, the queue is read again
         self._bridge.post(self._changed.set)
 
     def _check(self) -> None:
         if self.over.is_set():
-            raise StorageUnavailable("the session with ZooKeeper was lost, and the candidacy with it")
+            raise StorageUnavailable("the ZooKeeper session of the election was lost, and the candidacy with it")

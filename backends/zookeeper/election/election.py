@@ -1,4 +1,4 @@
-"""An election by ephemeral, sequential znodes in ZooKeeper: the first leads, each other one watches the one before."""
+"""Hold an election by ephemeral, sequential znodes: the first leads, and each other one watches the one before it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ log = logging.getLogger("milepost.election")
 _LOOK_SECONDS: Final = 2.0
 
 _MOST_LOOKED_AT: Final = 16
-"""Entries in front of the leader's that belong to no session: somebody else's, deleted by who waits behind them."""
+"""This many entries without a session may come before the leader's; the candidates behind them delete them."""
 
 
 class ZooKeeperElection:
-    """An `Election` under ``address``; ``advertise`` is the URL that other replicas hear of.
+    """An `Election` under ``address``; ``advertise`` is the URL that other replicas are given.
 
-    Each campaign has a session of its own, apart also from the pointers', so that no exchange waits behind bulk.
-    ``timeout`` (seconds) bounds the wait for each answer.
+    Each campaign has a session of its own, apart also from that of the pointers, so that no exchange waits behind bulk
+    data. ``timeout`` (seconds) bounds the wait for each answer.
     """
 
     def __init__(self, address: ZooKeeperAddress, advertise: str, *, timeout: float | None = None) -> None:
@@ -40,7 +40,7 @@ class ZooKeeperElection:
         self._looking = ZooKeeperConnection(address, "view of the election", timeout)
         self._open = False
         self._standing: SessionLeadership | None = None
-        self._told = b""
+        self._last_damaged = b""
 
     async def open(self) -> None:
         """See `Election.open`."""
@@ -62,7 +62,7 @@ class ZooKeeperElection:
         await self._looking.close()
 
     async def campaign(self) -> Leadership:
-        """See `Election.campaign`. However it ends, no entry is left but that of a leader."""
+        """See `Election.campaign`. However it ends, it leaves no entry but that of a leader."""
         if not self._open:
             raise StorageUnavailable("the election is not open")
         candidate = SessionCandidate(self._address, self._advertise, self._timeout)
@@ -82,7 +82,7 @@ class ZooKeeperElection:
             async with asyncio.timeout(_LOOK_SECONDS):
                 return await self._first_advertised()
         except TimeoutError as error:
-            raise StorageUnavailable("ZooKeeper does not tell who leads") from error
+            raise StorageUnavailable(f"ZooKeeper did not answer within {_LOOK_SECONDS:g} s who leads") from error
 
     async def _first_advertised(self) -> str | None:
         doing = "see who leads"
@@ -99,9 +99,9 @@ class ZooKeeperElection:
 
     def _named(self, path: str, data: bytes) -> str | None:
         advertised = advertised_in(data)
-        if advertised is None and data != self._told:
-            self._told = data
-            log.error("%s does not prove itself to be a leader's entry; until it does nobody is named: %r", path, data)
+        if advertised is None and data != self._last_damaged:
+            self._last_damaged = data
+            log.error("the entry of the leader, %s, is damaged, so clients cannot be sent to it: %r", path, data)
         return advertised
 
 

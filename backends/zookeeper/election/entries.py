@@ -1,7 +1,7 @@
-"""Entries of an election: ephemeral, sequential znodes; the first of them leads.
+"""Encode, decode and order the entries of an election: ephemeral, sequential znodes, of which the first leads.
 
 An entry is named ``<candidacy>-<sequence>`` and holds ``{"schema": 1, "advertise": …, "check": …}``, with a checksum
-over the URL: nobody is sent to one that was altered. What does not look like that is not ours, and does not count.
+over the URL, so that no client is sent to a URL that was altered. A znode with another name is not an entry.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ _ENTRY: Final = re.compile(r"([0-9a-f]{32})-(\d{10})\Z")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """One candidate's place in the queue."""
+    """An entry is one candidate's place in the queue."""
 
     sequence: int
     candidacy: str
 
     @property
     def name(self) -> str:
-        """Of the znode."""
+        """Return the name of the znode."""
         return f"{self.candidacy}-{self.sequence:010d}"
 
 
 def election_of(root: str) -> str:
-    """What all entries lie under."""
+    """Return the path that all entries lie under."""
     return f"{root}/election"
 
 
 def in_order(names: Iterable[str]) -> list[Entry]:
-    """The entries among the children, first come first."""
+    """Return the entries among the children, in the order in which they came."""
     found = (_ENTRY.match(name) for name in names)
     return sorted(Entry(int(entry[2]), entry[1]) for entry in found if entry is not None)
 
 
 def encode(advertise: str) -> bytes:
-    """What stands in an entry, to the byte."""
+    """Return the exact bytes of an entry."""
     check = hashlib.blake2b(advertise.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
     return json.dumps({"schema": _SCHEMA, "advertise": advertise, "check": check}).encode()
 
 
 def advertised_in(data: bytes) -> str | None:
-    """The advertised URL in an entry; None in one that was altered, or is not of this release's making."""
+    """Return the advertised URL in an entry; None if the entry was altered, or is not of this release's making."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):

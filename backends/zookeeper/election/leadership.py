@@ -1,4 +1,4 @@
-"""Leadership that lasts as long as a session with ZooKeeper, and a lease that is surely shorter."""
+"""Lead for as long as a session with ZooKeeper lives, by a lease that surely ends before the session."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from kazoo.exceptions import BadVersionError, SessionExpiredError, ZookeeperErro
 from backends.contract import BackendError, Misconfigured
 from backends.zookeeper.election.candidate import SessionCandidate
 from backends.zookeeper.election.evidence import EXCHANGES
-from backends.zookeeper.errors import culprit, name_of, refusal
+from backends.zookeeper.errors import first_failure, name_of, refusal
 
 log = logging.getLogger("milepost.election")
 
 _AGAIN_SECONDS: Final = 0.05
 
 
-class Over(Exception):
-    """Leadership can be proven no more."""
+class LeadershipOver(Exception):
+    """Leadership cannot be proven any more."""
 
 
 class SessionLeadership:
-    """A `Leadership`. Each exchange is a transaction that checks our entry and changes nothing, and a read that tells
-    whether it is still the one that our session made. An entry that somebody else altered is written anew.
+    """A `Leadership` by exchanges with ZooKeeper, each of which renews the lease.
+
+    An exchange is a transaction that checks our entry and changes nothing, and a read that shows whether the entry is
+    still the one that our session made. An entry whose data somebody else altered is written again.
 
     A read alone would prove nothing: a server that is cut off from the others answers reads for several ticks, while
-    they expire the session. A transaction has gone through a majority of them.
+    they expire the session. A transaction has gone through a majority of the servers.
 
-    What an exchange of unknown outcome means, the clock tells: the lease is not renewed. A certain failure is the end.
+    An exchange with an unknown outcome does not renew the lease, and the clock decides. A certain failure ends it.
     """
 
     def __init__(self, candidate: SessionCandidate, clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,11 +46,11 @@ class SessionLeadership:
         self._renewing: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """The first exchange; from then on they go on by themselves. Raises `BackendError`."""
+        """Make the first exchange; after it they go on by themselves. Raises `BackendError`."""
         try:
             await self._exchange()
-        except Over as error:
-            self._end(f"as soon as it was won, {error}")
+        except LeadershipOver as error:
+            self._end(f"it ended as soon as it was won: {error}")
         self._renewing = asyncio.create_task(self._renew(), name="zookeeper-lease")
 
     def remaining(self, now: float) -> float:
@@ -56,7 +58,7 @@ class SessionLeadership:
         return self._until - now
 
     async def wait_lost(self) -> None:
-        """See `Leadership.wait_lost`; also returns after `resign`."""
+        """See `Leadership.wait_lost`. It also returns after `resign`."""
         await self._lost.wait()
 
     async def resign(self) -> None:
@@ -79,51 +81,51 @@ class SessionLeadership:
                 pause = self._candidate.connection.session_seconds / EXCHANGES if renewed else _AGAIN_SECONDS
 
     async def _try(self) -> bool:
-        """Whether the lease is renewed; if not, it is tried again soon: a lost connection is back in no time."""
+        """Return whether the lease was renewed; if not, the next attempt follows soon, as connections often return."""
         try:
             return await self._exchange()
-        except Over as error:
+        except LeadershipOver as error:
             self._end(str(error))
         except BackendError as error:
-            log.warning("cannot renew the lease: %s", error)
+            log.warning("cannot renew the lease with ZooKeeper now, and try again: %s", error)
         return False
 
     async def _exchange(self) -> bool:
-        """Prove that the session lives and the entry is there, which renews the lease; whether that went well.
+        """Prove that the session lives and the entry is there, which renews the lease; return whether it succeeded.
 
-        Raises `Over`, `BackendError`.
+        Raises `LeadershipOver`, `BackendError`.
         """
         candidate = self._candidate
         try:
             results = await candidate.connection.ask("renew the lease", self._check, SessionExpiredError)
-            failure = culprit(results)
+            failure = first_failure(results)
             if failure is not None:
                 await self._failed(failure[1])
                 return False
             if not await candidate.holds():
-                raise Over(f"the entry in the election, {candidate.path}, is gone, and another one in its place")
+                raise LeadershipOver(f"our entry in the election, {candidate.path}, was replaced by another one")
         except SessionExpiredError as error:
-            raise Over("the session with ZooKeeper has expired") from error
+            raise LeadershipOver("the ZooKeeper session has expired") from error
         except Misconfigured as error:
-            raise Over(str(error)) from error
+            raise LeadershipOver(str(error)) from error
         if not (self._lost.is_set() or candidate.over.is_set()):
             self._until = max(self._until, self._lasts)
             candidate.evidence.note(self._sent, self._clock())
         return True
 
     async def _failed(self, error: ZookeeperError) -> None:
-        """The transaction failed. Altered data proves nothing against us; our entry is there, and can be put right.
+        """Judge a failed transaction. If only the data of our entry was altered, we still lead, and write it again.
 
-        Raises `Over`, `BackendError`.
+        Raises `LeadershipOver`, `BackendError`.
         """
         path = self._candidate.path
         if isinstance(error, BadVersionError):
             if not await self._candidate.rewrite():
-                raise Over(f"the entry in the election, {path}, is gone, and another one was in its place")
+                raise LeadershipOver(f"our entry in the election, {path}, was replaced by another one")
         elif refusal(error) is not None:
-            raise Over(f"the entry in the election, {path}, is gone or may not be read: {name_of(error)}")
+            raise LeadershipOver(f"our entry in the election, {path}, is gone or may not be read: {name_of(error)}")
         elif self.remaining(self._clock()) <= 0:
-            raise Over(f"the lease ran out, and ZooKeeper still answers {name_of(error)}")
+            raise LeadershipOver(f"the lease ran out, and ZooKeeper still answers {name_of(error)}")
 
     def _check(self, client: Any) -> Any:
         self._sent = self._clock()
@@ -134,6 +136,6 @@ class SessionLeadership:
 
     def _end(self, why: str) -> None:
         if self._renewing is not None and not self._lost.is_set():
-            log.info("leadership is over: %s", why)
+            log.info("leadership in ZooKeeper is over: %s", why)
         self._until = 0.0
         self._lost.set()

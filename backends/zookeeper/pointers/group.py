@@ -1,6 +1,6 @@
-"""One group of changes as one transaction of ZooKeeper.
+"""Write one group of changes as one transaction of ZooKeeper.
 
-A transaction must say whether it creates a znode or sets it, so a leader keeps in mind which znodes there are.
+A transaction must say whether it creates a znode or sets it, so a leader remembers which znodes exist.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, N
 
 from backends.contract import Change, Commit, CommitRefused, Done, Head, Refusal, Unknown
 from backends.zookeeper.client import ZooKeeperClient
-from backends.zookeeper.errors import culprit, name_of, refusal
+from backends.zookeeper.errors import first_failure, name_of, refusal
 from backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
 
 MAX_TRANSACTION_BYTES: Final = 900 * 1024
-"""A server drops the connection of who sends more than ``jute.maxbuffer``, 1 MiB unless set otherwise."""
+"""A server drops the connection of a client that sends more than ``jute.maxbuffer``, 1 MiB by default."""
 
 _OVERHEAD: Final = 64
-"""Bytes that one operation takes beyond its path and value, at most; a created one has its rights as well."""
+"""One operation takes at most so many bytes beside path and value; a creation also carries the access rights."""
 
 
 class Znodes:
-    """Which znodes there are, as far as that is known; ``complete`` means that what is not known is not there.
+    """Remember which znodes exist; ``complete`` means that a znode that is not remembered does not exist.
 
-    ``strange``: what lies below a record, where nothing belongs, each znode after the one that it lies below.
+    ``strange`` holds what lies below records, where nothing belongs, each znode after its parent.
     """
 
     def __init__(
@@ -42,15 +42,15 @@ class Znodes:
         self._strange = dict(strange)
 
     def strange(self, path: str) -> Sequence[str]:
-        """What has to go before the record at ``path`` can."""
+        """Return what has to be deleted before the record at ``path`` can be."""
         return self._strange.get(path, ())
 
     def has(self, path: str) -> bool | None:
-        """None: not known."""
+        """Return whether the znode exists; None if that is not known."""
         return self._there.get(path, False if self._complete else None)
 
     def learn(self, path: str, *, there: bool) -> None:
-        """It is there, or it is not."""
+        """Remember that the znode exists, or that it does not."""
         if not there:
             self._strange.pop(path, None)
         if there or not self._complete:
@@ -61,32 +61,32 @@ class Znodes:
 
 @dataclass(slots=True)
 class Transaction:
-    """What is to be done to which znodes, after the head was moved."""
+    """A transaction says what is to be done to which znodes, after the head is moved."""
 
     created: dict[str, bytes] = field(default_factory=dict)
     set: dict[str, bytes] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
 
     def paths(self, head: str) -> list[str]:
-        """The znodes of its operations, in order, of which the first is the head's."""
+        """Return the znodes of its operations, in order; the first is that of the head."""
         return [head, *self.created, *self.set, *self.deleted]
 
     @property
     def size(self) -> int:
-        """About as many bytes as it takes on its way, rather more."""
+        """Return about how many bytes it takes on its way, rather too many."""
         written = (*self.created.items(), *self.set.items())
         paths = sum(len(path) + _OVERHEAD for path in self.deleted)
         return paths + sum(len(path) + len(value) + _OVERHEAD for path, value in written)
 
     def stage(self, znodes: Znodes) -> None:
-        """Let ``znodes`` be as they will be."""
+        """Change ``znodes`` to what they will be after this transaction."""
         for path in self.created:
             znodes.learn(path, there=True)
         for path in self.deleted:
             znodes.learn(path, there=False)
 
     def send(self, client: ZooKeeperClient, layout: ZnodeLayout, head: Head, version: int) -> Any:
-        """Send it, led by what makes it this leader's: the head of its term is at ``version``."""
+        """Send the transaction, on the condition that the head of this leader's term is at ``version``."""
         request = client.transaction()
         request.set_data(layout.head(head), encode_head(head), version)
         for path, value in self.created.items():
@@ -99,7 +99,7 @@ class Transaction:
 
 
 def involved(layout: ZnodeLayout, changes: Sequence[Change]) -> Iterator[str]:
-    """The paths of which must be known whether they are there."""
+    """Yield the paths of which the leader must know whether they exist."""
     yield layout.witness
     for key, value in changes:
         path = layout.record(key)
@@ -109,16 +109,16 @@ def involved(layout: ZnodeLayout, changes: Sequence[Change]) -> Iterator[str]:
 
 
 def parents(layout: ZnodeLayout, path: str) -> list[str]:
-    """The records' znode, and those between it and this one, from the top."""
+    """Return the records' znode and those between it and ``path``, from the top."""
     names = path[len(layout.records) + 1 :].split("/")[:-1]
     below = [layout.records + "/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
     return [layout.records, *below]
 
 
 def build(layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes, after: Head) -> Transaction:
-    """The transaction that makes these changes and leaves ``after`` as the head; everything `involved` is known."""
+    """Return the transaction that makes these changes and leaves ``after``; everything `involved` must be known."""
     transaction = Transaction()
-    # Whatever version the witness has: the head is what the transaction is conditional on.
+    # The version of the witness does not matter: the transaction is conditional on the head.
     witnessed = transaction.set if znodes.has(layout.witness) else transaction.created
     witnessed[layout.witness] = encode_head(after)
     for key, value in changes:
@@ -137,8 +137,8 @@ def build(layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes, after:
 
 
 def end_of(results: list[object], head: Head, paths: Sequence[str]) -> Commit:
-    """What became of a transaction on ``paths`` by which ``head`` was to be reached."""
-    failure = culprit(results)
+    """Return what became of a transaction on ``paths`` that was to leave ``head``."""
+    failure = first_failure(results)
     if failure is None:
         odd = next((result for result in results if isinstance(result, KazooException)), None)
         return Done(head) if odd is None else Unknown(f"the transaction ended with {name_of(odd)}")

@@ -1,4 +1,4 @@
-"""The head of a journal in ZooKeeper, and its witness: how they are read, made, and taken over."""
+"""Read, make and take over the head of a journal in ZooKeeper, and its witness."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kazoo.exceptions import (
 
 from backends.contract import BackendError, Head, JournalDamaged, Misconfigured, StorageUnavailable, TakeOverLost
 from backends.zookeeper.connection import ZooKeeperConnection
-from backends.zookeeper.errors import backend_error, culprit
+from backends.zookeeper.errors import backend_error, first_failure
 from backends.zookeeper.pointers.layout import (
     HEAD_PREFIX,
     RECORDS,
@@ -30,24 +30,25 @@ from backends.zookeeper.pointers.layout import (
     head_name,
     journals_of,
 )
-from backends.zookeeper.pointers.succession import Ours, Stored, StoredJournal, succession
+from backends.zookeeper.pointers.succession import Remembered, Stored, StoredJournal, succession
 
 log = logging.getLogger("milepost.zookeeper")
 
 _ATTEMPTS: Final = 20
-"""Of a take-over, while groups of the older leader still land; no more than a few of those are on their way."""
+"""A take-over tries this often while groups of the older leader still land; only a few of those can be on their way."""
 
 _ANY_VERSION: Final = -1
-"""Of a znode that may not be read. What is conditional on the version of the witness needs no other condition."""
+"""The version of a znode that may not be read. A write that is conditional on the witness needs no other condition."""
 
 _MOST_BELOW: Final = 1000
-"""Of what a foreign hand put below a head, so many znodes are deleted in one attempt."""
+"""One attempt deletes at most so many znodes that somebody else put below a head."""
 
 
 class Heads:
-    """Heads of journals, over one connection. ``accepted``: losses that the owner goes on from.
+    """The heads of journals, over one connection. ``accepted`` holds the losses that the owner has accepted.
 
-    Remembers the lineage and term of each take-over that this process has sent and that may stand, or land late.
+    This object remembers lineage and term of each take-over that this process has sent and that may stand, or land
+    late.
     """
 
     def __init__(self, connection: ZooKeeperConnection, accepted: Collection[str] = ()) -> None:
@@ -56,15 +57,15 @@ class Heads:
         self._attempted: dict[str, dict[str, int]] = {}
 
     async def sync(self, path: str) -> None:
-        """Let the server that we are connected to catch up with the ensemble."""
+        """Let the server of our connection catch up with the ensemble."""
         await self._connection.ask(f"catch up on {path}", lambda client: client.sync_async(path))
 
     async def make(self, place: str) -> None:
-        """Make a directory and what lies above it, where it is not there."""
+        """Make a directory, and those above it, where they are absent."""
         await self._connection.ask(f"make {place}", lambda client: client.ensure_path_async(place))
 
     async def version(self, layout: ZnodeLayout, head: Head) -> int | None:
-        """The version of the znode's data, if the stored head is this one. Raises `JournalDamaged`."""
+        """Return the version of the head's znode, if the stored head is ``head``. Raises `JournalDamaged`."""
         path = layout.head(head)
         found = await self._stored(layout, path)
         if found is None:
@@ -72,34 +73,37 @@ class Heads:
         if not found.readable:
             raise _not_permitted(path)
         if found.head is None:
-            raise JournalDamaged(f"{path} does not prove itself to be a head: {found.data[:300]!r}")
+            raise JournalDamaged(f"{path} does not hold a valid head: {found.data[:300]!r}")
         return found.version if found.head == head else None
 
     async def missing(self, layout: ZnodeLayout, head: Head) -> BackendError:
-        """What it means that ``head``, which a take-over had made, is not there: it is lost if somebody else took a
-        later term, and otherwise a foreign hand was at it.
+        """Return the error that says why ``head``, which a take-over had made, is not stored any more.
+
+        It is lost if another leader took a later term; otherwise somebody else deleted or altered it.
         """
         ours = self._attempted.get(layout.journal, {})
         found = await self._found(layout)
         told = [] if found is None else [stored.head for stored in found.stored if stored.head is not None]
         if head.lineage not in ours or any(each.term > head.term and each.lineage not in ours for each in told):
             return TakeOverLost(f"another leader took {layout.journal!r} over")
-        return StorageUnavailable(f"{layout.head(head)} is not as it was left: somebody else deleted or altered it")
+        return StorageUnavailable(f"somebody else deleted or altered {layout.head(head)}")
 
     async def confirm(self, layout: ZnodeLayout, head: Head) -> bool:
-        """Whether the stored head is of this term."""
+        """Return whether the stored head is of this term."""
         path = layout.head(head)
         await self.sync(path)
         doing = f"read the head of {layout.journal!r}"
         return await self._connection.ask(doing, lambda client: client.exists_async(path)) is not None
 
     async def take_over(self, layout: ZnodeLayout, ours: Head | None, *, digests: Collection[str], known: bool) -> Head:
-        """See `PointerStore.take_over`. ``digests``: what the last groups of this process were to leave. ``known``: the
-        journal was there once.
+        """See `PointerStore.take_over`.
+
+        ``digests`` are those that the last groups of this process were to leave. ``known`` says that the journal
+        existed once.
         """
         session = self._connection.lost_sessions
         attempted = self._attempted.setdefault(layout.journal, {})
-        memory = None if ours is None else Ours(ours, attempted, digests)
+        memory = None if ours is None else Remembered(ours, attempted, digests)
         await self.sync(layout.place)
         begun: Head | None = None
         for _ in range(_ATTEMPTS):
@@ -112,7 +116,7 @@ class Heads:
             except JournalDamaged as error:
                 if self._connection.lost_sessions != session:
                     # A new session may be with a server that lags behind what the old one had seen.
-                    raise StorageUnavailable(f"the session with ZooKeeper was lost before: {error}") from error
+                    raise StorageUnavailable(f"the ZooKeeper session was lost meanwhile: {error}") from error
                 if unreadable:
                     raise _not_permitted(unreadable[0]) from error
                 raise
@@ -124,21 +128,21 @@ class Heads:
             begun = begun or last
             head = await self._succeed(layout, found, last, attempted)
             if head is not None:
-                for line in judged.told:
+                for line in judged.log_lines:
                     log.error("%s", line)
                 self._forget(attempted, head if ours is None else ours)
                 return head
-        raise StorageUnavailable(f"what is stored of {layout.journal!r} keeps changing: groups of an older leader land")
+        raise StorageUnavailable(f"journal {layout.journal!r} keeps changing: groups of an older leader still land")
 
     def _forget(self, attempted: dict[str, int], oldest: Head) -> None:
-        """Attempts at earlier terms can land no more: each was conditional on what is gone now."""
+        """Forget attempts at earlier terms, which can land no more: each was conditional on a head that is gone."""
         for lineage in [lineage for lineage, term in attempted.items() if term < oldest.term]:
             del attempted[lineage]
 
     async def _found(self, layout: ZnodeLayout) -> StoredJournal | None:
-        """Read what there is of the journal, in the order that `StoredJournal` tells of.
+        """Read what is stored of the journal, in the order that `StoredJournal` requires.
 
-        None if a head vanished meanwhile.
+        Return None if a head vanished meanwhile.
         """
         witness = await self._stored(layout, layout.witness)
         try:
@@ -159,7 +163,7 @@ class Heads:
         return StoredJournal(layout.journal, layout.place, True, RECORDS in names, tuple(heads), witness)
 
     async def _stored(self, layout: ZnodeLayout, path: str) -> Stored | None:
-        """A znode that is meant to hold a head: that of a term, which is named after it, or the witness."""
+        """Read a znode that should hold a head: the head of a term, which is in the znode's name, or the witness."""
         try:
             data, stat = await self._connection.ask(
                 f"read {path}", lambda client: client.get_async(path), NoNodeError, NoAuthError
@@ -176,7 +180,7 @@ class Heads:
     async def _succeed(
         self, layout: ZnodeLayout, found: StoredJournal, last: Head, attempted: dict[str, int]
     ) -> Head | None:
-        """Put a new head in the place of all that was found; None if something of it is not as it was found."""
+        """Put a new head in the place of all that was found; return None if something changed since it was found."""
         head = Head(layout.journal, last.term + 1, last.revision + 1, secrets.token_hex(6), last.digest)
         attempted[head.lineage] = head.term
         content = encode_head(head)
@@ -210,17 +214,17 @@ class Heads:
         raise backend_error(failure, f"take over {layout.journal!r}") from failure
 
     async def _empty(self, path: str) -> None:
-        """Delete what somebody put below a head, where nothing belongs: it would keep the head from being deleted."""
+        """Delete what somebody else put below a head, where nothing belongs: it would keep the head from deletion."""
         below = [path]
         for each in below:
             names = await self._ask_of("get_children_async", each) or ()
             below.extend(f"{each}/{name}" for name in names[: _MOST_BELOW - len(below)])
         for each in reversed(below[1:]):
-            log.error("%s was put below a head by somebody else, and is deleted", each)
+            log.error("somebody else made %s below a head; it is deleted", each)
             await self._ask_of("delete_async", each)
 
     async def _ask_of(self, method: str, path: str) -> Any:
-        """The answer to a request of kazoo's about one path; None where that is gone, or not empty."""
+        """Return the answer to a request of kazoo's about one path; None if the path is gone or not empty."""
         with suppress(NoNodeError, NotEmptyError):
             return await self._connection.ask(
                 f"tidy up {path}", lambda client: getattr(client, method)(path), NoNodeError, NotEmptyError
@@ -228,7 +232,7 @@ class Heads:
         return None
 
     async def _transact(self, layout: ZnodeLayout, fill: Callable[[Any], None]) -> KazooException | None:
-        """Make a transaction; what it failed of."""
+        """Run a transaction, and return what made it fail, or None."""
 
         def act(client: Any) -> Any:
             request = client.transaction()
@@ -236,7 +240,7 @@ class Heads:
             return request.commit_async()
 
         results = await self._connection.ask(f"take over {layout.journal!r}", act)
-        failure = culprit(results)
+        failure = first_failure(results)
         return None if failure is None else failure[1]
 
 

@@ -1,4 +1,4 @@
-"""Where a journal lies in ZooKeeper, and what its head looks like.
+"""Say where a journal lies in ZooKeeper, and encode and decode its head.
 
 ::
 
@@ -6,14 +6,14 @@
     <root>/journals/<journal>/records/<directory>/~c1/<name>  the value of the record <directory>/<name>
     <root>/founded/<journal>                                  the witness: a copy of the head
 
-The witness is made along with the journal, is written in the transaction of each group, and is never deleted. It tells
-that there was a journal, and which head was its last, where somebody deleted it or put an older copy in its place.
+The witness is made together with the journal, written in the transaction of each group, and never deleted. Where
+somebody deleted the journal or put an older copy in its place, the witness shows that there was one, and its last head.
 
-The head's name carries its term, so that the head of another term is another znode, whatever its version. It carries
-the lineage too: after a restore from a snapshot two leaders may come to the same term.
+The head's name carries its term, so that the head of another term is another znode, whatever its version. It also
+carries the lineage: after a restore from a snapshot two leaders may come to the same term.
 
-Records of one directory are spread over 256 buckets by a hash of their name. An answer of ZooKeeper is meant to stay
-below ``jute.maxbuffer``, 1 MiB; so a bucket has room for some thousand long names. No key has a ``~`` in it.
+Records of one directory are spread over 256 buckets by a hash of their name. An answer of ZooKeeper should stay below
+``jute.maxbuffer``, 1 MiB, so a bucket has room for some thousand long names. No key contains a ``~``.
 """
 
 from __future__ import annotations
@@ -35,70 +35,70 @@ _BUCKET: Final = re.compile(r"~[0-9a-f]{2}\Z")
 
 @dataclass(frozen=True, slots=True)
 class ZnodeLayout:
-    """The paths of one journal."""
+    """The layout gives the paths of one journal."""
 
     root: str
     journal: str
 
     @property
     def place(self) -> str:
-        """The journal."""
+        """Return the path of the journal."""
         return f"{journals_of(self.root)}/{self.journal}"
 
     @property
     def witness(self) -> str:
-        """What tells that the journal was made, and of its last head."""
+        """Return the path of the witness, which shows that the journal was made, and which head was its last."""
         return f"{founded_of(self.root)}/{self.journal}"
 
     @property
     def records(self) -> str:
-        """What all records lie under."""
+        """Return the path that all records lie under."""
         return f"{self.place}/{RECORDS}"
 
     def head(self, head: Head) -> str:
-        """The head of one term."""
+        """Return the path of the head of one term."""
         return f"{self.place}/{head_name(head)}"
 
     def record(self, key: str) -> str:
-        """One record."""
+        """Return the path of one record."""
         directory, _, name = key.rpartition("/")
         bucket = f"~{zlib.crc32(name.encode()) & 0xFF:02x}"
         return "/".join(part for part in (self.records, directory, bucket, name) if part)
 
     def key(self, directory: str, name: str) -> str:
-        """The key of the record ``name`` that lies in a bucket of ``directory``, a path."""
+        """Return the key of the record ``name`` that lies in a bucket of ``directory``, a path."""
         below = directory[len(self.records) + 1 :]
         return f"{below}/{name}" if below else name
 
 
 def journals_of(root: str) -> str:
-    """What all journals lie under."""
+    """Return the path that all journals lie under."""
     return f"{root}/journals"
 
 
 def founded_of(root: str) -> str:
-    """What tells of all journals that were made."""
+    """Return the path that the witnesses of all journals lie under."""
     return f"{root}/founded"
 
 
 def is_bucket(name: str) -> bool:
-    """Whether the children of a znode with this name are records."""
+    """Return whether the children of a znode with this name are records."""
     return _BUCKET.match(name) is not None
 
 
 def head_name(head: Head) -> str:
-    """The name of the znode that is this head, whatever its revision."""
+    """Return the name of the znode of this head, whatever the head's revision."""
     return f"{HEAD_PREFIX}{head.term:012d}-{head.lineage}"
 
 
 def encode_head(head: Head) -> bytes:
-    """As it is stored, to the byte."""
+    """Return the exact bytes of a stored head."""
     stored = {"schema": _SCHEMA, "term": head.term, "revision": head.revision, "lineage": head.lineage}
     return json.dumps({**stored, "digest": head.digest, "check": head.check}).encode()
 
 
 def decode_head(journal: str, data: bytes) -> Head | None:
-    """The head that is stored there; None for what does not prove itself to be one of this journal."""
+    """Return the head in ``data``; None if this is not a valid head of this journal."""
     try:
         stored = json.loads(data)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""All records of a journal, read in batches, with several on their way."""
+"""Read all records of a journal in batches, with several batches on their way."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from backends.zookeeper.reading import AT_ONCE, Answer, Children, MultiRead, Zno
 log = logging.getLogger("milepost.zookeeper")
 
 UNREADABLE: Final = b"ZooKeeper does not permit to read this"
-"""What is delivered in the place of such a record: something that nobody takes for one."""
+"""This is returned in place of a record that may not be read: no valid record looks like it."""
 
 _IN_FLIGHT: Final = 4
 
 
 class Walk:
-    """One walk through what lies under a journal's records. What was found is remembered in `present`.
+    """A walk reads everything below a journal's records once, and remembers in `present` what it found.
 
-    What somebody else did to a single record concerns no other. Below a record nothing belongs; what lies there is
-    remembered in `strange`, each znode after the one that it lies below, since it has to go before the record can.
+    What somebody else did to a single record affects no other. Nothing belongs below a record; what lies there all the
+    same is remembered in `strange`, each znode after its parent, since it has to go before the record can.
     """
 
     def __init__(self, connection: ZooKeeperConnection, layout: ZnodeLayout) -> None:
@@ -42,7 +42,7 @@ class Walk:
         self._reading: deque[tuple[list[str], asyncio.Task[list[Answer]]]] = deque()
 
     async def records(self) -> AsyncGenerator[Change, None]:
-        """Every record. What vanishes meanwhile is left out: the head tells at the end whether that matters."""
+        """Yield every record. What vanishes meanwhile is left out: the head shows at the end whether that matters."""
         try:
             while self._go_on():
                 paths, reading = self._reading[0]
@@ -55,7 +55,7 @@ class Walk:
                         if self._belongs(path):
                             yield self._record(path, answer)
                     elif isinstance(answer, NoAuthError) and self._is_single(path):
-                        log.error("ZooKeeper does not permit to read %s", path)
+                        log.error("cannot read %s: ZooKeeper does not permit it", path)
                         if path not in self._record_above and self._belongs(path):
                             yield self._record(path, ZnodeContent(UNREADABLE))
                     elif not isinstance(answer, NoNodeError):
@@ -66,7 +66,7 @@ class Walk:
             await asyncio.gather(*(reading for _, reading in self._reading), return_exceptions=True)
 
     def _go_on(self) -> bool:
-        """Ask for more; whether anything is on its way."""
+        """Send more requests; return whether any is on its way."""
         while len(self._reading) < _IN_FLIGHT and (self._directories or self._records):
             waiting = self._directories or self._records
             paths = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
@@ -96,20 +96,20 @@ class Walk:
 
     def _record(self, path: str, found: ZnodeContent) -> Change:
         if found.children:
-            log.error("%s is a record, but something lies below it, which goes when the record is removed", path)
+            log.error("the record %s has znodes below it, which are deleted when the record is removed", path)
             self._record_above[path] = path
             self._directories.append(path)
         bucket, _, name = path.rpartition("/")
         return Change(self._layout.key(bucket.rpartition("/")[0], name), found.value)
 
     def _belongs(self, path: str) -> bool:
-        """Whether it lies where we look for it. What does not is no record, and might pass for one that is."""
+        """Return whether the znode is where its key belongs: elsewhere it is no record, but might pass for one."""
         bucket, _, name = path.rpartition("/")
         if self._layout.record(self._layout.key(bucket.rpartition("/")[0], name)) == path:
             return True
-        log.error("%s is not in the bucket of its name: somebody else put it there, and it does not count", path)
+        log.error("%s is not in the bucket of its name, so somebody else put it there; it is ignored", path)
         return False
 
     def _is_single(self, path: str) -> bool:
-        """Whether this is a record, or below one. What is not may hold any number of records."""
+        """Return whether this is a record, or below one; any other znode may hold any number of records."""
         return path in self._record_above or is_bucket(path.split("/")[-2])

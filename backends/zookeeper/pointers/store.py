@@ -1,4 +1,4 @@
-"""Pointers in ZooKeeper: each record a znode, each group one transaction led by the head of this leader's term."""
+"""Keep pointers in ZooKeeper: a record is a znode, and a group is one transaction that begins with the head."""
 
 from __future__ import annotations
 
@@ -38,19 +38,20 @@ log = logging.getLogger("milepost.zookeeper")
 LIMITS: Final = GroupLimits(requests=64, bytes=512 * 1024, in_flight=4, value_bytes=512 * 1024)
 
 _LAST_VERSION: Final = 2_000_000_000
-"""The version of a znode's data has 31 bits. A take-over makes a new head, which begins at 0."""
+"""The version of a znode's data has 31 bits. A take-over makes a new head, whose version begins at 0."""
 
 _LEARN_SECONDS: Final = 5.0
-"""Between two looks for journals that others have made."""
+"""The store looks this often for journals that other replicas have made."""
 
 _LOOKUPS: Final = 64
-"""How many are on their way at once when it is not known which znodes there are."""
+"""At most so many lookups are on their way at once when it is not known which znodes exist."""
 
 
 @dataclass(slots=True)
-class _Lead:
-    """What a leader knows of its journal, all groups counted that were sent: the head, the version of the head's data,
-    and which znodes there are.
+class _LeaderState:
+    """What a leader knows of its journal, counting all groups that were sent.
+
+    This is the head, the version of the head's data, and which znodes exist.
     """
 
     head: Head
@@ -62,7 +63,7 @@ class _Lead:
 class _Flight:
     """A group that was sent, and will leave ``head``."""
 
-    lead: _Lead
+    lead: _LeaderState
     head: Head
     results: asyncio.Future[Any]
     paths: list[str]
@@ -71,7 +72,7 @@ class _Flight:
 class ZooKeeperPointers:
     """A `PointerStore` under ``address``; ``timeout`` (seconds) bounds the wait for each answer.
 
-    A session that is lost does not matter: nothing here depends on it. ``accept_loss``: see `JournalDamaged`.
+    Losing a session does no harm: nothing here depends on it. ``accept_loss`` is explained at `JournalDamaged`.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class ZooKeeperPointers:
         self._root = address.root
         self._connection = ZooKeeperConnection(address, "pointers", timeout)
         self._heads = Heads(self._connection, accept_loss)
-        self._leads: dict[str, _Lead] = {}
+        self._leaders: dict[str, _LeaderState] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._known: set[str] = set()
         self._digests: dict[str, deque[str]] = {}
@@ -96,11 +97,11 @@ class ZooKeeperPointers:
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`: nothing is kept for removals here."""
+        """See `PointerStore.full`. This store reserves nothing for removals."""
         return None
 
     async def open(self) -> None:
-        """See `PointerStore.open`. What is absent of the place is made."""
+        """See `PointerStore.open`. Absent directories are made."""
         await self._connection.open()
         try:
             await self._heads.make(journals_of(self._root))
@@ -113,7 +114,7 @@ class ZooKeeperPointers:
 
     async def close(self) -> None:
         """See `PointerStore.close`."""
-        self._leads.clear()
+        self._leaders.clear()
         learning, self._learning = self._learning, None
         if learning is not None:
             learning.cancel()
@@ -128,15 +129,15 @@ class ZooKeeperPointers:
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
         """See `PointerStore.take_over`."""
         layout = ZnodeLayout(self._root, check_key(journal))
-        self._leads.pop(journal, None)
+        self._leaders.pop(journal, None)
         digests = self._digests.setdefault(journal, deque(maxlen=2 * self.limits.in_flight))
         head = await self._heads.take_over(layout, ours, digests=digests, known=journal in self._known)
         self._known.add(journal)
-        self._leads[journal] = _Lead(head, 0)
+        self._leaders[journal] = _LeaderState(head, 0)
         return head
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
-        """See `PointerStore.load`. From then on it is known which znodes there are, which makes commits cheaper."""
+        """See `PointerStore.load`. Afterwards it is known which znodes exist, which makes commits cheaper."""
         layout = ZnodeLayout(self._root, head.journal)
         session = self._connection.lost_sessions
         version = await self._heads.version(layout, head)
@@ -149,12 +150,12 @@ class ZooKeeperPointers:
             raise await self._heads.missing(layout, head)
         if self._connection.lost_sessions != session:
             # A new session may be with a server that lags behind what the old one had seen.
-            raise StorageUnavailable(f"the session with ZooKeeper was lost while {head.journal!r} was loaded")
-        present = [*walk.present, layout.witness]  # which the take-over has written
-        self._leads[head.journal] = _Lead(head, version, Znodes(present, complete=True, strange=walk.strange))
+            raise StorageUnavailable(f"the ZooKeeper session was lost while journal {head.journal!r} was loaded")
+        present = [*walk.present, layout.witness]  # the take-over has written the witness
+        self._leaders[head.journal] = _LeaderState(head, version, Znodes(present, complete=True, strange=walk.strange))
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
-        """See `PointerStore.commit`. If the waiting task is cancelled, a group that was sent goes its way."""
+        """See `PointerStore.commit`. If the waiting task is cancelled, a group that was sent still takes effect."""
         if revision <= head.revision:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
         for key, _ in changes:
@@ -162,18 +163,18 @@ class ZooKeeperPointers:
         if excess := self.limits.excess(changes):
             return CommitRefused(Refusal.TOO_LARGE, excess)
         after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
-        async with self._turns.setdefault(head.journal, asyncio.Lock()):  # groups are sent in the order they come
+        async with self._turns.setdefault(head.journal, asyncio.Lock()):  # groups are sent in the order they came
             try:
                 flight = await self._send(head, changes, after)
             except JournalDamaged as error:
-                return CommitRefused(Refusal.HEAD_MOVED, str(error))  # by a foreign hand; a take-over puts it right
+                return CommitRefused(Refusal.HEAD_MOVED, str(error))  # somebody else wrote; a take-over repairs that
             except BackendError as error:
                 return CommitRefused(Refusal.FAILED, str(error))
         if not isinstance(flight, _Flight):
             return flight
         end = await self._end(flight)
-        if not isinstance(end, Done) and self._leads.get(head.journal) is flight.lead:
-            del self._leads[head.journal]  # what was staged on this group is not there
+        if not isinstance(end, Done) and self._leaders.get(head.journal) is flight.lead:
+            del self._leaders[head.journal]  # what was staged for this group is not there
         return end
 
     async def confirm(self, head: Head) -> bool:
@@ -189,28 +190,28 @@ class ZooKeeperPointers:
         return names
 
     async def _learn(self) -> None:
-        """Hear of journals that others make after this store was opened, so as not to make one anew that is gone."""
+        """Learn of journals that others make after this store was opened, so as not to found one anew that is gone."""
         while True:
             await asyncio.sleep(_LEARN_SECONDS)
             try:
                 await self._list()
             except BackendError as error:
-                log.debug("cannot look for journals now: %s", error)
+                log.debug("cannot list the journals now, and try again later: %s", error)
 
     async def _send(self, head: Head, changes: Sequence[Change], after: Head) -> _Flight | CommitRefused:
-        """Send a group, and count on it from now on. Raises `BackendError`: nothing was sent."""
+        """Send a group, and count on it from now on. Raises `BackendError`, and then nothing was sent."""
         self._connection.require()
         layout = ZnodeLayout(self._root, head.journal)
-        lead = self._leads.get(head.journal)
+        lead = self._leaders.get(head.journal)
         if lead is None or lead.head != head:
             lead = await self._recalled(layout, head)
         if lead is None:
             return CommitRefused(Refusal.HEAD_MOVED, f"the head of {head.journal!r} is not {head}")
         if lead.version >= _LAST_VERSION:
-            return CommitRefused(Refusal.FAILED, f"the head of {head.journal!r} had too many groups: take over anew")
+            return CommitRefused(Refusal.FAILED, f"the head of {head.journal!r} had too many groups: take over again")
         await self._look_up(layout, changes, lead.znodes)
         if not lead.znodes.has(layout.witness):
-            log.error("%s, the witness of journal %r, was deleted; it is written anew", layout.witness, head.journal)
+            log.error("the witness %s of journal %r was deleted; it is written anew", layout.witness, head.journal)
             await self._heads.make(founded_of(self._root))
         transaction = build(layout, changes, lead.znodes, after)
         if transaction.size > MAX_TRANSACTION_BYTES:
@@ -222,17 +223,17 @@ class ZooKeeperPointers:
             digests.append(after.digest)
         transaction.stage(lead.znodes)
         lead.head, lead.version = after, version + 1
-        self._leads[head.journal] = lead
+        self._leaders[head.journal] = lead
         return _Flight(lead, after, results, transaction.paths(layout.head(after)))
 
-    async def _recalled(self, layout: ZnodeLayout, head: Head) -> _Lead | None:
-        """A leader that was not followed from its take-over on, as after `open`; None if the head is another one."""
+    async def _recalled(self, layout: ZnodeLayout, head: Head) -> _LeaderState | None:
+        """Read what a leader needs that did not load the journal since `open`; None if the stored head is another."""
         await self._heads.sync(layout.place)
         version = await self._heads.version(layout, head)
-        return None if version is None else _Lead(head, version)
+        return None if version is None else _LeaderState(head, version)
 
     async def _look_up(self, layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes) -> None:
-        """Learn which of the znodes that this group has to do with are there. After a `load` that is known."""
+        """Find out which of the znodes that this group touches exist. After a `load` that is known."""
         unknown = [path for path in dict.fromkeys(involved(layout, changes)) if znodes.has(path) is None]
         for begin in range(0, len(unknown), _LOOKUPS):
             batch = unknown[begin : begin + _LOOKUPS]
@@ -248,7 +249,7 @@ class ZooKeeperPointers:
             async with asyncio.timeout(self._connection.timeout):
                 return end_of(await flight.results, flight.head, flight.paths)
         except TimeoutError:
-            return Unknown("ZooKeeper gives no answer")
+            return Unknown("ZooKeeper does not answer")
         except KazooException as error:
-            # Also for an expired session: what was on its way when it expired may have landed.
-            return Unknown(f"ZooKeeper gives no answer: {name_of(error)}")
+            # This includes an expired session: what was on its way when it expired may have landed.
+            return Unknown(f"ZooKeeper does not answer: {name_of(error)}")

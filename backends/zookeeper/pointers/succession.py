@@ -1,7 +1,7 @@
-"""Which head a take-over goes on from, judged by what was found of a journal and of its witness.
+"""Decide which head a take-over goes on from, by what was found of a journal and of its witness.
 
-The witness is a copy of the head that lies elsewhere, and is written in the same transaction. So each of the two tells
-whether the other is an older copy, was altered, or is gone; neither is believed without its checksum.
+The witness is a copy of the head in another place, written in the same transaction. So each of the two shows whether
+the other is an older copy, was altered, or is gone; neither is believed unless its checksum matches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A znode that is meant to hold a head; ``head`` is None where it does not prove itself, or may not be read."""
+    """A znode that should hold a head; ``head`` is None if it does not hold a valid one, or may not be read."""
 
     path: str
     data: bytes
@@ -29,9 +29,9 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class StoredJournal:
-    """What there is of a journal in ZooKeeper: the znode of it, that of its records, its heads, its witness.
+    """What was found of a journal in ZooKeeper: its znode, that of its records, its heads, its witness.
 
-    The witness was read before the heads, so that a group which lands meanwhile does not make it look newer.
+    The witness is read before the heads, so that a group which lands meanwhile does not make it look newer.
     """
 
     journal: str
@@ -43,14 +43,16 @@ class StoredJournal:
 
     @property
     def stored(self) -> tuple[Stored, ...]:
-        """The heads, and the witness if it is there."""
+        """Return the heads, and the witness if it is there."""
         return self.heads if self.witness is None else (*self.heads, self.witness)
 
 
 @dataclass(frozen=True, slots=True)
-class Ours:
-    """What the process that leads remembers: the head that it committed last, the lineages of its own take-overs since,
-    of which one whose outcome was not known may land late, and the digests that its last groups were to leave.
+class Remembered:
+    """What the leading process remembers of a journal.
+
+    This is the head that it committed last; the lineages of its own take-overs since, of which one with an unknown
+    outcome may land late; and the digests that its last groups were to leave.
     """
 
     head: Head
@@ -58,29 +60,30 @@ class Ours:
     digests: Collection[str] = ()
 
     def took(self, head: Head) -> bool:
-        """Whether no later term than this process's own is at work there."""
+        """Return whether ``head`` shows no term later than those of this process."""
         return head.term <= self.head.term or head.lineage in self.lineages
 
     def knows(self, head: Head) -> bool:
-        """Whether nobody else wrote under that head: a take-over alone leaves the records as they were."""
+        """Return whether nobody else wrote under that head: a take-over alone leaves the records as they were."""
         return self.took(head) or head.digest == self.head.digest or head.digest in self.digests
 
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """The head to go on from, of term 0 for a journal that never was; and what the log is to tell of it."""
+    """The head to go on from, with term 0 for a journal that never existed, and the lines for the log."""
 
     last: Head
-    told: tuple[str, ...] = ()
+    log_lines: tuple[str, ...] = ()
 
 
 def succession(
-    found: StoredJournal, witness_path: str, *, ours: Ours | None, known: bool, accepted: Collection[str]
+    found: StoredJournal, witness_path: str, *, ours: Remembered | None, known: bool, accepted: Collection[str]
 ) -> Succession:
-    """Judge what was ``found``. Raises `JournalDamaged` for what nobody may go on from, and `TakeOverLost` where
-    somebody else has written under a later term.
+    """Return the head that follows from what was ``found``.
 
-    ``ours``: where its lease still holds. ``known``: the journal was there once. ``accepted``: losses.
+    Raises `JournalDamaged` where nobody may go on, and `TakeOverLost` where somebody else has written under a later
+    term. ``ours`` is what this process remembers, while its lease holds. ``known`` says that the journal existed once.
+    ``accepted`` holds the losses that the owner has accepted.
     """
     witness = found.witness.head if found.witness is not None else None
     nothing = not found.there and found.witness is None
@@ -93,7 +96,7 @@ def succession(
             if ours is not None and not ours.knows(head):
                 raise TakeOverLost(f"another leader took {found.journal!r} over and wrote: {_named(head)}")
             return Succession(head, (*_of_witness(found.witness, head, witness_path), *strays))
-        damage = f"the head of {found.place} is an older copy: {_named(head)}, where {_named(ours.head)} was committed"
+        damage = f"the head of {found.place} is an older copy: {_named(head)}, but {_named(ours.head)} was committed"
     remembered = None if ours is None else ours.head
     proven = [head for head in (remembered, witness, *(stored.head for stored in found.heads)) if head is not None]
     last = max(proven, key=_number, default=None)
@@ -102,7 +105,7 @@ def succession(
     if last is None and not found.there:
         last = Head(found.journal, 0, 0, "", NO_RECORDS)
     error = JournalDamaged(
-        f"{damage}. Put back what is stored in ZooKeeper as it was, from a backup if need be",
+        f"{damage}. Restore what is stored in ZooKeeper, from a backup if need be",
         None if last is None else _evidence(found),
     )
     if last is None or error.loss not in accepted:
@@ -113,49 +116,49 @@ def succession(
 
 
 def _witnessed(found: StoredJournal, witness: Head | None) -> tuple[Head | None, tuple[str, ...]]:
-    """The one head, or the one of several that the witness is a copy of; what is told of the others, which go."""
+    """Return the only head, or the one that the witness is a copy of; and log lines for the others, to be deleted."""
     if len(found.heads) == 1:
         return found.heads[0].head, ()
     if witness is None or witness not in [stored.head for stored in found.heads]:
         return None, ()
     strays = [stored for stored in found.heads if stored.head != witness]
     return witness, tuple(
-        f"{stored.path} was put there by somebody else, and is deleted: {stored.data[:300]!r}" for stored in strays
+        f"{stored.path} was made by somebody else, and is deleted: {stored.data[:300]!r}" for stored in strays
     )
 
 
 def _damage(found: StoredJournal, head: Head | None, witness: Head | None) -> str | None:
-    """What is wrong with the journal, in words; None if its head proves itself and is not contradicted."""
+    """Say in words what is wrong with the journal; None if its head is valid and nothing contradicts it."""
     if not found.there:
         return f"{found.place} was deleted"
     if not found.records:
-        return f"{found.place} has no records any more"
+        return f"the records of {found.place} were deleted"
     if not found.heads:
-        return f"{found.place} has no head any more"
+        return f"the head of {found.place} was deleted"
     if head is None and len(found.heads) == 1:
-        return f"{found.heads[0].path} does not prove itself to be a head: {found.heads[0].data[:300]!r}"
+        return f"{found.heads[0].path} does not hold a valid head: {found.heads[0].data[:300]!r}"
     if head is None:
         names = sorted(stored.path.rpartition("/")[2] for stored in found.heads)
-        return f"{found.place} has {len(names)} heads, and none that its witness knows: {names[:_SHOWN]}"
+        return f"{found.place} has {len(names)} heads, and its witness knows none of them: {names[:_SHOWN]}"
     if witness is not None and _contradicts(witness, head):
         told = found.witness.path if found.witness is not None else ""
-        return f"{found.heads[0].path} is an older copy: {_named(head)}, where {told} tells of {_named(witness)}"
+        return f"{found.heads[0].path} is an older copy: {_named(head)}, but {told} holds {_named(witness)}"
     return None
 
 
 def _of_witness(witness: Stored | None, head: Head, path: str) -> tuple[str, ...]:
-    """What is told of a witness that has to be written anew."""
+    """Return the log line for a witness that has to be written anew."""
     if witness is None:
         return (f"{path}, the witness of journal {head.journal!r}, was deleted; it is written anew",)
     if witness.head is None:
-        return (f"{path} does not prove itself to be a witness, and is written anew: {witness.data[:300]!r}",)
+        return (f"{path} does not hold a valid witness; it is written anew: {witness.data[:300]!r}",)
     if witness.head != head:
-        return (f"{path} is an older copy, {_named(witness.head)}, and is written anew",)
+        return (f"{path} is an older copy, {_named(witness.head)}; it is written anew",)
     return ()
 
 
 def _contradicts(other: Head, head: Head) -> bool:
-    """Whether who knows of ``other`` cannot believe ``head``: it is older, or another one with the same numbers."""
+    """Return whether ``other`` proves ``head`` wrong: ``head`` is older, or differs and has the same numbers."""
     return _number(other) > _number(head) or (_number(other) == _number(head) and other != head)
 
 
@@ -168,6 +171,6 @@ def _named(head: Head) -> str:
 
 
 def _evidence(found: StoredJournal) -> str:
-    """What tells this damage from any other, and stays as it is while nobody takes over."""
+    """Return what names this damage: it stays the same while nobody takes over."""
     parts = sorted(f"{each.path} {hashlib.blake2b(each.data, digest_size=16).hexdigest()}" for each in found.stored)
     return f"{found.place} {found.there} {found.records} {parts}"

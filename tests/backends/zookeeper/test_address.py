@@ -37,8 +37,8 @@ def test_tls_has_options_of_its_own() -> None:
         ("zookeeper://h1:0", "host:port"),
         ("zookeeper://h1:99999", "host:port"),
         ("zookeeper://h 1", "host:port"),
-        ("zookeeper://h1/a//b", "no path"),
-        ("zookeeper://h1/../b", "no path"),
+        ("zookeeper://h1/a//b", "not a path"),
+        ("zookeeper://h1/../b", "not a path"),
         ("zookeeper://h1/a?timeout=4", "timeout is not an option .* use session_timeout, credentials_file"),
         ("zookeeper://h1/a?ca_file=/ca", "ca_file is not an option"),
         ("zookeeper://h1/a?session_timeout", "name=value"),
@@ -47,7 +47,7 @@ def test_tls_has_options_of_its_own() -> None:
         ("zookeeper://h1/a?session_timeout=4&session_timeout=5", "twice"),
         ("zookeeper://h1/a?credentials_file=", "credentials_file of .* needs a value"),
         ("zookeeper+tls://h1/a?verify=maybe", "full, ca, none"),
-        ("zookeeper+tls://h1/a?cert_file=/cert", "go together"),
+        ("zookeeper+tls://h1/a?cert_file=/cert", "must be given together"),
     ],
 )
 def test_what_is_wrong_is_told(url: str, told: str) -> None:

@@ -16,7 +16,14 @@ from kazoo.exceptions import (
 )
 
 from backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
-from backends.zookeeper.errors import OtherError, QuotaExceeded, backend_error, culprit, refusal, teach_codes
+from backends.zookeeper.errors import (
+    OtherError,
+    QuotaExceeded,
+    backend_error,
+    first_failure,
+    refusal,
+    register_error_codes,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +44,8 @@ def test_outside_of_a_commit(error: KazooException, kind: type[BackendError]) ->
 
 def test_of_a_failed_transaction_the_one_real_cause_is_found() -> None:
     cause = BadVersionError()
-    assert culprit([RolledBackError(), cause, RuntimeInconsistency()]) == (1, cause)
-    assert culprit(["/a", True]) is None
+    assert first_failure([RolledBackError(), cause, RuntimeInconsistency()]) == (1, cause)
+    assert first_failure(["/a", True]) is None
 
 
 def test_only_what_is_certain_is_a_refusal() -> None:
@@ -51,7 +58,7 @@ def test_only_what_is_certain_is_a_refusal() -> None:
 
 
 def test_every_code_of_a_server_is_known_to_kazoo() -> None:
-    teach_codes()
+    register_error_codes()
     assert isinstance(EXCEPTIONS[-125](), QuotaExceeded)
     assert isinstance(EXCEPTIONS[-101](), KazooException)
     assert isinstance(EXCEPTIONS[-126](), OtherError)

@@ -11,7 +11,7 @@ from kazoo.exceptions import BadVersionError
 
 from backends.contract import Commit, Head, Refusal
 from backends.zookeeper.address import ZooKeeperAddress
-from backends.zookeeper.errors import culprit
+from backends.zookeeper.errors import first_failure
 from backends.zookeeper.pointers.group import Znodes, build, end_of
 from tests.backends.zookeeper.pointers.places import layout, opened
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
@@ -39,10 +39,10 @@ def test_the_second_group_of_a_paused_leader_gets_past_a_bare_version(
     head = visitor.create(f"{root}/head", b"term 1", makepath=True)
     assert visitor.get(head)[1].version == 0
     visitor.set(head, b"term 2", version=0)
-    failure = culprit(bare_group(visitor, head, f"{root}/first", 0))
+    failure = first_failure(bare_group(visitor, head, f"{root}/first", 0))
     assert failure is not None
     assert isinstance(failure[1], BadVersionError)
-    assert culprit(bare_group(visitor, head, f"{root}/second", 1)) is None
+    assert first_failure(bare_group(visitor, head, f"{root}/second", 1)) is None
     assert visitor.get(f"{root}/second")[0] == b"late"
 
 

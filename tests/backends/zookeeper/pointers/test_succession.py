@@ -9,7 +9,7 @@ import pytest
 
 from backends.contract import NO_RECORDS, Head, JournalDamaged, TakeOverLost
 from backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
-from backends.zookeeper.pointers.succession import Ours, Stored, StoredJournal, Succession, succession
+from backends.zookeeper.pointers.succession import Remembered, Stored, StoredJournal, Succession, succession
 
 LAYOUT = ZnodeLayout("/m", "root")
 HEAD = Head("root", 5, 20, "aaaa", "1-" + "a" * 32)
@@ -36,11 +36,13 @@ def found(*heads: Stored, told: Stored | None = None, there: bool = True, record
 NOTHING = found(there=False, records=False)
 
 
-def judged(what: StoredJournal, *, ours: Ours | None = None, known: bool = False, accepted: Any = ()) -> Succession:
+def judged(
+    what: StoredJournal, *, ours: Remembered | None = None, known: bool = False, accepted: Any = ()
+) -> Succession:
     return succession(what, LAYOUT.witness, ours=ours, known=known, accepted=accepted)
 
 
-def refused(what: StoredJournal, ours: Ours | None = None, known: bool = False) -> JournalDamaged:
+def refused(what: StoredJournal, ours: Remembered | None = None, known: bool = False) -> JournalDamaged:
     with pytest.raises(JournalDamaged) as refusal:
         judged(what, ours=ours, known=known)
     return refusal.value
@@ -49,11 +51,11 @@ def refused(what: StoredJournal, ours: Ours | None = None, known: bool = False) 
 def test_a_journal_that_never_was_begins_and_one_that_was_does_not() -> None:
     assert judged(NOTHING) == Succession(Head("root", 0, 0, "", NO_RECORDS))
     assert refused(NOTHING, known=True).loss is not None
-    assert judged(NOTHING, ours=Ours(HEAD)).last == HEAD
+    assert judged(NOTHING, ours=Remembered(HEAD)).last == HEAD
 
 
 def test_a_head_that_its_witness_bears_out_is_gone_on_from_without_a_word() -> None:
-    for ours in (None, Ours(HEAD), Ours(OLDER)):
+    for ours in (None, Remembered(HEAD), Remembered(OLDER)):
         assert judged(found(head(HEAD), told=witness(HEAD)), ours=ours) == Succession(HEAD)
 
 
@@ -61,8 +63,8 @@ def test_a_head_that_its_witness_bears_out_is_gone_on_from_without_a_word() -> N
 def test_a_witness_that_is_gone_altered_or_older_is_named(told: Stored | None) -> None:
     end = judged(found(head(HEAD), told=told))
     assert end.last == HEAD
-    assert len(end.told) == 1
-    assert LAYOUT.witness in end.told[0]
+    assert len(end.log_lines) == 1
+    assert LAYOUT.witness in end.log_lines[0]
 
 
 @pytest.mark.parametrize(
@@ -83,39 +85,39 @@ def test_what_the_witness_contradicts_takes_its_owner_or_who_leads(what: StoredJ
     last = judged(what, accepted=[error.loss]).last
     assert (last.term, last.revision) == (HEAD.term, HEAD.revision)
     assert (last.digest == NO_RECORDS) is not (what.there and what.records)
-    assert judged(what, ours=Ours(HEAD)).last.digest in (HEAD.digest, "1-" + "c" * 32)
+    assert judged(what, ours=Remembered(HEAD)).last.digest in (HEAD.digest, "1-" + "c" * 32)
     assert refused(what).loss == error.loss
 
 
 def test_without_any_proof_no_loss_can_be_accepted_but_who_leads_goes_on() -> None:
     what = found(head(None), told=witness(None))
     assert refused(what).loss is None
-    assert judged(what, ours=Ours(HEAD)).last == HEAD
+    assert judged(what, ours=Remembered(HEAD)).last == HEAD
 
 
 def test_of_several_heads_the_one_counts_that_the_witness_knows() -> None:
     end = judged(found(head(HEAD), head(None, "stray"), told=witness(HEAD)))
     assert end.last == HEAD
-    assert f"{LAYOUT.place}/head-stray was put there by somebody else" in end.told[0]
+    assert f"{LAYOUT.place}/head-stray was made by somebody else" in end.log_lines[0]
     assert refused(found(head(HEAD), head(None, "stray"))).loss is not None
 
 
 def test_an_older_pair_of_head_and_witness_is_seen_through_by_who_leads_alone() -> None:
     what = found(head(OLDER), told=witness(OLDER))
     assert judged(what).last == OLDER
-    assert judged(what, ours=Ours(HEAD)).last == HEAD
+    assert judged(what, ours=Remembered(HEAD)).last == HEAD
 
 
 @pytest.mark.parametrize("what", [found(told=witness(BURNT)), found(head(None), told=witness(BURNT))])
 def test_a_take_over_of_our_own_that_landed_late_is_no_later_term(what: StoredJournal) -> None:
-    assert judged(what, ours=Ours(HEAD, lineages=[BURNT.lineage])).last == BURNT
-    assert refused(what, Ours(HEAD)).loss is not None
+    assert judged(what, ours=Remembered(HEAD, lineages=[BURNT.lineage])).last == BURNT
+    assert refused(what, Remembered(HEAD)).loss is not None
 
 
 def test_a_later_term_of_somebody_else_counts_if_it_wrote() -> None:
     burnt, wrote = found(head(BURNT), told=witness(BURNT)), found(head(WROTE), told=witness(WROTE))
-    assert judged(burnt, ours=Ours(HEAD)).last == BURNT
+    assert judged(burnt, ours=Remembered(HEAD)).last == BURNT
     with pytest.raises(TakeOverLost, match="wrote: term 6, revision 22"):
-        judged(wrote, ours=Ours(HEAD))
-    for ours in (Ours(HEAD, digests=[WROTE.digest]), Ours(HEAD, lineages=[WROTE.lineage]), None):
+        judged(wrote, ours=Remembered(HEAD))
+    for ours in (Remembered(HEAD, digests=[WROTE.digest]), Remembered(HEAD, lineages=[WROTE.lineage]), None):
         assert judged(wrote, ours=ours).last == WROTE
