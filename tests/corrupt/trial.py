@@ -22,7 +22,7 @@ from tests.support.replicas import PROMPT, Rig
 from tests.support.waiting import until
 
 SETTINGS = replace(PROMPT, request_seconds=5.0, stand_back_seconds=0.2, journal=JournalSettings(give_up_seconds=2.0))
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 _TOKEN = re.compile(r"--accept-loss ([0-9a-f]{8})")
 _LOGGERS = ("milepost", "backends", "service")
 _TRIES = 20
@@ -158,7 +158,7 @@ async def _leads(rig: Rig, said: list[str]) -> bool:
         return rig.replica.leads or any(_TOKEN.search(line) for line in said[before:])
 
     try:
-        await until(told, PATIENCE_SECONDS)
+        await until(told, TIMEOUT_SECONDS)
     except TimeoutError as error:
         raise Silent("it neither leads nor says why:\n" + "\n".join(dict.fromkeys(said))) from error
     return rig.replica.leads

@@ -16,7 +16,7 @@ from tests.fuzz.generated import World
 from tests.fuzz.verdicts import Wrong
 from tests.wire import raw
 
-_PATIENCE_SECONDS = 45.0
+_TIMEOUT_SECONDS = 45.0
 """More than the server has for a peer that is slow."""
 _REFERENCE = b'{"upload": "u", "size": 5, "sha256": "' + b"0" * 64 + b'"}'
 _LINES = (
@@ -140,7 +140,7 @@ def wild(world: World, cases: int, seed: int) -> None:
 
 def _said(url: str, request: bytes, pieces: list[int]) -> bytes:
     """All that the server says before it closes, to who sends this and then nothing more. Raises `Wrong`."""
-    end = time.monotonic() + _PATIENCE_SECONDS
+    end = time.monotonic() + _TIMEOUT_SECONDS
     said = bytearray()
     with raw.connected(url) as connection, suppress(ConnectionError):
         for start, stop in zip([0, *pieces], [*pieces, len(request)], strict=True):
@@ -151,7 +151,7 @@ def _said(url: str, request: bytes, pieces: list[int]) -> bytes:
             try:
                 part = connection.recv(1 << 16)
             except TimeoutError as error:
-                raise Wrong(f"the server neither answers nor closes within {_PATIENCE_SECONDS:g} s") from error
+                raise Wrong(f"the server neither answers nor closes within {_TIMEOUT_SECONDS:g} s") from error
             if not part:
                 break
             said += part

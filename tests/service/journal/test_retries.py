@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 KEY, OTHER = ("flights", "a", "k"), ("flights", "b", "k")
 LOCK = LockHandle(Attempt("a", "k"), "flights", "pointer")
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class Stage:
@@ -26,7 +26,7 @@ class Stage:
         self.submitted: list[str] = []
 
     def begin(
-        self, name: str, scope: tuple[str, str, str] = KEY, request: Request = LOCK, timeout: float = PATIENCE
+        self, name: str, scope: tuple[str, str, str] = KEY, request: Request = LOCK, timeout: float = TIMEOUT
     ) -> tuple[asyncio.Task[tuple[str, bool]], Callable[[], None]]:
         """A running attempt, and what lets it submit."""
         passes = asyncio.Event()
