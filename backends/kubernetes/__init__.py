@@ -1,4 +1,4 @@
-"""Pointers in ConfigMaps and an election on a Lease: an address, a client and translated errors for both."""
+"""The Kubernetes backend keeps pointers in ConfigMaps and holds an election on a Lease, with one address for both."""
 
 from backends.contract import Backend, Election, PointersSettings, PointerStore
 

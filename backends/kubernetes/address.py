@@ -1,4 +1,4 @@
-"""Addresses: ``kubernetes://NAMESPACE/NAME?lease_duration=15&…``; both may be left out, as in ``kubernetes:///``."""
+"""Parse addresses ``kubernetes://NAMESPACE/NAME?lease_duration=15&…``; ``kubernetes:///`` omits both names."""
 
 from __future__ import annotations
 
@@ -42,15 +42,14 @@ _OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class KubernetesAddress:
-    """A namespace, the name of a deployment in it, and how to get there.
+    """An address names a namespace, a deployment in it, and how to connect.
 
-    ``namespace``: None for the pod's own, or the one of the kubeconfig's context. ``name`` begins the name of each
-    object: two deployments in one namespace have two. ``kubeconfig`` and ``context``: where one of them is given, the
+    ``namespace`` is None for the pod's own, or for that of the kubeconfig's context. ``name`` begins the name of each
+    object, so that two deployments can share a namespace. Where ``kubeconfig`` or ``context`` is given, the
     configuration comes from there; otherwise from the pod's service account inside a cluster, and from ``KUBECONFIG``
-    or ``~/.kube/config`` outside of one. ``bytes_per_second``: how fast pointers may be written, in the long run;
-    ``most_bytes``: how much they may hold.
-    ``lease_duration`` > ``renew_deadline`` > ``retry_period`` (seconds): the election's. ``pod``: this replica's own
-    Pod, for the election to label; None for none.
+    or ``~/.kube/config`` outside of one. ``bytes_per_second`` is how fast pointers may be written in the long run, and
+    ``most_bytes`` how many bytes they may hold. The election uses ``lease_duration`` > ``renew_deadline`` >
+    ``retry_period`` (seconds). ``pod`` is this replica's own Pod, which the election labels; None for no label.
     """
 
     namespace: str | None = None
@@ -66,18 +65,18 @@ class KubernetesAddress:
 
     @property
     def request_seconds(self) -> float:
-        """How long one request about the Lease may take: twice as long fits into the renew deadline."""
+        """Return how long one request about the Lease may take: the renew deadline is at least twice as long."""
         return min(_LONGEST_REQUEST, self.renew_deadline / 2)
 
     @classmethod
     def parse(cls, url: str) -> KubernetesAddress:
-        """Raises `Misconfigured`, which never repeats what might be a password."""
+        """Return the address in ``url``. Raises `Misconfigured`, which never repeats what might be a password."""
         scheme, separator, rest = url.partition("://")
         if not separator or scheme != SCHEME:
             raise Misconfigured(f"an address in Kubernetes begins with {SCHEME}://")
         place, _, query = rest.partition("?")
         if "@" in place:
-            raise Misconfigured("an address in Kubernetes holds no user or password: name a kubeconfig instead")
+            raise Misconfigured("an address in Kubernetes must not hold a user or password: use kubeconfig instead")
         namespace, _, name = place.partition("/")
         options = parse_options(query, _OPTIONS, "an address in Kubernetes")
         address = cls(
@@ -99,13 +98,13 @@ class KubernetesAddress:
 
 def _label(text: str, what: str, longest: int) -> str:
     if len(text) > longest or not _LABEL.match(text):
-        raise Misconfigured(f"{what} has 1 to {longest} characters of a-z 0-9 -, no - at either end")
+        raise Misconfigured(f"{what} must have 1 to {longest} characters of a-z 0-9 -, and no - at either end")
     return text
 
 
 def _pod(name: str | None) -> str | None:
     if name is not None and (len(name) > _LONGEST_POD or not _SUBDOMAIN.match(name)):
-        raise Misconfigured("pod takes the name of a Pod")
+        raise Misconfigured("pod must be the name of a Pod")
     return name
 
 
@@ -114,7 +113,7 @@ def _seconds(options: dict[str, str], name: str, default: float) -> float:
     if value is None:
         return default
     if not _SECONDS.match(value) or not _LEAST[name] <= float(value) <= 3600:
-        raise Misconfigured(f"{name} takes seconds from {_LEAST[name]:g} to 3600")
+        raise Misconfigured(f"{name} must be seconds from {_LEAST[name]:g} to 3600")
     return float(value)
 
 
@@ -123,5 +122,5 @@ def _bytes(options: dict[str, str], name: str, default: int) -> int:
     if value is None:
         return default
     if not _BYTES.match(value) or int(value) < _LEAST_BYTES[name]:
-        raise Misconfigured(f"{name} takes a number from {_LEAST_BYTES[name]} on")
+        raise Misconfigured(f"{name} must be a number of at least {_LEAST_BYTES[name]}")
     return int(value)

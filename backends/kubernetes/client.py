@@ -1,8 +1,8 @@
-"""Requests to the Kubernetes API: sent once, in a thread, with a deadline, and ended truthfully.
+"""Send requests to the Kubernetes API: once each, in a thread, with a deadline, and with a true outcome.
 
-Configuration, tokens and the pool of connections are the Kubernetes client's; its own way of sending is not used. That
-one sends a PUT again by itself when a connection breaks, takes the conflict with its own first try for an answer, and
-waits without a limit.
+Configuration, tokens and the pool of connections are the Kubernetes client's, but its way of sending is not used. That
+one sends a PUT again by itself when a connection breaks, takes the conflict with its own first attempt for an answer,
+and waits without a limit.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from backends.kubernetes.errors import ApiAnswer, NoAnswer, NotSent, transport_e
 log = logging.getLogger("milepost.kubernetes")
 
 WHOLE: Final = "application/json"
-"""ApiAnswer with the whole object, or list of them."""
+"""This asks for an answer with the whole object, or a list of them."""
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""ApiAnswer with an object's metadata alone: a sixteenth of the client's work after a large PUT."""
+"""This asks for an object's metadata alone: a sixteenth of the client's work after a large PUT."""
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""The same of a list."""
+"""This asks for the metadata alone of each object in a list."""
 
 _TIMEOUT: Final = 5.0
 _MARGIN: Final = 0.5
-"""Seconds that a thread may take beyond its socket's deadline."""
+"""A thread may take this many seconds beyond its socket's deadline."""
 _THREADS: Final = 4
 _OPENING_SECONDS: Final = 30.0
-"""A credential plugin that asks somebody far away takes some of them."""
+"""Opening may take this long, since a credential plugin may ask a server far away."""
 
 
 class KubernetesClient:
-    """A way to the API of one cluster, with connections of its own.
+    """A client for the API of one cluster, with connections of its own.
 
-    ``purpose`` is for the log; ``timeout`` (seconds) bounds the wait for each answer, ``opening`` that of `open`.
+    ``purpose`` is for the log. ``timeout`` (seconds) bounds the wait for each answer, ``opening`` that of `open`.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class KubernetesClient:
         self._threads: ThreadPoolExecutor | None = None
 
     async def open(self) -> None:
-        """Find the configuration, and the namespace; connections are made when needed. Idempotent.
+        """Read the configuration and the namespace; connections are made when they are needed. Idempotent.
 
-        Raises `Misconfigured`; `NotSent` where that takes too long, as with a credential plugin that hangs.
+        Raises `Misconfigured`, and `NotSent` where that takes too long, as with a credential plugin that hangs.
         """
         if self._api is not None:
             return
@@ -84,10 +84,10 @@ class KubernetesClient:
         self._api, self.namespace = api, namespace
         self._credentials = Credentials(api.configuration)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"kubernetes-{self._purpose}")
-        log.info("%s use %s, namespace %s", self._purpose, _place(api.configuration.host), self.namespace)
+        log.info("%s use Kubernetes at %s, namespace %s", self._purpose, _place(api.configuration.host), self.namespace)
 
     async def close(self) -> None:
-        """Let go of the connections. Idempotent. Requests that were sent still get their answers, if there are any."""
+        """Close the connections. Idempotent. Requests that were sent still get their answers, if there are any."""
         api, self._api = self._api, None
         threads, self._threads = self._threads, None
         if api is not None:
@@ -106,10 +106,10 @@ class KubernetesClient:
         content_type: str = "application/json",
         timeout: float | None = None,
     ) -> ApiAnswer:
-        """Send one request to ``path``, as in ``/api/v1/namespaces/…``, once; the answer, whatever it says.
+        """Send one request to ``path``, as in ``/api/v1/namespaces/…``, once; return the answer, whatever it says.
 
-        Waits ``timeout`` seconds at most, or those of this client. If the waiting task is cancelled, what was handed to
-        a thread goes its way. Raises `NotSent`, `NoAnswer`.
+        The wait is bounded by ``timeout`` seconds, or by those of this client. If the waiting task is cancelled, a
+        request that was handed to a thread is sent all the same. Raises `NotSent`, `NoAnswer`.
         """
         api, credentials, threads = self._api, self._credentials, self._threads
         if api is None or credentials is None or threads is None:
@@ -134,7 +134,7 @@ class KubernetesClient:
 
 
 def _configured(address: KubernetesAddress) -> tuple[Any, str]:
-    """In a thread: the Kubernetes client, and the namespace. Raises `Misconfigured`."""
+    """Return the Kubernetes client and the namespace. Called in a thread. Raises `Misconfigured`."""
     doing = "cannot configure the access to Kubernetes"
     try:
         configuration, namespace = configure(address)
@@ -142,9 +142,9 @@ def _configured(address: KubernetesAddress) -> tuple[Any, str]:
         return ApiClient(configuration), namespace
     except BackendError:
         raise
-    except OSError as error:  # certificates that cannot be read, above all
+    except OSError as error:  # mostly certificates that cannot be read
         raise Misconfigured(f"{doing}: {type(error).__name__}: {error}") from error
-    except Exception as error:  # noqa: BLE001 - plugins fail with what they like, and their words may hold secrets
+    except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and its message may hold a secret
         raise Misconfigured(f"{doing}: {type(error).__name__}") from None
 
 
@@ -157,9 +157,9 @@ def _exchange(
     body: bytes | None,
     deadline: float,
 ) -> ApiAnswer:
-    """In a thread. Sends nothing after ``deadline``. Raises `NotSent`, `NoAnswer`, `Misconfigured`.
+    """Send a request and return the answer, in a thread. Nothing is sent after ``deadline``.
 
-    None of them repeats a header, nor has a cause that does.
+    Raises `NotSent`, `NoAnswer`, `Misconfigured`, none of which repeats a header, nor has a cause that does.
     """
     doing = f"{method} {target.partition('?')[0]}"
     try:
@@ -168,7 +168,7 @@ def _exchange(
         raise NotSent(f"cannot {doing}: {error}") from None
     left = deadline - time.monotonic()
     if left <= 0:
-        raise NotSent(f"cannot {doing}: its time was over before it was sent")
+        raise NotSent(f"cannot {doing}: its deadline passed before it was sent")
     try:
         response = api.rest_client.pool_manager.request(
             method,
@@ -179,17 +179,17 @@ def _exchange(
             retries=False,
             redirect=False,
         )
-    except LocationParseError:  # it repeats the address, which may hold a password
-        raise Misconfigured(f"cannot {doing}: the address of the API server makes no sense") from None
+    except LocationParseError:  # the exception repeats the address, which may hold a password
+        raise Misconfigured(f"cannot {doing}: the address of the API server is not a valid URL") from None
     except HTTPError as error:
         raise transport_error(error, doing) from error
-    except Exception as error:  # noqa: BLE001 - as http.client's ValueErrors, which repeat what they are about
+    except Exception as error:  # noqa: BLE001 - http.client's ValueErrors, say, repeat the header they complain of
         raise NoAnswer(f"cannot {doing}: {type(error).__name__}") from None
     return ApiAnswer.read(response.status, response.data)
 
 
 def _place(url: str) -> str:
-    """Scheme, host and port, without a user and a password."""
+    """Return scheme, host and port of a URL, without user and password."""
     scheme, separator, rest = url.partition("://")
     host: str = re.split("[/?#]", (rest if separator else url).rpartition("@")[2])[0]
     return f"{scheme}://{host}" if separator else host

@@ -1,4 +1,4 @@
-"""Where the API server is and who we are there, as the Kubernetes client finds it out."""
+"""Find out where the API server is, and as whom to connect, by the means of the Kubernetes client."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/name
 _FALLBACK_NAMESPACE: Final = "default"
 
 FAILURES: Final = (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError)
-"""What reading a configuration fails with."""
+"""Reading a configuration may raise these."""
 
 
 def configure(address: KubernetesAddress) -> tuple[Any, str]:
-    """The client's configuration, and the namespace. Reads files, so in a thread. Raises `Misconfigured`."""
+    """Return the client's configuration and the namespace. Call this in a thread: it reads files.
+
+    Raises `Misconfigured`.
+    """
     configuration = client.Configuration()
     explicit = address.kubeconfig is not None or address.context is not None
     try:
         if _SERVICE_HOST in os.environ and not explicit:
             config.load_incluster_config(client_configuration=configuration)
-            configuration.proxy = None  # one of the environment leads outside, to S3, and seldom back to the API server
+            configuration.proxy = None  # a proxy of the environment leads outside, and seldom back to the API server
             namespace = address.namespace or _POD_NAMESPACE.read_text().strip()
         else:
             of_context = _load(address, configuration)
@@ -39,16 +42,16 @@ def configure(address: KubernetesAddress) -> tuple[Any, str]:
 
 
 def authorization(configuration: Any) -> dict[str, str]:
-    """The header that says who we are; tokens are refreshed by this, so it is asked for each request anew.
+    """Return the header that authenticates a request. Ask for it with each request: this also refreshes tokens.
 
-    Raises `NotSent`, which repeats no token, nor has a cause that does: it is logged.
+    Raises `NotSent`, which repeats no token, nor has a cause that does, since it is logged.
     """
     try:
         settings = configuration.auth_settings()
         header = {setting["key"]: setting["value"].strip() for setting in settings.values() if setting["value"]}
     except (config.ConfigException, OSError) as error:
         raise NotSent(f"no credentials: {type(error).__name__}: {error}") from None
-    except Exception as error:  # noqa: BLE001 - what refreshes a token is foreign, and fails with what it likes
+    except Exception as error:  # noqa: BLE001 - foreign code refreshes the token, and may raise anything
         raise NotSent(f"no credentials: {type(error).__name__}") from None
     if not all(value.isascii() and value.isprintable() for value in header.values()):
         raise NotSent("no credentials: the token is not one line of printable ASCII")
@@ -56,7 +59,7 @@ def authorization(configuration: Any) -> dict[str, str]:
 
 
 def _load(address: KubernetesAddress, configuration: Any) -> str:
-    """Load a kubeconfig; the namespace of its context."""
+    """Load a kubeconfig, and return the namespace of its context."""
     file = None if address.kubeconfig is None else str(address.kubeconfig)
     config.load_kube_config(file, address.context, client_configuration=configuration, persist_config=False)
     contexts, active = config.list_kube_config_contexts(file)

@@ -1,4 +1,4 @@
-"""Who we are to the API server, asked in a thread of its own: a credential plugin may hang, and costs only time then.
+"""Get the credentials for the API server in a thread of its own: a plugin that hangs then costs only time.
 
 The Kubernetes client runs plugins and asks for tokens without a limit. Threads that hang in that are left behind; they
 are daemons, so that the process can end.
@@ -22,13 +22,13 @@ T = TypeVar("T")
 _HUNG_SECONDS: Final = 30.0
 _NAME: Final = "kubernetes-credentials"
 _LEFT_BEHIND: Final = 32
-"""Threads that hang, in the whole process. Each may have a plugin's process under it."""
+"""At most so many threads may hang, in the whole process. Each may have a plugin's process under it."""
 
 
 class Credentials:
-    """The header of each request that says who we are. Asked for by one thread at a time, for all that wait.
+    """The credentials give the authenticating header of each request. One thread asks for it, for all that wait.
 
-    One that has taken ``hung_after`` seconds is given up, so that a plugin that is well again is found so.
+    A thread that has taken ``hung_after`` seconds is given up, so that a plugin which works again is noticed.
     """
 
     def __init__(self, configuration: Any, *, hung_after: float = _HUNG_SECONDS) -> None:
@@ -39,11 +39,11 @@ class Credentials:
         self._since = 0.0
 
     def header(self, deadline: float) -> dict[str, str]:
-        """Wait for it until ``deadline`` (monotonic), in a thread of the caller's. Raises `NotSent`."""
+        """Wait for the header until ``deadline`` (monotonic), in a thread of the caller's. Raises `NotSent`."""
         try:
             return self._asking().result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            raise NotSent("no credentials: whoever gives them has not answered") from None
+            raise NotSent("no credentials: the credential plugin has not answered") from None
 
     def _asking(self) -> Future[dict[str, str]]:
         with self._lock:
@@ -54,7 +54,7 @@ class Credentials:
 
 
 def begin(call: Callable[[], T]) -> Future[T]:
-    """The call's result, from a new thread that is left behind if it hangs. Raises `NotSent` if too many do."""
+    """Run ``call`` in a new thread, which is left behind if it hangs. Raises `NotSent` if too many already hang."""
     if sum(thread.name == _NAME for thread in threading.enumerate()) >= _LEFT_BEHIND:
-        raise NotSent("no credentials: whoever gives them hangs each time")
+        raise NotSent("no credentials: too many calls of the credential plugin hang")
     return begin_in_thread(call, _NAME)

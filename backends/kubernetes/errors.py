@@ -1,8 +1,8 @@
-"""The one place where answers of the Kubernetes API, and the lack of them, become the contract's words.
+"""Translate the answers of the Kubernetes API, and the lack of them, into the words of the contract; only here.
 
 A request ends in one of three ways. What the API server refuses while it reads, checks or compares was not applied:
-4xx, but for those that a proxy on the way says of itself. A 5xx may come after etcd was told, and was seen to: after a
-504 the write landed. Exceptions are two 500s of etcd's that come instead of a write. No answer is the same as a 5xx,
+4xx, but for those that a proxy on the way may send. A 5xx may come after etcd was written, and was seen to: after a 504
+the write landed. Two 500s are exceptions, which etcd sends instead of writing. No answer means the same as a 5xx,
 unless nothing was sent.
 
 ::
@@ -31,7 +31,7 @@ from urllib3.exceptions import (
 from backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
 
 SPACE_EXCEEDED: Final = "mvcc: database space exceeded"
-"""etcd's quota is used up: from then on it refuses every create and update in the whole cluster."""
+"""etcd says this when its quota is used up; it then refuses every create and update in the whole cluster."""
 
 _IMMUTABLE: Final = "`immutable` is set"
 _REQUEST_TOO_LARGE: Final = "request is too large"
@@ -50,7 +50,7 @@ class NoAnswer(StorageUnavailable):
 
 
 class Fate(Enum):
-    """What became of a request that was to change something."""
+    """The fate of a request that was to change something."""
 
     APPLIED = "applied"
     NOT_APPLIED = "not applied"
@@ -59,9 +59,9 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """An answer: its status, its body, and what that says if it is the API's ``Status`` of a failure.
+    """An answer of the API: its status, its body, and what the body says if it is the API's ``Status`` of a failure.
 
-    ``reason`` is the API's word (``Conflict``, ``AlreadyExists``, …), empty where there is none, as in plain text.
+    ``reason`` is the API's word (``Conflict``, ``AlreadyExists``, …), or empty where there is none, as in plain text.
     """
 
     status: int
@@ -71,23 +71,23 @@ class ApiAnswer:
 
     @classmethod
     def read(cls, status: int, body: bytes) -> ApiAnswer:
-        """The answer that came."""
+        """Return the answer with this status and body."""
         if status < 300:
             return cls(status, body)
         try:
-            told = msgspec.json.decode(body, type=_Status)
-        except msgspec.MsgspecError:  # 429 and what a proxy says are plain text
+            failure = msgspec.json.decode(body, type=_Status)
+        except msgspec.MsgspecError:  # 429, and answers of proxies, are plain text
             return cls(status, body, "", body[:_SHOWN].decode("utf-8", "replace").strip())
-        return cls(status, body, told.reason, told.message)
+        return cls(status, body, failure.reason, failure.message)
 
     @property
     def done(self) -> bool:
-        """Whether it did what was asked."""
+        """Return whether the request succeeded."""
         return 200 <= self.status < 300
 
     @property
     def fate(self) -> Fate:
-        """What became of the request."""
+        """Return what became of the request."""
         if self.done:
             return Fate.APPLIED
         if 400 <= self.status < 500 and self.status not in _OF_A_PROXY:
@@ -98,12 +98,12 @@ class ApiAnswer:
 
     @property
     def is_of_immutable(self) -> bool:
-        """Whether it refuses to change what another hand has made immutable."""
+        """Return whether the answer refuses to change an object that somebody has made immutable."""
         return self.status == 422 and _IMMUTABLE in self.message
 
     @property
     def refusal(self) -> Refusal:
-        """Why, where its fate is that it was not applied; a conflict is the caller's to explain."""
+        """Return why the request was not applied, if that is its fate; the caller explains a conflict."""
         if SPACE_EXCEEDED in self.message or (self.status == 403 and _OVER_QUOTA in self.message):
             return Refusal.FULL
         too_long = self.status == 422 and _TOO_LONG in self.message
@@ -114,12 +114,12 @@ class ApiAnswer:
         return Refusal.FAILED
 
     def __str__(self) -> str:
-        """In words."""
+        """Return status, reason and message."""
         return f"{self.status} {self.reason} {self.message[:_SHOWN]}".replace("  ", " ").strip()
 
 
 class _Status(msgspec.Struct):
-    """``Status`` of the API, as far as it matters here."""
+    """The parts of the API's ``Status`` that matter here."""
 
     kind: str = ""
     reason: str = ""
@@ -127,7 +127,7 @@ class _Status(msgspec.Struct):
 
 
 def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
-    """What an answer that is no success means to the service, for anything but a commit."""
+    """Return the contract's error for an answer that is no success, for anything but a commit."""
     said = f"cannot {doing}: the Kubernetes API answers {answer}"
     if answer.fate is Fate.NOT_APPLIED:
         if answer.refusal is Refusal.DENIED:
@@ -138,9 +138,9 @@ def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
 
 
 def transport_error(error: HTTPError, doing: str) -> BackendError:
-    """What an exception of the connection pool means; to be raised ``from error``.
+    """Return the contract's error for an exception of the connection pool; the caller raises it ``from error``.
 
-    Of the failures of TLS only a certificate that is not trusted certainly comes before anything was sent.
+    Of the failures of TLS, only an untrusted certificate certainly comes before anything was sent.
     """
     said = f"cannot {doing}: {type(error).__name__}: {error}"
     if isinstance(error, LocationParseError):

@@ -1,4 +1,4 @@
-"""The labels by which a deployment's objects are known; what does not carry them is not ours to touch."""
+"""Define the labels that mark a deployment's objects; Milepost does not touch an object without them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Final
 
 DEPLOYMENT: Final = "milepost/deployment"
 INSTANCE: Final = "app.kubernetes.io/instance"
-"""Of a Pod, by whoever made it; nothing that we make carries it, see `labels_of`."""
+"""Whoever made a Pod set this label; nothing that Milepost makes carries it, see `labels_of`."""
 ROLE: Final = "milepost/role"
-"""Of a Pod: `LEADER` on the one that leads."""
+"""A Pod with the value `LEADER` of this label leads."""
 LEADER: Final = "leader"
 
 
 def labels_of(name: str) -> dict[str, str]:
-    """What the objects that the deployment ``name`` makes carry.
+    """Return the labels of the objects that the deployment ``name`` makes.
 
-    A label of our own alone: by those of ``app.kubernetes.io`` deployment tools know what they made, and prune what
-    they find with them beyond that.
+    There is only one, of Milepost's own. Deployment tools recognise what they made by labels of ``app.kubernetes.io``,
+    and delete what else they find with those.
     """
     return {DEPLOYMENT: name}
 
 
 def are_ours(labels: Mapping[str, str], name: str) -> bool:
-    """Whether an object with these is one that the deployment ``name`` made."""
+    """Return whether an object with these labels is one that the deployment ``name`` made."""
     return labels_of(name).items() <= labels.items()
 
 
 def selector(labels: Mapping[str, str]) -> str:
-    """What a list is narrowed by, as ``labelSelector`` takes it."""
+    """Return the ``labelSelector`` that restricts a list to objects with these labels."""
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

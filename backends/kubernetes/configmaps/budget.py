@@ -1,7 +1,7 @@
-"""A token bucket of bytes.
+"""Limit the bytes that are written per second, by a token bucket.
 
-etcd keeps what was overwritten for up to ten minutes. Whoever writes a megabyte a second for long fills its quota, and
-then no create or update in the whole cluster is taken any more, leases of nodes included.
+etcd keeps what was overwritten for up to ten minutes. Writing a megabyte a second for long fills its quota, and then it
+accepts no create or update in the whole cluster any more, Leases of nodes included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _BURST_SECONDS: Final = 4.0
 
 
 class ByteBudget:
-    """``bytes_per_second`` in the long run, four seconds' worth at once. ``clock`` gives monotonic seconds."""
+    """``bytes_per_second`` may be spent in the long run, and four seconds' worth at once. ``clock`` is monotonic."""
 
     def __init__(self, bytes_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = bytes_per_second
@@ -26,7 +26,7 @@ class ByteBudget:
 
     @property
     def wait_seconds(self) -> float:
-        """How long until something may be written. It may be larger than what is left then: the next one waits."""
+        """Return how long to wait before writing. A write may exceed what is left then: the next one waits for it."""
         self._fill()
         return max(0.0, -self._left / self._rate)
 
@@ -36,7 +36,7 @@ class ByteBudget:
         self._left -= size
 
     async def spend(self, size: int) -> None:
-        """Count ``size`` bytes as written, and wait until they may be; whoever is cancelled meanwhile wrote none."""
+        """Count ``size`` bytes as written, and wait until they may be; a caller that is cancelled has spent none."""
         seconds = self.wait_seconds
         self.take(size)
         if seconds > 0:

@@ -1,11 +1,11 @@
-"""The chain of segments that a listing shows: which of them count, where the journal's head is, and what is left over.
+"""Read a listing as a chain of segments: which of them count, where the journal's head is, and what is left over.
 
-At any moment the segments that count are a gapless range, sealed but for the last one. A listing is of one moment, so
-anything else was done by somebody else's hands, and nobody leads on it: what is missing may be the newest epoch.
+At any moment the segments that count are a range without gaps, and all but the last are sealed. A listing shows one
+moment, so anything else was done by somebody else. Nobody leads then: what is missing may be the newest epoch.
 
-The highest segment that was written to says what counts. If it is sealed, the next one is there, empty, and takes the
-next group; it was made before that one was sealed, so if it is gone it may have been written to. Whatever lies below
-``first`` is garbage, of which a request that was long on its way may make more.
+The highest segment that was written to says which segments count. If it is sealed, the next one is there, empty, and
+takes the next group. It was made before the other was sealed, so if it is gone it may have been written to. Segments
+below ``first`` are garbage, of which a request that was long on its way may make more.
 
 The witness and the founding mark name what was there before the listing. A head that is behind them is an older copy.
 """
@@ -21,12 +21,12 @@ from backends.kubernetes.configmaps.head import EMPTY, SegmentHead, SegmentState
 from backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, ConfigMapLayout, Frozen, Metadata
 from backends.kubernetes.configmaps.stamps import Stamp
 
-_REMEDY = "bring it back from a backup, with its labels and annotations"
+_REMEDY = "restore it from a backup, with its labels and annotations"
 
 
 @dataclass(slots=True)
 class Segment:
-    """A segment as it was last read or written; ``size`` in bytes of its entries. ``frozen``: by another hand."""
+    """A segment as last read or written; ``size`` is the bytes of its entries, ``frozen`` what makes it immutable."""
 
     number: int
     metadata: Metadata
@@ -37,23 +37,23 @@ class Segment:
 
     @property
     def is_proven(self) -> bool:
-        """Whether its entries are those that it was written with."""
+        """Return whether its entries match the sum in its head."""
         return self.head.proves(self.data)
 
     def hold(self, data: dict[str, str]) -> None:
-        """Have these entries."""
+        """Set the entries, and the size with them."""
         self.data = data
         self.size = sum(size_of(key, text) for key, text in data.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A journal as listed.
+    """A journal, as it was listed.
 
-    ``head``: the journal's. ``segments``: those that count, from ``first`` to ``last``, which takes the next group.
-    ``spare``: the one after it, if it was made already. ``leftovers`` can be deleted. ``witness``: see `Stamp`.
-    ``mend``: the numbers of segments that are to be written as they are here before anything else is, since an owner
-    has accepted a loss.
+    ``head`` is the journal's. ``segments`` are those that count, from ``first`` to ``last``, which takes the next
+    group. ``spare`` is the one after it, if it was made already. ``leftovers`` can be deleted. For ``witness`` see
+    `Stamp`. ``to_rewrite`` holds the numbers of segments that must be written as they are here before anything else is
+    written, since an owner has accepted a loss.
     """
 
     head: Head
@@ -63,12 +63,12 @@ class Chain:
     spare: Segment | None
     leftovers: list[Metadata]
     witness: Stamp
-    mend: tuple[int, ...] = ()
+    to_rewrite: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class SegmentListing:
-    """What a listing shows of one journal, by number, and the two that tell of its past."""
+    """A listing of one journal: its segments by number, its witness, and its founding mark."""
 
     layout: ConfigMapLayout
     found: dict[int, ConfigMap]
@@ -78,7 +78,7 @@ class SegmentListing:
 
     @classmethod
     def of(cls, layout: ConfigMapLayout, items: Iterable[ConfigMap], mark: Stamp | None) -> SegmentListing:
-        """``mark`` was read before the listing; None if it was not."""
+        """Sort the items of a listing. ``mark`` was read before the listing; None if it was not read."""
         listed = cls(layout, {}, {}, Stamp(layout.witness), mark)
         for item in items:
             name, annotations = item.metadata.name, item.metadata.annotations
@@ -93,30 +93,31 @@ class SegmentListing:
 
     @property
     def stamps(self) -> list[Stamp]:
-        """Those that are there."""
+        """Return the witness and the founding mark, as far as they are there."""
         stamps = [self.witness, *([] if self.mark is None else [self.mark])]
         return [stamp for stamp in stamps if stamp.metadata is not None]
 
     @property
     def past(self) -> tuple[int, int]:
-        """The latest term that they name, and the latest revision of that."""
+        """Return the latest term that witness and mark name, and the latest revision of that term."""
         return max(
-            ((stamp.told.term, stamp.told.revision) for stamp in self.stamps if stamp.told is not None), default=(0, 0)
+            ((stamp.recorded.term, stamp.recorded.revision) for stamp in self.stamps if stamp.recorded is not None),
+            default=(0, 0),
         )
 
     def holds(self, number: int) -> bool:
-        """Whether the segment may have been written to."""
+        """Return whether the segment may have been written to."""
         head = self.heads[number]
         return bool(self.found[number].data) if head is None else head is not EMPTY
 
 
 def chain_of(layout: ConfigMapLayout, items: Iterable[ConfigMap], mark: Stamp | None = None) -> Chain | None:
-    """The journal; None if there is none. ``mark`` was read before the listing. Raises `JournalDamaged`."""
+    """Return the journal; None if there is none. ``mark`` was read before the listing. Raises `JournalDamaged`."""
     return sound(SegmentListing.of(layout, items, mark))
 
 
 def sound(listed: SegmentListing) -> Chain | None:
-    """The same of what is sorted already."""
+    """Return the chain in a sorted listing; None if there is no journal. Raises `JournalDamaged`."""
     layout, found, heads = listed.layout, listed.found, listed.heads
     written = [number for number, head in heads.items() if head is not EMPTY]
     if not written:
@@ -125,14 +126,14 @@ def sound(listed: SegmentListing) -> Chain | None:
         if listed.stamps:
             names = " and ".join(stamp.name for stamp in listed.stamps)
             raise JournalDamaged(
-                f"all segments of {layout.journal!r} are gone, but it was founded, as {names} tells: bring them back"
+                f"all segments of {layout.journal!r} are gone, but {names} show that it was founded: restore them"
                 " from a backup",
                 f"all gone {layout.prefix} {listed.past}",
             )
         return None
     top = max(written)
     if heads[top] is None and not listed.holds(top) and _is_active(heads.get(top - 1)):
-        top -= 1  # the empty next one, of which somebody garbled the head: nothing was written to it before a sealing
+        top -= 1  # the empty next segment, whose head somebody damaged: nothing is written to it before a sealing
     head = heads[top]
     if head is None:
         raise _unreadable(listed, top)
@@ -145,12 +146,12 @@ def sound(listed: SegmentListing) -> Chain | None:
             raise _gone(listed, last)
         segments[last] = Segment(last, found[last].metadata.check(), EMPTY, frozen=found[last].frozen)
         if found[last].immutable:
-            segments[last].hold(found[last].data)  # by another hand, and nothing can take that out again
+            segments[last].hold(found[last].data)  # somebody else's entries, which nothing can take out again
     if listed.past > (head.term, head.revision):
         term, revision = listed.past
         names = " or ".join(stamp.name for stamp in listed.stamps)
         raise JournalDamaged(
-            f"term {term} has led, and came to revision {revision}, says {names}, but the newest segment,"
+            f"term {term} has led, and came to revision {revision}, as {names} show, but the newest segment,"
             f" {layout.segment(top)}, is of term {head.term} and revision {head.revision}: an older copy was put in its"
             f" place. {_REMEDY.capitalize()}",
             f"older copy {layout.prefix} {listed.past} {head.encoded(layout.segment(top))}",
@@ -167,7 +168,7 @@ def _is_active(head: SegmentHead | None) -> bool:
 
 
 def _counted(listed: SegmentListing, number: int, top: int) -> Segment:
-    """A segment that counts. Raises `JournalDamaged`."""
+    """Return a segment that counts. Raises `JournalDamaged`."""
     layout, found, head = listed.layout, listed.found.get(number), listed.heads.get(number)
     if found is None:
         raise _gone(listed, number)
@@ -175,8 +176,8 @@ def _counted(listed: SegmentListing, number: int, top: int) -> Segment:
         raise _unreadable(listed, number)
     if number < top and head.state is not SegmentState.SEALED:
         raise JournalDamaged(
-            f"the ConfigMap {layout.segment(number)}, a part of {layout.journal!r}, is {head.state.value}, though"
-            f" there is {layout.segment(top)}: {_REMEDY}",
+            f"the ConfigMap {layout.segment(number)}, a part of {layout.journal!r}, is {head.state.value}, although"
+            f" {layout.segment(top)} follows it: {_REMEDY}",
             f"not sealed {_evidence(listed, number)}",
         )
     segment = Segment(number, found.metadata.check(), head, frozen=found.frozen)
@@ -196,14 +197,14 @@ def _unreadable(listed: SegmentListing, number: int) -> JournalDamaged:
     found = listed.found[number]
     text = found.metadata.annotations.get(HEAD)
     return JournalDamaged(
-        f"the annotation {HEAD} of the ConfigMap {found.metadata.name}, a part of {listed.layout.journal!r}, makes no"
-        f" sense, or was altered ({text if text is None else text[:200]!r}): {_REMEDY}",
+        f"the annotation {HEAD} of the ConfigMap {found.metadata.name}, a part of {listed.layout.journal!r}, is not"
+        f" valid, or was altered ({text if text is None else text[:200]!r}): {_REMEDY}",
         f"unreadable {_evidence(listed, number)}",
     )
 
 
 def _evidence(listed: SegmentListing, number: int) -> str:
-    """What tells this damage from any other: the segment's name, and every head there is."""
+    """Return what names this damage: the segment's name, and every head there is."""
     layout = listed.layout
     heads = [f"{each} {item.metadata.annotations.get(HEAD)}" for each, item in sorted(listed.found.items())]
     return "\n".join([layout.segment(number), *heads])

@@ -1,7 +1,7 @@
-"""Compaction from the old end: groups take along what still counts of the oldest segment, until nothing does.
+"""Compact a journal from its old end: groups take along what still counts of the oldest segment, until nothing does.
 
-Then the same write says that the next segment is the oldest, and the old one may be deleted. So the segments that count
-stay one gapless range, and no write is made for compaction alone.
+The write that takes the last of it also says that the next segment is the oldest, and the old one may be deleted. So
+the segments that count stay one range without gaps, and no write is made for compaction alone.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from backends.kubernetes.configmaps.entries import is_tombstone, size_of
 from backends.kubernetes.configmaps.memory import ChainMemory
 
 CAP: Final = 32 * 1024
-"""Bytes of entries in a segment, but for a group that is larger than that by itself."""
+"""A segment holds so many bytes of entries at most, except for a group that is larger by itself."""
 
 _FLOOR: Final = 4 * CAP
-"""As much space as a journal may take however little of it counts."""
+"""A journal may always take as much space as this, however little of it counts."""
 _WASTE: Final = 2
-"""So many times what counts may be taken in all."""
+"""A journal may take so many times the space of what counts."""
 _LEAST_TAKEN: Final = 8 * 1024
 _OVER_THE_CAP: Final = 4 * 1024
 _MOST_DROPPED: Final = 8
-"""Segments that one write gives up, at most: each is a deletion to be made."""
+"""One write gives up at most so many segments: each is a deletion to be made."""
 
 
 def compact(memory: ChainMemory, data: dict[str, str], size: int, written: int) -> tuple[int, int]:
-    """Add to ``data``, what the last segment will hold; the oldest segment that counts after that, and the new size.
+    """Add entries of the oldest segments to ``data``, which the last segment will hold.
 
-    ``written``: bytes of the group. As much is taken along as a group brings, so that the waste does not grow; beyond
-    the cap a little is, so that it shrinks whatever the groups are like; and any one entry is, however large.
+    Return the oldest segment that counts after that, and the new size. ``written`` is the bytes of the group. As much
+    is taken along as a group brings, so that the waste does not grow; beyond the cap a little is, so that the waste
+    shrinks whatever the groups are like; and any one entry is, however large.
     """
     budget = min(max(_LEAST_TAKEN, written), max(CAP - size, _OVER_THE_CAP))
     first, space, taken = memory.first, memory.space, 0

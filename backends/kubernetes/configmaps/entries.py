@@ -1,12 +1,12 @@
-"""A record as an entry of a ConfigMap's ``data``: the key escaped, the value as it is wherever it is text.
+"""Encode a record as an entry of a ConfigMap's ``data``: the key escaped, the value unchanged wherever it is text.
 
-A data key takes ``A-Z a-z 0-9 - . _`` only, 253 of them: ``_`` is written ``__`` and ``/`` is written ``_.``. A longer
-key is cut off and ends in ``_-`` and a hash, and its value begins with the line ``!key <the key>``.
+A data key may have 253 characters of ``A-Z a-z 0-9 - . _``: ``_`` is written ``__`` and ``/`` is written ``_.``. A
+longer key is cut off and ends in ``_-`` and a hash, and its value begins with the line ``!key <the key>``.
 
-A value is text that says what it is in lines that begin with ``!``, where it must: ``!deleted`` (a tombstone),
-``!base64`` or ``!text`` (what follows is that). Text that neither is empty nor begins with ``!`` needs no such line,
-so that ``kubectl get -o yaml`` shows records as they are. What makes no sense is delivered as the bytes that are there:
-the record counts as damaged above, and what an older segment has of it stays hidden.
+Where it must, a value says what it is in lines that begin with ``!``: ``!deleted`` (a tombstone), ``!base64`` or
+``!text`` (what follows is that). Text that is not empty and does not begin with ``!`` needs no such line, so that
+``kubectl get -o yaml`` shows records as they are. A value that is not valid is delivered as the bytes that are there:
+the rules above count the record as damaged, and what an older segment has of it stays hidden.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEY: Final = "!key "
 
 
 def encode(key: str, value: bytes | None) -> tuple[str, str]:
-    """The data key and the text of a record; of a tombstone where ``value`` is None."""
+    """Return the data key and the text of a record, or of a tombstone where ``value`` is None."""
     escaped = key.replace("_", "__").replace("/", "_.")
     if len(escaped) <= _LONGEST:
         return escaped, _DELETED if value is None else _encoded(value)
@@ -48,17 +48,17 @@ def is_tombstone(text: str) -> bool:
 
 
 def key_of(data_key: str, text: str) -> str | None:
-    """The record's key; None if nothing that this module wrote has such a data key."""
+    """Return the record's key; None if this module never writes such a data key."""
     cut = _CUT.match(data_key) if data_key[_CUT_AT:].startswith(_HASHED) else None
     if cut is None:
         return _unescaped(data_key)
     key = text[len(_KEY) :].partition("\n")[0] if text.startswith(_KEY) else ""
-    # Without its key a record is still there to be reported, under a name near its own.
+    # Even without its key a record is reported as damaged, under a name near its own.
     return key if _hash(key) == cut[2] else f"{_unescaped(cut[1])}{_HASHED}{cut[2]}"
 
 
 def value_of(text: str) -> bytes:
-    """The record's value; the text itself if it makes no sense."""
+    """Return the record's value; the text itself if it is not valid."""
     if not text.startswith("!"):
         return text.encode()
     rest = text.partition("\n")[2] if text.startswith(_KEY) else text
@@ -73,7 +73,7 @@ def value_of(text: str) -> bytes:
 
 
 def size_of(data_key: str, text: str) -> int:
-    """Bytes that an entry takes."""
+    """Return how many bytes an entry takes."""
     return len(data_key) + (len(text) if text.isascii() else len(text.encode()))
 
 
@@ -90,7 +90,7 @@ def _hash(key: str) -> str:
 
 
 def _unescaped(data_key: str) -> str | None:
-    """Of a run of underscores each two are one, and what is left over belongs to the dot behind it."""
+    """Return a data key without escapes. Two underscores are one, and a single one belongs to the dot behind it."""
     if "_" not in data_key:
         return data_key
     parts = [part.replace("_.", "/") for part in data_key.split("__")]

@@ -1,7 +1,7 @@
-"""What a segment is: the head of its journal as of the last group that it took, its place in the chain, its proof.
+"""Encode and check the annotation that says what a segment is: its journal's head, its place in the chain, its state.
 
-Each of these texts ends in a check over itself and over the name of the ConfigMap that it belongs to, so one that was
-altered, or put into another place, makes no sense. That of a segment also sums its entries up.
+Each such text ends in a checksum over itself and the name of its ConfigMap, so a text that was altered, or put into
+another place, is not valid. The head of a segment also carries a sum of the segment's entries.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ _SUM_BYTES: Final = 16
 
 
 class SegmentState(Enum):
-    """``empty``: made beforehand, nothing was written to it yet; ``active``: groups go here; ``sealed``: they go on in
-    the next one.
+    """The state of a segment.
+
+    ``empty``: made beforehand, and not written to yet. ``active``: groups go here. ``sealed``: groups go on in the
+    next one.
     """
 
     EMPTY = "empty"
@@ -30,11 +32,11 @@ class SegmentState(Enum):
 
 
 class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The annotation ``milepost/head``.
+    """The annotation ``milepost/head`` of a segment.
 
-    ``first``: the oldest segment that counts; what is older is garbage. ``next``: the number of the segment that
-    follows a sealed one. ``digest``: the journal's, see `Head`. ``entries``: the sum of the segment's own. A journal
-    that was never taken over has term 0.
+    ``first`` is the oldest segment that counts; older ones are garbage. ``next`` is the number of the segment that
+    follows a sealed one. ``digest`` is the journal's, see `Head`, and ``entries`` the sum of the segment's own entries.
+    A journal that was never taken over has term 0.
     """
 
     schema: int
@@ -48,15 +50,15 @@ class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True):
     entries: str = ""
 
     def of(self, journal: str) -> Head:
-        """The journal's head, as this segment has it."""
+        """Return the journal's head, as this segment has it."""
         return Head(journal, self.term, self.revision, self.lineage, self.digest)
 
     def proves(self, data: Mapping[str, str]) -> bool:
-        """Whether these are the entries that it was written with."""
+        """Return whether these are the entries that the segment was written with."""
         return self.state is SegmentState.EMPTY or self.entries == sum_of(data)
 
     def encoded(self, name: str) -> str:
-        """As it is stored, in the ConfigMap of this name."""
+        """Return the text to store in the ConfigMap of this name."""
         return _checked(self, name)
 
 
@@ -68,19 +70,19 @@ EMPTY: Final = SegmentHead(_SCHEMA, SegmentState.EMPTY)
 
 
 def first() -> SegmentHead:
-    """Of the first segment of a journal that nobody has taken over yet."""
+    """Return the head of the first segment of a journal that nobody has taken over yet."""
     return SegmentHead(_SCHEMA, SegmentState.ACTIVE, first=1, entries=sum_of({}))
 
 
 def active(head: Head, first: int, data: Mapping[str, str]) -> SegmentHead:
-    """Of the segment that took the group which led to ``head``."""
+    """Return the head of a segment that took the group which led to ``head``."""
     return SegmentHead(
         _SCHEMA, SegmentState.ACTIVE, head.term, head.revision, head.lineage, first, 0, head.digest, sum_of(data)
     )
 
 
 def sealed(head: Head, first: int, following: int, data: Mapping[str, str]) -> SegmentHead:
-    """The same, and no group follows in this one."""
+    """Return the head of a segment that took the group which led to ``head``, and takes no further one."""
     return SegmentHead(
         _SCHEMA,
         SegmentState.SEALED,
@@ -95,7 +97,7 @@ def sealed(head: Head, first: int, following: int, data: Mapping[str, str]) -> S
 
 
 def decode(text: str | None, name: str) -> SegmentHead | None:
-    """What the segment of this name is; None if the annotation makes no sense, or does not prove itself."""
+    """Return the head in an annotation of this ConfigMap; None if it is not valid, or its checksum does not match."""
     try:
         stored = msgspec.json.decode(text or "", type=_Stored)
     except msgspec.MsgspecError:
@@ -113,9 +115,9 @@ def decode(text: str | None, name: str) -> SegmentHead | None:
 
 
 class WitnessAnnotation(msgspec.Struct, frozen=True):
-    """The same annotation of the witness, and of the founding mark: who took the journal over last, and how far it is.
+    """The annotation of the witness and of the founding mark: who took the journal over last, and at which revision.
 
-    The witness follows the groups a moment behind, the mark is written at each take-over.
+    The witness follows the groups a moment behind, and the mark is written at each take-over.
     """
 
     schema: int
@@ -125,12 +127,12 @@ class WitnessAnnotation(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, head: Head) -> WitnessAnnotation:
-        """Of a head."""
+        """Return the annotation for a head."""
         return cls(_SCHEMA, head.term, head.revision, head.lineage)
 
     @classmethod
     def decode(cls, text: str | None, name: str) -> WitnessAnnotation | None:
-        """None if it makes no sense, or does not prove itself."""
+        """Return the annotation; None if it is not valid, or its checksum does not match."""
         try:
             stored = msgspec.json.decode(text or "", type=_StoredWitness)
         except msgspec.MsgspecError:
@@ -140,11 +142,11 @@ class WitnessAnnotation(msgspec.Struct, frozen=True):
         return witness if sound and stored.check == _check(witness, name) else None
 
     def encoded(self, name: str) -> str:
-        """As it is stored, in the ConfigMap of this name."""
+        """Return the text to store in the ConfigMap of this name."""
         return _checked(self, name)
 
     def is_of(self, head: Head) -> bool:
-        """Whether it names the same leadership."""
+        """Return whether it names the same leadership as ``head``."""
         return (self.term, self.lineage) == (head.term, head.lineage)
 
 
@@ -153,16 +155,16 @@ class _StoredWitness(WitnessAnnotation, frozen=True):
 
 
 def sum_of(data: Mapping[str, str]) -> str:
-    """Of a segment's entries."""
+    """Return the sum of a segment's entries."""
     digest = hashlib.blake2b(digest_size=_SUM_BYTES)
     for key, text in sorted(data.items()):
         digest.update(f"{len(key)}:{key}{len(text)}:{text}".encode())
     return digest.hexdigest()
 
 
-def _checked(told: SegmentHead | WitnessAnnotation, name: str) -> str:
-    return f'{msgspec.json.encode(told).decode()[:-1]},"check":"{_check(told, name)}"}}'
+def _checked(recorded: SegmentHead | WitnessAnnotation, name: str) -> str:
+    return f'{msgspec.json.encode(recorded).decode()[:-1]},"check":"{_check(recorded, name)}"}}'
 
 
-def _check(told: SegmentHead | WitnessAnnotation, name: str) -> str:
-    return hashlib.blake2b(name.encode() + b"\n" + msgspec.json.encode(told), digest_size=_SUM_BYTES).hexdigest()
+def _check(recorded: SegmentHead | WitnessAnnotation, name: str) -> str:
+    return hashlib.blake2b(name.encode() + b"\n" + msgspec.json.encode(recorded), digest_size=_SUM_BYTES).hexdigest()

@@ -1,6 +1,6 @@
-"""What a leader knows of its journal: all entries, where each of them lies, and what a group makes of them.
+"""Remember a journal as its leader knows it: all entries, where each of them lies, and what a group makes of them.
 
-Of a record's copies the one in the highest segment counts, and groups go to the highest segment only; so an entry
+Of the copies of a record, the one in the highest segment counts, and groups go to the highest segment only; so an entry
 needs no revision. A deletion leaves a tombstone as long as an older segment has a copy.
 """
 
@@ -19,7 +19,7 @@ from backends.kubernetes.configmaps.stamps import Stamp
 
 @dataclass(frozen=True, slots=True)
 class SegmentDraft:
-    """What the segment ``number``, the last one, is to become. ``then``: in which one groups go on after it."""
+    """What the last segment, ``number``, is to become; ``then`` is the segment in which groups go on after it."""
 
     number: int
     head: SegmentHead
@@ -31,9 +31,9 @@ class SegmentDraft:
 class ChainMemory:
     """A journal under ``head``, as of its last write.
 
-    ``live`` and ``space``: bytes of the entries that count, and of all. ``dropped``: segments that no longer count, to
-    be deleted by whoever takes them from here. ``doubts``: what was sent, and may have landed or not. ``witness`` and
-    ``mark``: see `Stamp`.
+    ``live`` and ``space`` are the bytes of the entries that count, and of all. ``dropped`` holds segments that no
+    longer count; whoever takes them from here deletes them. ``in_doubt`` holds what was sent and may have landed.
+    For ``witness`` and ``mark`` see `Stamp`.
     """
 
     def __init__(self, layout: ConfigMapLayout, chain: Chain) -> None:
@@ -44,14 +44,14 @@ class ChainMemory:
         self.segments = chain.segments
         self.spare = chain.spare
         self.dropped: list[Metadata] = list(chain.leftovers)
-        self.left = 0
-        """How many of them were to be deleted and are still there, as of the last check."""
-        self.doubts: list[SegmentDraft] = []
+        self.undeleted = 0
+        """The number of segments that were to be deleted and are still there, as of the last check."""
+        self.in_doubt: list[SegmentDraft] = []
         self.witness = chain.witness
         self.mark = Stamp(layout.founding)
         self._lineages = {chain.head.lineage}
-        self.is_past = False
-        """Whether another leader was proven to have written since: then this proves nothing any more."""
+        self.is_superseded = False
+        """Whether another leader was proven to have written since: this memory then proves nothing any more."""
         self.space = sum(segment.size for segment in chain.segments.values())
         self.live = 0
         self._places: dict[str, list[int]] = {}
@@ -63,36 +63,40 @@ class ChainMemory:
 
     @property
     def tail(self) -> Segment:
-        """The segment that takes the next group."""
+        """Return the segment that takes the next group."""
         return self.segments[self.last]
 
-    def is_behind(self, told: WitnessAnnotation | SegmentHead | Head) -> bool:
-        """Whether somebody who knew all this has led since.
+    def is_behind(self, recorded: WitnessAnnotation | SegmentHead | Head) -> bool:
+        """Return whether somebody who knew all of this memory has led since.
 
-        A later term at an earlier revision is the work of who was paused, and has put back what it remembered.
+        A later term at an earlier revision shows a leader that was paused, and has put back what it remembered.
         """
-        return told.lineage != self.head.lineage and told.term >= self.head.term and told.revision > self.head.revision
+        return (
+            recorded.lineage != self.head.lineage
+            and recorded.term >= self.head.term
+            and recorded.revision > self.head.revision
+        )
 
     def knows(self, head: Head) -> bool:
-        """Whether this goes back to that head of the same leadership, perhaps by terms that were taken since."""
-        return head.lineage in self._lineages and self.head.revision >= head.revision and not self.is_past
+        """Return whether this memory follows from that head of the same leadership, perhaps by terms taken since."""
+        return head.lineage in self._lineages and self.head.revision >= head.revision and not self.is_superseded
 
     def newest(self, key: str) -> int | None:
-        """The segment whose copy counts."""
+        """Return the segment whose copy counts."""
         places = self._places.get(key)
         return places[-1] if places else None
 
     def records(self) -> Iterator[Change]:
-        """Every record that counts, as of now, whatever is written while they are looked at."""
+        """Yield every record that counts now, whatever is written while they are looked at."""
         newest = [(key, self.segments[places[-1]].data[key]) for key, places in self._places.items()]
         for key, text in newest:
             if not is_tombstone(text) and (record := key_of(key, text)) is not None:
                 yield Change(record, value_of(text))
 
     def patched(self, entries: Mapping[str, str]) -> dict[str, str]:
-        """The last segment's entries once these are among them.
+        """Return the last segment's entries after these are written to it.
 
-        A tombstone that has nothing to hide goes, and so does one whose older copies are gone by now.
+        A tombstone that hides nothing is left out, and so is one whose older copies are gone by now.
         """
         data = {
             key: text
@@ -103,9 +107,9 @@ class ChainMemory:
         return data
 
     def landed(self, draft: SegmentDraft, metadata: Metadata) -> None:
-        """The last segment has become this, and its metadata is that; so nothing else that was sent can land."""
+        """Note that the last segment has become this, with that metadata; so nothing else that was sent can land."""
         tail = self.tail
-        self.doubts.clear()
+        self.in_doubt.clear()
         before, tail.data = tail.data, draft.data
         for key in before.keys() | draft.data.keys():
             old, new = before.get(key), draft.data.get(key)
@@ -122,7 +126,7 @@ class ChainMemory:
             self.segments[draft.then.number] = draft.then
 
     def grown(self, entries: Mapping[str, str]) -> int:
-        """``live`` once these entries are there."""
+        """Return what ``live`` will be once these entries are there."""
         return self.live + sum(_live(key, text) - self._live_size(key) for key, text in entries.items())
 
     # -- within ----------------------------------------------------------------------------------------------------
@@ -132,7 +136,7 @@ class ChainMemory:
         return places is not None and places[0] < self.last
 
     def _moved(self, key: str, old: str | None, new: str | None) -> None:
-        """The last segment's copy became another one, or came, or went."""
+        """Note that the last segment's copy of an entry changed, came, or went."""
         self.live -= self._live_size(key) if old is None else _live(key, old)
         places = self._places.setdefault(key, [])
         if old is None:
@@ -148,7 +152,7 @@ class ChainMemory:
         return _live(key, self.segments[places[-1]].data[key]) if places else 0
 
     def _drop(self) -> None:
-        """The oldest segment counts no more: what it had that counted was written again."""
+        """Forget the oldest segment, which no longer counts: what counted of it was written again."""
         segment = self.segments.pop(self.first)
         for key in segment.data:
             places = self._places[key]

@@ -1,15 +1,15 @@
-"""The ConfigMaps of a journal: how they are called, what marks them as ours, and how they are written.
+"""Define the ConfigMaps of a journal: their names, the labels and annotations that mark them, and their encoding.
 
 ::
 
-    <name>-<slug>-<hash>-000000000001      segments, in order of their numbers
-    <name>-<slug>-<hash>-term              the witness: which term was taken over last, and how far it is
-    <name>-<slug>-<hash>-founded           the founding mark: that there is such a journal
+    <name>-<slug>-<hash>-000000000001      a segment; segments are in the order of their numbers
+    <name>-<slug>-<hash>-term              the witness: which term was taken over last, and at which revision it is
+    <name>-<slug>-<hash>-founded           the founding mark: it shows that the journal exists
 
-All but the mark carry the labels ``milepost/deployment: <name>`` and ``milepost/journal: <hash>``; what does not is
-never touched. The mark carries none, so that whoever deletes by a label does not delete it: while it is there, the
-journal is not made anew. The journal's true name stands in ``milepost/name``, what a ConfigMap is in ``milepost/head``,
-both annotations.
+All but the mark carry the labels ``milepost/deployment: <name>`` and ``milepost/journal: <hash>``; a ConfigMap without
+them is never touched. The mark carries no label, so that a deletion by label spares it: while it is there, the journal
+is not founded anew. Two annotations, ``milepost/name`` and ``milepost/head``, hold the journal's true name and what
+the ConfigMap is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DIGITS: Final = 12
 
 
 class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
-    """An object's metadata, as far as a PUT must not lose it or an answer tells it."""
+    """The parts of an object's metadata that a PUT must not lose, or that an answer is needed for."""
 
     name: str = ""
     namespace: str = ""
@@ -47,17 +47,17 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
     finalizers: list[str] = []
 
     def check(self) -> Metadata:
-        """Itself, if a write can be conditional on it: without a version, or with ``0``, a write is unconditional.
+        """Return this metadata if a write can be conditional on it; without a version, or with ``0``, none can be.
 
         Raises `StorageUnavailable`.
         """
         if not self.uid or self.resource_version in ("", "0"):
-            raise StorageUnavailable(f"the Kubernetes API tells no version of {self.name or 'an object'}")
+            raise StorageUnavailable(f"the Kubernetes API gives no version of {self.name or 'an object'}")
         return self
 
 
 class Frozen(NamedTuple):
-    """What a ConfigMap that another hand made immutable holds beside its entries: each PUT has to repeat it."""
+    """What a ConfigMap that somebody made immutable holds beside its entries; each PUT has to repeat it."""
 
     binary: Mapping[str, str]
 
@@ -68,12 +68,12 @@ class ConfigMap(msgspec.Struct, omit_defaults=True):
     metadata: Metadata
     data: dict[str, str] = {}
     immutable: bool = False
-    """By another hand: its data, and this, can never be changed, but its metadata can, and it can be deleted."""
+    """True if somebody made it so: the data then never changes, but the metadata can, and it can be deleted."""
     binary_data: dict[str, str] = msgspec.field(default_factory=dict, name="binaryData")
 
     @property
     def frozen(self) -> Frozen | None:
-        """None: it can be changed."""
+        """Return what a PUT has to repeat of an immutable ConfigMap; None if it can be changed."""
         return Frozen(self.binary_data) if self.immutable else None
 
 
@@ -90,48 +90,48 @@ class ConfigMaps(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ConfigMapLayout:
-    """The names and marks of one journal's ConfigMaps, in the deployment ``instance``."""
+    """The names, labels and annotations of one journal's ConfigMaps, in the deployment ``instance``."""
 
     instance: str
     journal: str
 
     @property
     def hash(self) -> str:
-        """Of the journal's true name."""
+        """Return the hash of the journal's true name."""
         return hashlib.sha256(self.journal.encode()).hexdigest()[:_HASH_LENGTH]
 
     @property
     def prefix(self) -> str:
-        """What the names of the journal's ConfigMaps begin with."""
+        """Return what the names of the journal's ConfigMaps begin with."""
         slug = re.sub(r"[^a-z0-9]+", "-", self.journal.lower())[:_SLUG_LENGTH].strip("-")
         return "-".join(part for part in (self.instance, slug, self.hash) if part)
 
     def segment(self, number: int) -> str:
-        """The name of a segment."""
+        """Return the name of a segment."""
         return f"{self.prefix}-{number:0{_DIGITS}d}"
 
     @property
     def witness(self) -> str:
-        """The name of the witness."""
+        """Return the name of the witness."""
         return f"{self.prefix}-term"
 
     @property
     def founding(self) -> str:
-        """The name of the founding mark."""
+        """Return the name of the founding mark."""
         return f"{self.prefix}-founded"
 
     def number(self, name: str) -> int | None:
-        """The number of the segment of this name; None if it is no segment's."""
+        """Return the number of the segment with this name; None if no segment has such a name."""
         digits = name.removeprefix(self.prefix + "-")
         return int(digits) if len(digits) == _DIGITS and digits.isdecimal() and digits.isascii() else None
 
     @property
     def labels(self) -> dict[str, str]:
-        """What the journal's ConfigMaps carry."""
+        """Return the labels of the journal's ConfigMaps."""
         return {**labels_of(self.instance), _JOURNAL: self.hash}
 
     def marked(self, found: Metadata, head: str) -> Metadata:
-        """What to write: ``found`` with our marks and ``head``; what others set stays."""
+        """Return the metadata to write: ``found`` with our labels and ``head``; what others set stays."""
         return msgspec.structs.replace(
             found,
             labels=found.labels if found.name == self.founding else {**found.labels, **self.labels},
@@ -140,7 +140,7 @@ class ConfigMapLayout:
 
 
 def encode(metadata: Metadata, data: Mapping[str, str], frozen: Frozen | None = None) -> bytes:
-    """A ConfigMap as it is sent. The API's tracking of fields is given up, since it grows with the data."""
+    """Encode a ConfigMap for sending. The API's tracking of fields is turned off, since it grows with the data."""
     sent = msgspec.to_builtins(metadata)
     if metadata.uid:
         sent["managedFields"] = [{}]

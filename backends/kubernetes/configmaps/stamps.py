@@ -1,6 +1,6 @@
-"""The two small ConfigMaps beside a journal that say who took it over last: the witness, and the founding mark.
+"""Read and write the two small ConfigMaps that say who took a journal over last: the witness and the founding mark.
 
-They hold no data of ours. What another hand keeps in a ConfigMap of such a name stays there, beside what we note.
+They hold no data of ours. What somebody else keeps in a ConfigMap of such a name stays there, beside our annotations.
 """
 
 from __future__ import annotations
@@ -19,46 +19,47 @@ from backends.kubernetes.errors import backend_error
 log = logging.getLogger("milepost.kubernetes")
 
 _ROUNDS: Final = 8
-"""While somebody edits it."""
+"""A write is tried this often while somebody edits the ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """One of them as it was last read or written. ``metadata`` is None where there is none of this name; ``told`` where
-    it makes no sense, or does not prove itself.
+    """The witness or the founding mark, as it was last read or written.
+
+    ``metadata`` is None if there is no ConfigMap of this name, and ``recorded`` if its annotation is not valid.
     """
 
     name: str
     metadata: Metadata | None = None
-    told: WitnessAnnotation | None = None
+    recorded: WitnessAnnotation | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     frozen: Frozen | None = None
 
     @classmethod
     def of(cls, name: str, found: ConfigMap | None) -> Stamp:
-        """What was found."""
+        """Return the stamp in what was found."""
         if found is None:
             return cls(name)
-        told = WitnessAnnotation.decode(found.metadata.annotations.get(HEAD), name)
-        return cls(name, found.metadata.check(), told, found.data, found.frozen)
+        recorded = WitnessAnnotation.decode(found.metadata.annotations.get(HEAD), name)
+        return cls(name, found.metadata.check(), recorded, found.data, found.frozen)
 
 
 async def read(maps: Maps, name: str) -> Stamp:
-    """As it stands. Raises `BackendError`."""
+    """Read the ConfigMap of this name as a stamp. Raises `BackendError`."""
     return Stamp.of(name, await maps.read(name, data=True))
 
 
 async def note(maps: Maps, layout: ConfigMapLayout, last: Stamp, head: Head) -> Stamp:
-    """Write down ``head``, unless that is there already, or what came after it under the same leadership.
+    """Record ``head``, unless it is already there, or a later one of the same leadership.
 
-    Raises `TakeOverLost`: a later term is named; `BackendError`.
+    Raises `TakeOverLost` if a later term is named, and `BackendError`.
     """
     stamp, ours = last, WitnessAnnotation.of(head)
     for _ in range(_ROUNDS):
-        told = stamp.told
-        if told is not None and not told.is_of(head) and told.term >= head.term:
-            raise TakeOverLost(f"term {told.term} took {layout.journal!r} over, says {stamp.name}")
-        if told is not None and told.is_of(head) and told.revision >= head.revision:
+        recorded = stamp.recorded
+        if recorded is not None and not recorded.is_of(head) and recorded.term >= head.term:
+            raise TakeOverLost(f"term {recorded.term} took {layout.journal!r} over, as {stamp.name} shows")
+        if recorded is not None and recorded.is_of(head) and recorded.revision >= head.revision:
             return stamp
         text = ours.encoded(stamp.name)
         if stamp.metadata is None:
@@ -71,6 +72,6 @@ async def note(maps: Maps, layout: ConfigMapLayout, last: Stamp, head: Head) -> 
             return Stamp(stamp.name, metadata, ours, stamp.data, stamp.frozen)
         if answer.status not in (404, 409) and not answer.is_of_immutable:
             raise backend_error(answer, f"record the term in {stamp.name}")
-        log.info("the ConfigMap %s was changed meanwhile; it is read again", stamp.name)
+        log.info("somebody changed the ConfigMap %s meanwhile; reading it again", stamp.name)
         stamp = await read(maps, stamp.name)
     raise StorageUnavailable(f"somebody keeps changing the ConfigMap {last.name}")

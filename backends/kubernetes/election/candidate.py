@@ -1,4 +1,4 @@
-"""One candidate's dealings with the Lease in one campaign, from the first look until it lets go."""
+"""Stand as one candidate for the Lease, in one campaign, from the first look until the Lease is released."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from backends.waiting import finish
 log = logging.getLogger("milepost.election")
 
 _LOOKS: Final = 4
-"""In one retry period, while another one holds the Lease: that bounds how soon a released one is taken."""
+"""While another replica holds the Lease, a candidate looks this often in a retry period, so it soon sees a release."""
 _ROUNDS: Final = 3
-"""A foreign edit between our read and our write costs one round."""
+"""If somebody edits the Lease between our read and our write, that costs one of these rounds."""
 
 
 def lease_path(namespace: str, name: str = "") -> str:
-    """Of a Lease, or of all."""
+    """Return the path of a Lease, or of all."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases" + (f"/{name}" if name else "")
 
 
 async def look(
     client: KubernetesClient, observer: LeaseObserver, clock: Callable[[], float], timeout: float
 ) -> Lease | None:
-    """Read the Lease, or that there is none. Raises `StorageUnavailable`, `Misconfigured`."""
+    """Read the Lease; return None if there is none. Raises `StorageUnavailable`, `Misconfigured`."""
     asked = clock()
     path = lease_path(client.namespace, client.address.name)
     answer = await client.request("GET", path, timeout=timeout)
@@ -46,10 +46,10 @@ async def look(
 
 
 class LeaseCandidate:
-    """Its identity is its own, and so are its connections, so that no renewal waits behind bulk.
+    """A candidate with an identity and connections of its own, so that no renewal waits behind bulk data.
 
-    Requests go one after the other, and whoever is cancelled waits for the end of the one that is on its way: only then
-    is it known what there is to let go of.
+    Its requests go one after the other, and a task that is cancelled waits for the end of its request: only then is it
+    known what there is to release.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class LeaseCandidate:
         self._held: Lease | None = None
         self._wrote = False
         self._in_doubt: tuple[Lease | None] | None = None
-        """What the last write was conditional on, if its end is unknown: a Lease, or that there was none."""
+        """What the last write was conditional on, if its outcome is unknown: a Lease, or that there was none."""
 
     async def win(self) -> float:
-        """Wait until the Lease is ours; when the request that made it so was sent (monotonic).
+        """Wait until the Lease is ours; return when the request was sent that made it so (monotonic).
 
-        Raises `Misconfigured`, `StorageUnavailable`: then it may be ours all the same, until `release`.
+        Raises `Misconfigured`, `StorageUnavailable`; the Lease may be ours all the same then, until `release`.
         """
         await self._client.open()
         while True:
@@ -86,7 +86,7 @@ class LeaseCandidate:
             if lease is not None and not lease.belongs_to(self.address.name):
                 raise Misconfigured(
                     f"the Lease {self.address.name} in the namespace {self._client.namespace} is not Milepost's, or"
-                    " has lost its labels: delete it, or give this deployment another name"
+                    " has lost its labels: delete it, or use another name in the address"
                 )
             ours = lease is not None and lease.holder == self._identity
             wait = 0.0 if ours else self._observer.wait(lease)
@@ -98,9 +98,9 @@ class LeaseCandidate:
                 await self._pause(min(self.address.retry_period / _LOOKS, wait))
 
     async def renew(self) -> float | None:
-        """Renew the Lease; when the request that did it was sent, or None if it is not ours any more.
+        """Renew the Lease; return when the request was sent that did so, or None if the Lease is not ours any more.
 
-        Raises `BackendError` while neither can be told.
+        Raises `BackendError` while neither is known.
         """
         lease = self._held or await self._look()
         for _ in range(_ROUNDS):
@@ -111,12 +111,12 @@ class LeaseCandidate:
             if await self._write(lease):
                 return sent
             lease = await self._look()
-        raise StorageUnavailable("somebody else changes the Lease all the time")
+        raise StorageUnavailable("somebody keeps changing the Lease")
 
     async def release(self) -> None:
-        """Let another take the Lease at once, if it is ours. Idempotent, bounded, never raises.
+        """Release the Lease, if it is ours, so that another can take it at once. Idempotent, bounded, never raises.
 
-        What does not work now is left to run out.
+        A Lease that cannot be released now is left to run out.
         """
         self.over.set()
         try:
@@ -128,7 +128,7 @@ class LeaseCandidate:
             await self._client.close()
 
     async def _release(self) -> None:
-        async with self._turn:  # what is on its way ends first
+        async with self._turn:  # a request on its way ends first
             pass
         lease = self._held or (await self._look(last=True) if self._wrote else None)
         for _ in range(_ROUNDS):
@@ -144,10 +144,10 @@ class LeaseCandidate:
             if answer.status not in (404, 409):
                 raise backend_error(answer, "release the Lease")
             lease = await self._look(last=True)
-        raise StorageUnavailable("somebody else changes the Lease all the time")
+        raise StorageUnavailable("somebody keeps changing the Lease")
 
     def _may_land_on(self, lease: Lease | None) -> bool:
-        """Whether a write of ours whose end is unknown can still change ``lease``: only as long as nobody else has."""
+        """Return whether our write with an unknown outcome can still change ``lease``: only if nobody else has."""
         if self._in_doubt is None:
             return False
         (base,) = self._in_doubt
@@ -159,7 +159,7 @@ class LeaseCandidate:
             return await finish(look(self._client, self._observer, self._clock, self._timeout))
 
     async def _write(self, lease: Lease | None) -> bool:
-        """Make the Lease ours, or renew it; False if it is not as we saw it any more."""
+        """Make the Lease ours, or renew it; return False if it changed since we saw it."""
         method = "POST" if lease is None else "PUT"
         answer = await self._send(method, claimed(lease, self._claim(), self._wall()), lease)
         if answer.done:

@@ -1,4 +1,4 @@
-"""An election on a Lease in Kubernetes: who holds it leads, the others look whether it is still renewed."""
+"""Hold an election on a Lease in Kubernetes: its holder leads, and the others watch whether it is still renewed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from backends.kubernetes.election.leadership import LeaseLeadership
 from backends.kubernetes.election.observer import LeaseObserver
 
 _FRESH: Final = 0.25
-"""Of a retry period: what was seen so long ago still tells who leads."""
+"""What was seen less than this part of a retry period ago still shows who leads."""
 
 
 def _now() -> datetime:
@@ -25,9 +25,9 @@ def _now() -> datetime:
 
 
 class KubernetesElection:
-    """An `Election` on the Lease that bears ``address``'s name; ``advertise`` is the URL that other replicas hear of.
+    """An `Election` on the Lease named as ``address``; ``advertise`` is the URL that other replicas are given.
 
-    ``clock`` (monotonic) decides everything; ``wall`` is only written down.
+    ``clock`` (monotonic) decides everything; ``wall`` is only written into the Lease, for people.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class KubernetesElection:
         await self._let_go()
 
     async def campaign(self) -> Leadership:
-        """See `Election.campaign`. However it ends, the Lease is released but by a leader.
+        """See `Election.campaign`. However it ends, the Lease is released unless this replica leads.
 
-        Raises `Misconfigured` too, where the Lease is somebody else's or may not be touched.
+        It also raises `Misconfigured` where the Lease is not Milepost's, or may not be changed.
         """
         if not self._open:
             raise StorageUnavailable("the election is not open")
@@ -88,7 +88,7 @@ class KubernetesElection:
         return leadership
 
     async def leader(self) -> str | None:
-        """See `Election.leader`. What is no older than a part of the retry period is not read again."""
+        """See `Election.leader`. What was seen within a part of the retry period is not read again."""
         standing = self._standing
         if standing is not None and standing.remaining(self._clock()) > 0:
             return self._advertise

@@ -1,6 +1,6 @@
-"""The label on the leader's Pod, by which a Service finds it.
+"""Keep a label on the leader's Pod, by which a Service finds it.
 
-It is a signpost and proves nothing: a Pod that wears it and does not lead sends its callers on.
+The label proves nothing: a Pod that has it and does not lead redirects its callers.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class LeaderLabel:
-    """The label ``milepost/role: leader`` of the Pods of one deployment, as seen from the Pod ``pod``.
+    """The label ``milepost/role: leader`` of the Pods of one deployment, as the Pod ``pod`` keeps it.
 
-    Over connections of its own: whatever becomes of it, the Lease is renewed.
+    It has connections of its own, so that the Lease is renewed whatever becomes of it.
     """
 
     def __init__(self, address: KubernetesAddress, pod: str, *, look_again: float = _LOOK_AGAIN_SECONDS) -> None:
@@ -39,57 +39,57 @@ class LeaderLabel:
         self._look_again = look_again
 
     async def open(self) -> None:
-        """Take the label off our own Pod, which may have led before it was started anew. Raises `Misconfigured`.
+        """Remove the label from our own Pod, which may have led before this start. Raises `Misconfigured`.
 
-        What else goes wrong is logged: nobody is sent a wrong way for longer than until another one leads.
+        Any other failure is logged only: callers are sent the wrong way no longer than until another replica leads.
         """
         await self._client.open()
-        await self.take_off()
+        await self.remove()
 
     async def close(self) -> None:
-        """Let go of the connections. Idempotent."""
+        """Close the connections. Idempotent."""
         await self._client.close()
 
     async def keep(self, leads: Callable[[], bool]) -> None:
-        """Wear the label and take it off the others, while ``leads()``; whatever fails is tried again."""
+        """Set the label, and remove it from other Pods, while ``leads()``; whatever fails is tried again."""
         while leads():
             pause = self._look_again
             try:
                 await self._patch(self._pod, LEADER)
-                await self._take_off_others(leads)
+                await self._remove_from_others(leads)
             except BackendError as error:
-                log.warning("cannot label the leader's Pod: %s", error)
+                log.warning("cannot label the leader's Pod, and try again: %s", error)
                 pause = self._again
             await asyncio.sleep(pause)
 
-    async def take_off(self) -> None:
-        """Take it off our own Pod, bounded; a failure is logged."""
+    async def remove(self) -> None:
+        """Remove the label from our own Pod, in bounded time; a failure is logged."""
         try:
             await self._patch(self._pod, None)
         except BackendError as error:
-            log.warning("cannot take the leader's label off: %s", error)
+            log.warning("cannot remove the leader's label from this Pod: %s", error)
 
-    async def _take_off_others(self, leads: Callable[[], bool]) -> None:
-        """Only those that wore it at a moment when we led, as they were then: whoever leads next put it on later."""
-        wearing = await self._wearing()
-        for name, version in wearing.items():
+    async def _remove_from_others(self, leads: Callable[[], bool]) -> None:
+        """Remove the label from Pods that had it while we led, on the version then: the next leader sets it later."""
+        labelled = await self._labelled()
+        for name, version in labelled.items():
             if name != self._pod and leads():
                 await self._patch(name, None, version)
 
-    async def _wearing(self) -> Mapping[str, str]:
-        """Names and versions of the deployment's Pods that wear it."""
+    async def _labelled(self) -> Mapping[str, str]:
+        """Return names and versions of the deployment's Pods that have the label."""
         query = {"labelSelector": selector({INSTANCE: self._name, ROLE: LEADER})}
         answer = await self._client.request("GET", self._path(), query=query, accept=METADATA_LIST)
         if not answer.done:
-            raise backend_error(answer, "list the Pods that wear the leader's label")
+            raise backend_error(answer, "list the Pods with the leader's label")
         try:
             pods = msgspec.json.decode(answer.body, type=_Pods)
         except msgspec.MsgspecError as error:
-            raise StorageUnavailable(f"the answer is no list of Pods: {error}") from error
+            raise StorageUnavailable(f"the answer is not a list of Pods: {error}") from error
         return {pod.metadata.name: pod.metadata.version for pod in pods.items}
 
     async def _patch(self, pod: str, role: str | None, version: str | None = None) -> None:
-        """Set the label of a Pod, or take it off; of another Pod only if it is as it was at ``version``, and there."""
+        """Set or remove the label of a Pod; of another Pod only if it is still there, and still at ``version``."""
         metadata: dict[str, Any] = {"labels": {ROLE: role}}
         if version is not None:
             metadata["resourceVersion"] = version

@@ -1,4 +1,4 @@
-"""Leadership that lasts as long as a Lease is renewed, and ends before anybody else may take it."""
+"""Lead for as long as a Lease is renewed, and stop before anybody else may take it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _AGAIN_SECONDS: Final = 0.25
 
 
 class LeaseLeadership:
-    """A `Leadership`. It is certain for the renew deadline, from before the last renewal that was confirmed was sent.
+    """A `Leadership` on a Lease. It is certain for the renew deadline, counted from before a renewal was sent.
 
-    Others wait for the lease's duration, which is longer, from after that. Where no renewal is confirmed in time, it is
-    lost for good, though nobody may have taken the Lease.
+    The last confirmed renewal counts. Others wait for the lease's duration, which is longer, and from a later moment.
+    If no renewal is confirmed in time, leadership is lost for good, even if nobody has taken the Lease.
     """
 
     def __init__(self, candidate: LeaseCandidate, label: LeaderLabel | None, clock: Callable[[], float]) -> None:
@@ -35,7 +35,7 @@ class LeaseLeadership:
         self._letting_go: asyncio.Task[None] | None = None
 
     def begin(self, sent: float) -> None:
-        """The Lease was won by a request sent at ``sent``. Raises `StorageUnavailable` where that was too long ago."""
+        """Begin to lead by a request sent at ``sent``. Raises `StorageUnavailable` if that was too long ago."""
         self._until = sent + self._candidate.address.renew_deadline
         if self._lost.is_set() or self.remaining(self._clock()) <= 0:
             raise StorageUnavailable("leadership was over as soon as it was won")
@@ -49,7 +49,7 @@ class LeaseLeadership:
         return self._until - now
 
     async def wait_lost(self) -> None:
-        """See `Leadership.wait_lost`; also returns after `resign`."""
+        """See `Leadership.wait_lost`. It also returns after `resign`."""
         while not self._lost.is_set():
             left = self.remaining(self._clock())
             if left <= 0:
@@ -71,10 +71,10 @@ class LeaseLeadership:
             task.cancel()
         for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(ended, Exception):
-                log.error("a fault of our own ended a part of the leadership", exc_info=ended)
+                log.error("a bug ended a part of the leadership in Kubernetes", exc_info=ended)
         await self._candidate.release()
         if self._begun and self._label is not None:
-            await self._label.take_off()
+            await self._label.remove()
 
     async def _renew(self) -> None:
         address = self._candidate.address
@@ -87,11 +87,11 @@ class LeaseLeadership:
             try:
                 sent = await self._candidate.renew()
             except BackendError as error:
-                log.warning("cannot renew the Lease: %s", error)
+                log.warning("cannot renew the Lease now, and try again: %s", error)
                 pause = min(address.retry_period, _AGAIN_SECONDS)
                 continue
             if sent is None:
-                self._end("the Lease is another's, or gone")
+                self._end("the Lease is gone, or held by another")
                 return
             if self._leads():
                 self._until = max(self._until, sent + address.renew_deadline)
@@ -102,6 +102,6 @@ class LeaseLeadership:
 
     def _end(self, why: str) -> None:
         if self._begun and not self._lost.is_set():
-            log.info("leadership is over: %s", why)
+            log.info("leadership in Kubernetes is over: %s", why)
         self._until = 0.0
         self._lost.set()

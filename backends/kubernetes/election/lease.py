@@ -1,6 +1,6 @@
-"""The Lease that an election goes by: what it says, and what is to stand in it next.
+"""Read and write the Lease that an election uses.
 
-Its fields are used as client-go's leader election does. ``renewTime`` and ``acquireTime`` are for people: clocks of
+Its fields are used as in client-go's leader election. ``renewTime`` and ``acquireTime`` are for people: clocks of
 different machines are never compared.
 """
 
@@ -18,19 +18,19 @@ from backends.contract import StorageUnavailable
 from backends.kubernetes.labels import DEPLOYMENT, are_ours, labels_of
 
 ADVERTISE: Final = "milepost/advertise"
-"""The annotation that holds the URL other replicas hear of."""
+"""This annotation holds the URL that other replicas are given."""
 RELEASED: Final = "milepost/released"
-"""The annotation that holds the identity of whoever released the Lease; nobody else writes it, nor while it is held."""
+"""This annotation holds the identity that released the Lease; nobody else writes it, nor while the Lease is held."""
 
 _CARRIED: Final = ("name", "namespace", "uid", "resourceVersion", "ownerReferences", "finalizers")
 _RELEASED_SECONDS: Final = 1
 _MOST_TRANSITIONS: Final = 2**31 - 1
-"""What the API takes. It would refuse one more, from every candidate for good."""
+"""The API accepts no larger number, so it would refuse one more from every candidate, for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who wants to hold the Lease. ``identity`` belongs to one campaign of one candidate; ``seconds``: for how long."""
+    """A claim says who wants the Lease for ``seconds``; ``identity`` is that of one campaign of one candidate."""
 
     name: str
     namespace: str
@@ -41,49 +41,51 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The Lease as it was read."""
+    """The Lease, as it was read."""
 
     metadata: Mapping[str, Any]
     spec: Mapping[str, Any]
 
     @classmethod
     def read(cls, body: bytes) -> Lease:
-        """Raises `StorageUnavailable` for what is no Lease at all, as a proxy might answer."""
+        """Return the Lease in ``body``. Raises `StorageUnavailable` for anything else, as a proxy might answer."""
         try:
             document = msgspec.json.decode(body, type=_Document)
         except msgspec.MsgspecError as error:
-            raise StorageUnavailable(f"the answer is no Lease: {error}") from error
+            raise StorageUnavailable(f"the answer is not a Lease: {error}") from error
         return cls(document.metadata, document.spec or {})
 
     @property
     def version(self) -> tuple[str, str]:
-        """Another one after each change, whoever made it, also if the Lease was deleted and made again."""
+        """Return what changes whenever anybody changes the Lease, also if it was deleted and made again."""
         return self.metadata.get("uid") or "", self.metadata.get("resourceVersion") or ""
 
     @property
     def holder(self) -> str:
-        """The identity of whoever holds it; empty when it was released, or another hand took the name out."""
+        """Return the holder's identity; empty if the Lease was released, or somebody took the holder out."""
         return self.spec.get("holderIdentity") or ""
 
     @property
     def released_by(self) -> str:
-        """The identity that let go of it; empty where it is held, or nobody did."""
+        """Return the identity that released the Lease; empty while it is held, or if nobody released it."""
         return "" if self.holder else (self.metadata.get("annotations") or {}).get(RELEASED) or ""
 
     @property
     def seconds(self) -> float:
-        """For how long it is held after each renewal; 0 where it does not say."""
+        """Return for how long the Lease is held after each renewal; 0 if it does not say."""
         return float(self.spec.get("leaseDurationSeconds") or 0)
 
     @property
     def advertised(self) -> str | None:
-        """The URL of the holder; None if there is none, or another hand wrote it."""
+        """Return the URL of the holder; None if there is none, or somebody else wrote it."""
         url = (self.metadata.get("annotations") or {}).get(ADVERTISE)
         return url if url and self.holder.startswith(f"{url}#") else None
 
     def belongs_to(self, name: str) -> bool:
-        """Whether the deployment ``name``, which is the Lease's too, made it: by its label, or where another hand took
-        that away by an annotation that nobody else writes. Whoever wins it puts the label back.
+        """Return whether the deployment ``name``, which is also the Lease's name, made the Lease.
+
+        Its label shows that, or, where somebody removed the label, an annotation that nobody else writes. The next
+        holder puts the label back.
         """
         labels = self.metadata.get("labels") or {}
         if DEPLOYMENT in labels:
@@ -93,7 +95,7 @@ class Lease:
 
 
 def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
-    """What makes ``claim`` the holder, or renews it: of ``lease``, or of a new one.
+    """Return the Lease to write so that ``claim`` holds it, or renews it: ``lease`` changed, or a new one.
 
     What others put into the Lease stays. Raises `StorageUnavailable`, see `_carried`.
     """
@@ -114,12 +116,12 @@ def claimed(lease: Lease | None, claim: Claim, now: datetime) -> bytes:
 
 
 def _one_more(transitions: object) -> int:
-    """For people alone: a count that another hand raised as far as it goes begins anew."""
+    """Return the next count of transitions, which is only for people; at the limit it begins again."""
     return transitions + 1 if isinstance(transitions, int) and 0 <= transitions < _MOST_TRANSITIONS else 0
 
 
 def released(lease: Lease, now: datetime) -> bytes:
-    """What lets another take ``lease`` at once. Raises `StorageUnavailable`, see `_carried`."""
+    """Return the Lease to write so that another can take it at once. Raises `StorageUnavailable`, see `_carried`."""
     mark = lease.holder or lease.released_by
     annotations = _others_annotations(lease) | ({RELEASED: mark} if mark else {})
     spec = {**lease.spec, **_held_by_nobody(now)}
@@ -127,7 +129,7 @@ def released(lease: Lease, now: datetime) -> bytes:
 
 
 def unclaimed(claim: Claim, now: datetime) -> bytes:
-    """A new Lease that nobody holds, in the place of the one that ``claim`` would make."""
+    """Return a new Lease that nobody holds, in place of the one that ``claim`` would make."""
     return _document(
         {"name": claim.name, "namespace": claim.namespace},
         {"leaseTransitions": 0, **_held_by_nobody(now)},
@@ -153,7 +155,7 @@ class _Document(msgspec.Struct):
 def _document(
     metadata: dict[str, Any], spec: dict[str, Any], *, labels: dict[str, str], annotations: dict[str, str]
 ) -> bytes:
-    # One empty entry turns the tracking of fields off, which would be most of the object.
+    # One empty entry turns off the tracking of fields, which would be most of the object.
     metadata |= {"labels": labels, "annotations": annotations, "managedFields": [{}]}
     return msgspec.json.encode(
         {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
@@ -161,12 +163,13 @@ def _document(
 
 
 def _carried(lease: Lease) -> dict[str, Any]:
-    """What an update has to repeat, above all the version that it is conditional on: without one it would overwrite
-    whatever stands there. Raises `StorageUnavailable` rather than send that.
+    """Return what an update has to repeat of the Lease, above all the version that the update is conditional on.
+
+    Raises `StorageUnavailable` if there is no version: without one the update would overwrite whatever is there.
     """
     uid, version = lease.version
     if not uid or version in ("", "0"):
-        raise StorageUnavailable("the Lease was read without a version to be changed by")
+        raise StorageUnavailable("the Lease was read without a version, so it cannot be changed safely")
     return {name: lease.metadata[name] for name in _CARRIED if name in lease.metadata}
 
 

@@ -1,4 +1,4 @@
-"""What one replica has seen of the Lease, and for how long it has stood like that."""
+"""Remember what one replica has seen of the Lease, and since when it has not changed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from backends.kubernetes.election.lease import Lease
 log = logging.getLogger("milepost.election")
 
 _MOST_SECONDS: Final = 3600.0
-"""The longest lease that an address takes; a Lease that says more says so by another hand."""
+"""This is the longest lease that an address accepts; if a Lease says more, somebody edited it."""
 
 
 class LeaseObserver:
-    """The Lease as it was last seen. All times are monotonic seconds of this machine.
+    """The Lease, as it was last seen. All times are monotonic seconds of this machine.
 
-    A holder is over when its Lease has not changed for as long as it says, counted from when we first saw it so: what
-    we saw was sent before that, and the holder counts from before it sent it. ``least_seconds`` is the shortest time
-    that we wait, whatever the Lease says, so that nobody can shorten a live holder's by an edit.
+    A holder is over when its Lease has not changed for as long as the Lease says, counted from when we first saw it so:
+    what we saw was sent before that, and the holder counts from before it sent it. ``least_seconds`` is the shortest
+    time that we wait, whatever the Lease says, so that nobody can shorten a live holder's lease by an edit.
 
-    A Lease that was seen held and is gone, or has lost its holder without having been released, was not let go of by
-    its holder, who is as certain as before: it is free that long after it was first seen so.
+    If a Lease that was seen held is gone, or has no holder without having been released, its holder did not do that,
+    and still leads for as long as before. Such a Lease is free that long after it was first seen so.
     """
 
     def __init__(self, name: str, least_seconds: float, clock: Callable[[], float]) -> None:
@@ -33,12 +33,12 @@ class LeaseObserver:
         self._since = float("-inf")
         self._asked = float("-inf")
         self._held: Lease | None = None
-        """As it was when it was last seen held, unless its holder has released it since."""
+        """The Lease when it was last seen held, unless its holder has released it since."""
         self._missing_since: float | None = None
-        """When its holder was first seen missing."""
+        """The time when its holder was first seen missing."""
 
     def note(self, lease: Lease | None, asked: float) -> None:
-        """It was read now, or written, by a request sent at ``asked``, unless a later one has overtaken that."""
+        """Note a Lease that was read or written by a request sent at ``asked``, unless a later one was noted."""
         if asked < self._asked:
             return
         before, self._lease, self._asked = self._lease, lease, asked
@@ -46,7 +46,7 @@ class LeaseObserver:
         if lease is None or before is None or lease.version != before.version:
             self._since = now
             if lease is not None and lease.seconds > _MOST_SECONDS:
-                log.error("the Lease lasts %g s, by another hand: waiting for %g at most", lease.seconds, _MOST_SECONDS)
+                log.error("somebody set the Lease to last %g s; waiting %g s at most", lease.seconds, _MOST_SECONDS)
         if lease is not None and lease.holder:
             self._held, self._missing_since = lease, None
         elif self._is_released(lease):
@@ -54,19 +54,20 @@ class LeaseObserver:
         elif self._held is not None and self._missing_since is None:
             self._missing_since = now
             log.error(
-                "the Lease is %s, by another hand than its holder's, who is waited for: %s",
-                "gone" if lease is None else "without a holder",
+                "somebody %s; this replica waits as long as its holder may still lead: %s",
+                "deleted the Lease" if lease is None else "took the holder out of the Lease",
                 self._held.holder,
             )
 
     def age(self) -> float:
-        """Seconds since the last look was begun."""
+        """Return the seconds since the last look was begun."""
         return self._clock() - self._asked
 
     def wait(self, lease: Lease | None) -> float:
-        """Seconds until ``lease`` may be taken if it does not change; 0 for one that was released, or never seen held.
+        """Return the seconds until ``lease`` may be taken if it does not change.
 
-        One that is not what was last seen counts as seen now: its holder may have renewed it a moment ago.
+        The result is 0 for a Lease that was released, or never seen held. A Lease that differs from what was last seen
+        counts as seen now: its holder may have renewed it a moment ago.
         """
         now = self._clock()
         if lease is not None and lease.holder:
@@ -78,13 +79,13 @@ class LeaseObserver:
         return max(0.0, since + self._seconds(self._held) - now)
 
     def leader(self) -> str | None:
-        """The advertised URL of the holder, unless it is over."""
+        """Return the advertised URL of the holder, unless it is over."""
         if self._lease is None or not self._lease.belongs_to(self._name):
             return None
         return self._lease.advertised if self.wait(self._lease) > 0 else None
 
     def _is_released(self, lease: Lease | None) -> bool:
-        """By whom it was last seen held by; a mark of an earlier one may come from a copy that somebody put back."""
+        """Return whether the holder last seen released it; an earlier holder's mark may be in a restored copy."""
         return self._held is not None and lease is not None and lease.released_by == self._held.holder
 
     def _seconds(self, lease: Lease) -> float:

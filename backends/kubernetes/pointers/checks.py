@@ -1,10 +1,11 @@
-"""The check of a journal that this process leads: what others' hands did to its ConfigMaps is put right.
+"""Check the ConfigMaps of a journal that this process leads, and restore what somebody did to them.
 
-Groups meet only what was done to the last segment. Nobody else would miss a sealed one, the witness, or the empty one
-that comes next, before a take-over does; and that needs all of them.
+Groups only meet what was done to the last segment. Without this check nobody would miss a sealed segment, the witness,
+or the empty next segment before a take-over, which needs all of them.
 
-What is found is read before the witness is, and written over on the version found, as `kubernetes_repair` says. So
-groups may go on meanwhile: the turn is taken for the writes alone, and for the last segment, whose reads are repeated.
+What is found is read before the witness is, and is overwritten on the version found, as explained in
+`backends.kubernetes.pointers.repair`. So groups may go on meanwhile: the turn is taken only for the writes, and for the
+last segment, whose reads are repeated.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from backends.kubernetes.configmaps.maps import Maps
 from backends.kubernetes.configmaps.memory import ChainMemory
 from backends.kubernetes.configmaps.objects import HEAD, ConfigMap, Metadata
 from backends.kubernetes.configmaps.stamps import note, read
-from backends.kubernetes.pointers.repair import delete, deposed, repair, restored, rewrite
+from backends.kubernetes.pointers.repair import delete, deposed, repair, restore, rewrite
 
 log = logging.getLogger("milepost.kubernetes")
 
 
 class Checks:
-    """Of one journal. Groups hold ``turn``; ``stands`` tells whether its memory still proves anything."""
+    """The checks of one journal. Groups hold ``turn``; ``stands`` says whether its memory still proves anything."""
 
     def __init__(self, maps: Maps, memory: ChainMemory, turn: asyncio.Lock, stands: Callable[[], bool]) -> None:
         self.deposed = False
@@ -37,12 +38,12 @@ class Checks:
         self._turn = turn
         self._stands = stands
         self._dropped: Collection[str] = ()
-        """What was to be deleted, as of the last check."""
+        """The segments that were to be deleted, as of the last check."""
 
     async def run(self) -> None:
-        """Compare what is listed with what was left, and put it right. Raises `BackendError`.
+        """Compare what is listed with what this leader left, and restore that. Raises `BackendError`.
 
-        What the API server denies, or has no room for, keeps nothing else from it.
+        Where the API server denies one repair, or has no room for it, the others are made all the same.
         """
         memory, layout = self._memory, self._memory.layout
         left = {number: segment.metadata.resource_version for number, segment in memory.segments.items()}
@@ -59,28 +60,29 @@ class Checks:
                 await _unless_denied(self._look_at(number, version), denied)
         oldest = memory.first
         dropped = {name: item.metadata for name, item in listed.items() if (layout.number(name) or oldest) < oldest}
-        memory.dropped, memory.left = list(dropped.values()), len(dropped.keys() & self._dropped)
+        memory.dropped, memory.undeleted = list(dropped.values()), len(dropped.keys() & self._dropped)
         self._dropped = dropped.keys()
         if denied:
             raise denied[0]
 
     async def _look_at_stamps(self, listed: Mapping[str, ConfigMap]) -> None:
-        """Write the witness and the founding mark again where they do not name this leader, though the head does.
+        """Write the witness and the founding mark again where they do not name this leader, although the head does.
 
-        Nobody has taken over, then, but who does so just now, before its first group: it writes them after us.
+        Then nobody has taken over, except perhaps in this moment, before a first group: such a leader writes them
+        after us.
         """
         memory, layout = self._memory, self._memory.layout
         revision, wrong = memory.head.revision, []
         for last in (memory.witness, memory.mark):
             found = await read(self._maps, last.name)
-            told = found.told
-            if told is not None and not told.is_of(memory.head) and told.term >= memory.head.term:
-                memory.is_past |= memory.is_behind(told)
-                self._not_put_right(last.name, CommitRefused(Refusal.HEAD_MOVED, f"term {told.term} leads"))
+            recorded = found.recorded
+            if recorded is not None and not recorded.is_of(memory.head) and recorded.term >= memory.head.term:
+                memory.is_superseded |= memory.is_behind(recorded)
+                self._log_unrepaired(last.name, CommitRefused(Refusal.HEAD_MOVED, f"term {recorded.term} leads"))
                 return
             marked = last is memory.mark or (found.metadata or Metadata()).labels.items() >= layout.labels.items()
-            if told is None or not told.is_of(memory.head) or not marked:
-                wrong.append(replace(found, told=None))
+            if recorded is None or not recorded.is_of(memory.head) or not marked:
+                wrong.append(replace(found, recorded=None))
         if not wrong:
             return
         head = await stored_head(self._maps, memory)
@@ -88,13 +90,13 @@ class Checks:
         names = " and ".join(found.name for found in wrong)
         if is_ahead or head is None or not _same(head, memory.head) or head.revision < revision:
             is_later = head is not None and head.term > memory.head.term
-            memory.is_past |= is_later and head is not None and head.revision > memory.head.revision
+            memory.is_superseded |= is_later and head is not None and head.revision > memory.head.revision
             reason = Refusal.HEAD_MOVED if is_later else Refusal.FAILED
-            self._not_put_right(names, CommitRefused(reason, f"the journal's head is not ours any more: {head}"))
+            self._log_unrepaired(names, CommitRefused(reason, f"the journal's head is not ours any more: {head}"))
             return
         for found in wrong:
             if self._leads():
-                log.warning("the ConfigMap %s was deleted or changed by somebody; it is written again", found.name)
+                log.warning("somebody deleted or changed the ConfigMap %s; it is written again", found.name)
                 noted = await note(self._maps, layout, found, memory.head)
                 if found.name == memory.mark.name:
                     memory.mark = noted
@@ -102,7 +104,7 @@ class Checks:
                     memory.witness = noted
 
     async def _look_at_spare(self, spare: Segment) -> None:
-        """Empty the next segment again; if it is gone, have it made anew. Nothing was lost with it."""
+        """Empty the next segment again, or have it made again if it is gone. Nothing was lost with it."""
         memory, left = self._memory, spare.metadata.resource_version
         name = memory.layout.segment(spare.number)
         found = await self._maps.read(name, data=True)
@@ -112,7 +114,7 @@ class Checks:
             if not self._leads() or memory.spare is not spare or spare.metadata.resource_version != left:
                 return
             if found is None or not self._is_ours(found, spare.metadata.uid):
-                log.warning("the ConfigMap %s, empty as yet, was deleted by somebody; it is made anew", name)
+                log.warning("somebody deleted the ConfigMap %s, the empty next segment; it is made again", name)
                 memory.spare = None
                 return
             if found.immutable:
@@ -120,7 +122,7 @@ class Checks:
                 memory.spare = None
                 return
             if decode(found.metadata.annotations.get(HEAD), name) is not EMPTY or found.data:
-                log.warning("the ConfigMap %s, empty as yet, was changed by somebody; it is put right", name)
+                log.warning("somebody changed the ConfigMap %s, the empty next segment; it is emptied again", name)
             spare.metadata = found.metadata.check()
             await rewrite(self._maps, memory, spare)
 
@@ -129,7 +131,7 @@ class Checks:
         memory, name = self._memory, self._memory.layout.segment(number)
         segment = memory.segments.get(number)
         if segment is None or segment.metadata.resource_version != left:
-            return  # a group landed meanwhile, no more: it would have met what was done
+            return  # a group landed meanwhile, and would have met what was done
         found = await self._maps.read(name, data=True)
         is_last = number == memory.last
         if _is_at(found, left) or (not is_last and await self._is_deposed(name)):
@@ -141,10 +143,10 @@ class Checks:
             if is_last:
                 end = await repair(self._maps, memory, segment)
                 if end is not None:
-                    self._not_put_right(name, end)
+                    self._log_unrepaired(name, end)
                     return
             else:
-                await restored(self._maps, memory, segment, found)
+                await restore(self._maps, memory, segment, found)
             await rewrite(self._maps, memory, segment)
 
     # -- within ----------------------------------------------------------------------------------------------------
@@ -153,39 +155,39 @@ class Checks:
         return self._stands() and not self.deposed
 
     async def _is_deposed(self, name: str) -> bool:
-        """Whether nothing may be put right, now that this was read."""
+        """Return whether this leader may restore nothing any more, judged after the segment was read."""
         if not self._leads():
             return True
         end = await deposed(self._maps, self._memory)
         if end is not None:
-            self._not_put_right(name, end)
+            self._log_unrepaired(name, end)
         return end is not None
 
-    def _not_put_right(self, name: str, end: Commit) -> None:
-        log.warning("the ConfigMap %s is not put right: %s", name, end)
+    def _log_unrepaired(self, name: str, end: Commit) -> None:
+        log.warning("cannot restore the ConfigMap %s: %s", name, end)
         self.deposed |= isinstance(end, CommitRefused) and end.reason is Refusal.HEAD_MOVED
 
     def _is_ours(self, found: ConfigMap, uid: str) -> bool:
-        """Whether it is the object that we wrote, whatever became of its labels, or carries our labels."""
+        """Return whether it is the object that we wrote, whatever became of its labels, or carries our labels."""
         labels: Mapping[str, str] = self._memory.layout.labels
         return found.metadata.uid == uid or found.metadata.labels.items() >= labels.items()
 
 
 async def stored_head(maps: Maps, memory: ChainMemory) -> Head | None:
-    """The head as it is stored, from the segment on that took the last group known of; None: not to be found there."""
+    """Return the stored head, from the last known segment on; None if it is not to be found there."""
     number, head = memory.last, None
     if memory.tail.head.state is SegmentState.EMPTY and number > memory.first:
         number -= 1
     while True:
         name = memory.layout.segment(number)
         found = await maps.read(name, data=False)
-        told = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
-        if told is None or told.state is SegmentState.EMPTY:
+        recorded = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
+        if recorded is None or recorded.state is SegmentState.EMPTY:
             return head
-        head = told.of(memory.layout.journal)
-        if told.state is not SegmentState.SEALED:
+        head = recorded.of(memory.layout.journal)
+        if recorded.state is not SegmentState.SEALED:
             return head
-        number = told.next
+        number = recorded.next
 
 
 async def _unless_denied(look: Awaitable[None], denied: list[BackendError]) -> None:

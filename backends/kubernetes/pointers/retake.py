@@ -1,20 +1,20 @@
-"""Taking a journal over again that this process leads already, when the outcome of a write is not known.
+"""Take a journal over again that this process leads already, after a write whose outcome is not known.
 
-Its lease holds, so its memory is the truth until it is shown that a later term wrote: by a segment, the witness or the
-founding mark that names a later term *and* a later revision. (A later term at an earlier revision is the work of who
-was paused, and put back what it remembered: whoever leads by right has seen everything, and is ahead.) Then this
-returns None, and what is listed is what there is.
+The lease holds, so memory is the truth until something shows that a later term wrote: a segment, the witness or the
+founding mark that names a later term *and* a later revision. (A later term at an earlier revision shows a leader that
+was paused, and put back what it remembered: the rightful leader has seen everything, and is ahead.) In that case
+`retake` returns False, and what is listed counts.
 
-Otherwise what is found in the last segment is one of these, and each has its end:
+Otherwise one of these is found in the last segment, and each has its end:
 
-* what memory has, or the group in doubt, or an earlier attempt of this kind: each has a head of its own, so it is known
-  which, and memory has its entries;
-* anything else, or nothing: somebody else's hands did it. The write in doubt may have landed before that or not. It can
-  land no more, for it was conditional on a version that is gone; nobody was told of it; and what it was to change is
-  asked for again by those who wait for it. So memory is put back without it.
+* what memory has, or the group in doubt, or an earlier attempt to retake: each has a head of its own, so it is known
+  which it is, and memory has its entries;
+* anything else, or nothing: somebody else did it. The write in doubt may have landed before that or not. It can land no
+  more, since it was conditional on a version that is gone; nobody was told that it landed; and those who wait for it
+  ask for its changes again. So the segment is restored from memory without it.
 
-In either case a new term is put over it on the version that was found. Whatever of ours is still on its way meets
-another version then. What is not the last segment is put right by the next check, which follows at once.
+In either case the head of a new term is written on the version that was found. Whatever of ours is still on its way
+then meets another version. All but the last segment is repaired by the next check, which follows at once.
 """
 
 from __future__ import annotations
@@ -31,38 +31,40 @@ from backends.kubernetes.configmaps.memory import ChainMemory, SegmentDraft
 from backends.kubernetes.configmaps.objects import HEAD
 from backends.kubernetes.configmaps.stamps import read
 from backends.kubernetes.errors import Fate, NotSent, backend_error
-from backends.kubernetes.pointers.repair import restored, rewrite
+from backends.kubernetes.pointers.repair import restore, rewrite
 from backends.kubernetes.pointers.takeover import stamp
 
 log = logging.getLogger("milepost.kubernetes")
 
 _ROUNDS: Final = 40
-"""While somebody else edits the last segment."""
+"""This many rounds are made while somebody else edits the last segment."""
 
 
 async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
-    """Take over by memory, which is under the next term then. False: a later term wrote. Raises `BackendError`."""
+    """Take over from memory, which then has the next term. False: a later term wrote. Raises `BackendError`."""
     maps.check_room()
     for _ in range(_ROUNDS):
         name = memory.layout.segment(memory.last)
         found = await maps.read(name, data=True)
         witness, mark = await read(maps, memory.witness.name), await read(maps, memory.mark.name)
-        told: list[WitnessAnnotation | SegmentHead] = [each.told for each in (witness, mark) if each.told is not None]
-        told += await _heads(maps, memory)
-        if any(each.lineage not in attempted and memory.is_behind(each) for each in told):
+        recorded: list[WitnessAnnotation | SegmentHead] = [
+            each.recorded for each in (witness, mark) if each.recorded is not None
+        ]
+        recorded += await _heads(maps, memory)
+        if any(each.lineage not in attempted and memory.is_behind(each) for each in recorded):
             return False
         head = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
-        landed = next((draft for draft in memory.doubts if draft.number == memory.last and draft.head == head), None)
+        landed = next((draft for draft in memory.in_doubt if draft.number == memory.last and draft.head == head), None)
         if found is not None and landed is not None:
             memory.landed(landed, found.metadata.check())
             if landed.then is not None:  # the next segment takes the fence
                 if found.data != landed.data:
                     segment = memory.segments[landed.number]
-                    await restored(maps, memory, segment, found)
+                    await restore(maps, memory, segment, found)
                     await rewrite(maps, memory, segment)
                 continue
-        await restored(maps, memory, memory.tail, found)
-        term = max([memory.head.term, *(each.term for each in told)]) + 1
+        await restore(maps, memory, memory.tail, found)
+        term = max([memory.head.term, *(each.term for each in recorded)]) + 1
         if await _fenced(maps, memory, term, attempted):
             await stamp(maps, memory, witness, mark)
             return True
@@ -70,30 +72,30 @@ async def retake(maps: Maps, memory: ChainMemory, attempted: set[str]) -> bool:
 
 
 async def _heads(maps: Maps, memory: ChainMemory) -> list[SegmentHead]:
-    """Of every segment there is that makes sense. Raises `BackendError`."""
+    """Return the head of every segment that has a valid one. Raises `BackendError`."""
     items = await maps.listed(memory.layout.labels, data=False)
     return [head for head in SegmentListing.of(memory.layout, items, None).heads.values() if head is not None]
 
 
 async def _fenced(maps: Maps, memory: ChainMemory, term: int, attempted: set[str]) -> bool:
-    """Put the head of a new term into the last segment, along with what memory has; False: look again."""
+    """Put the head of a new term, with what memory has, into the last segment; False: look again."""
     last, tail = memory.head, memory.tail
     head = Head(last.journal, term, last.revision + 1, secrets.token_hex(6), digest=last.digest)
     attempted.add(head.lineage)
     draft = SegmentDraft(tail.number, active(head, memory.first, tail.data), tail.data, tail.size)
-    memory.doubts.append(draft)
+    memory.in_doubt.append(draft)
     name = memory.layout.segment(tail.number)
     try:
         marked = memory.layout.marked(tail.metadata, draft.head.encoded(name))
         answer = await maps.replace(marked, tail.data, tail.frozen)
     except NotSent:
-        memory.doubts.remove(draft)
+        memory.in_doubt.remove(draft)
         raise
     if answer.done:
         memory.landed(draft, metadata_of(answer, f"take over {last.journal!r}"))
         return True
     if answer.fate is not Fate.UNKNOWN:
-        memory.doubts.remove(draft)
+        memory.in_doubt.remove(draft)
     if answer.status not in (404, 409) and not answer.is_of_immutable:
         raise backend_error(answer, f"take over {last.journal!r}")
     return False

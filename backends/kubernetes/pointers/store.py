@@ -1,7 +1,8 @@
-"""Pointers in ConfigMaps: each journal a chain of segments, of which only the last one is written.
+"""Keep pointers in ConfigMaps: each journal is a chain of segments, of which only the last one is written.
 
-A group is one conditional PUT of a ConfigMap of some 32 KiB, whatever the size of the journal: bytes written to etcd
-are the limit that counts. See `kubernetes_chain` for the layout, `kubernetes_takeover` for the fence.
+A group is one conditional PUT of a ConfigMap of some 32 KiB, whatever the size of the journal: the limit that counts
+are the bytes written to etcd. `backends.kubernetes.configmaps.chain` has the layout, and
+`backends.kubernetes.pointers.takeover` the fence.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ LIMITS: Final = GroupLimits(requests=128, bytes=256 * 1024, in_flight=1, value_b
 
 _CHECK_SECONDS: Final = 30.0
 _DENIED_SECONDS: Final = 5.0
-"""An API server that has just started denies what it permits a moment later."""
+"""An API server that has just started may deny for a moment what it permits later."""
 _DENIED_PAUSE: Final = 0.5
 
 
 class KubernetesPointers:
     """A `PointerStore` in the namespace of ``address``; ``timeout`` (seconds) bounds the wait for each answer.
 
-    What others did to the ConfigMaps of journals that this process leads is put right every ``check_seconds``.
-    ``accept_loss``: the losses, see `JournalDamaged`, that the owner has accepted.
+    Every ``check_seconds`` it restores what somebody did to the ConfigMaps of the journals that this process leads.
+    ``accept_loss`` holds the losses that the owner has accepted, see `JournalDamaged`.
     """
 
     def __init__(
@@ -80,17 +81,17 @@ class KubernetesPointers:
 
     @property
     def place(self) -> str:
-        """See `PointerStore.place`. Clusters cannot be told apart from within."""
+        """See `PointerStore.place`. It does not name the cluster, which cannot be known from within."""
         return f"kubernetes:{self._client.namespace}/{self._instance}"
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes of all that was sent to be written, since this object was made."""
+        """See `PointerStore.bytes_sent`."""
         return self._client.bytes_sent
 
     @property
     def full(self) -> str | None:
-        """See `PointerStore.full`: room is kept here by `GroupLimits.journal_bytes`."""
+        """See `PointerStore.full`. Here `GroupLimits.journal_bytes` keeps room."""
         return None
 
     async def open(self) -> None:
@@ -125,7 +126,7 @@ class KubernetesPointers:
         return sorted(names)
 
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
-        """See `PointerStore.take_over`. A journal that was there and is gone is not made anew: `StorageUnavailable`."""
+        """See `PointerStore.take_over`. For a journal that existed and is gone it raises `StorageUnavailable`."""
         layout = self._layout(check_key(journal))
         async with self._turn(journal):
             attempted = self._attempted.setdefault(journal, set())
@@ -140,18 +141,18 @@ class KubernetesPointers:
             return memory.head
 
     async def _retaken(self, ours: Head | None, attempted: set[str]) -> ChainMemory | None:
-        """What this process remembers of a journal that it leads, under its next term; None: what is listed counts."""
+        """Return what this process remembers of a journal that it leads, under its next term; None: list it."""
         journal = None if ours is None else self._journals.get(ours.journal)
         if ours is None or journal is None or not journal.memory.knows(ours):
             return None
-        await journal.close()  # its memory is kept, also where this fails: the next attempt goes by it again
+        await journal.close()  # its memory is kept, even if the next line fails: the next attempt uses it again
         if not await retake(self._maps, journal.memory, attempted):
             return None
         self._check_now.set()
         return journal.memory
 
     async def load(self, head: Head) -> AsyncGenerator[Change, None]:
-        """See `PointerStore.load`. What a take-over listed is what there is, if the head is still the same."""
+        """See `PointerStore.load`. What the take-over listed counts, if the stored head is still the same."""
         async with self._turn(head.journal):
             journal = await self._followed(head)
         if journal is None:
@@ -165,7 +166,7 @@ class KubernetesPointers:
             yield change
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
-        """See `PointerStore.commit`. If the waiting task is cancelled, a write that was sent goes its way."""
+        """See `PointerStore.commit`. If the waiting task is cancelled, a write that was sent still takes effect."""
         if revision <= head.revision:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
         for key, _ in changes:
@@ -173,7 +174,7 @@ class KubernetesPointers:
         if excess := self.limits.excess(changes):
             return CommitRefused(Refusal.TOO_LARGE, excess)
         after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
-        async with self._turn(head.journal):  # in the order they come
+        async with self._turn(head.journal):  # groups are written in the order they came
             try:
                 journal = await self._followed(head)
             except BackendError as error:
@@ -183,7 +184,7 @@ class KubernetesPointers:
             try:
                 return await journal.commit(changes, after)
             finally:
-                await self._forget_if_past(head.journal, journal)
+                await self._forget_if_superseded(head.journal, journal)
 
     async def confirm(self, head: Head) -> bool:
         """See `PointerStore.confirm`."""
@@ -195,13 +196,13 @@ class KubernetesPointers:
         return stored is not None and (stored.term, stored.lineage) == (head.term, head.lineage)
 
     async def check(self) -> None:
-        """Put right, now, what others did to the journals that this process leads. Raises `BackendError`."""
+        """Restore now what somebody did to the journals that this process leads. Raises `BackendError`."""
         for name, journal in list(self._journals.items()):
             if journal.stands:
                 await journal.check()
             if not journal.stands:
                 async with self._turn(name):
-                    await self._forget_if_past(name, journal)
+                    await self._forget_if_superseded(name, journal)
 
     # -- within ----------------------------------------------------------------------------------------------------
 
@@ -212,9 +213,9 @@ class KubernetesPointers:
         return self._turns.setdefault(journal, asyncio.Lock())
 
     async def _followed(self, head: Head) -> ConfigMapJournal | None:
-        """The journal under this head, listed anew where it was not followed since its take-over, as after `open`.
+        """Return the journal under this head; it is listed if this process has not followed it since `open`.
 
-        None if the head is another one. Raises `BackendError`.
+        The result is None if the head is another one. Raises `BackendError`.
         """
         journal = self._journals.get(head.journal)
         if journal is not None and journal.memory.head == head:
@@ -226,16 +227,16 @@ class KubernetesPointers:
         return self._follow(ChainMemory(layout, chain))
 
     def _follow(self, memory: ChainMemory) -> ConfigMapJournal:
-        """Raises `StorageUnavailable`: the store was closed meanwhile."""
+        """Lead the journal in this memory. Raises `StorageUnavailable` if the store was closed meanwhile."""
         if self._checking is None:
-            raise StorageUnavailable("the pointers were closed meanwhile")
+            raise StorageUnavailable("the pointer store was closed meanwhile")
         name = memory.layout.journal
         self._journals[name] = ConfigMapJournal(self._maps, memory, self._turn(name))
         return self._journals[name]
 
-    async def _forget_if_past(self, name: str, journal: ConfigMapJournal) -> None:
-        """ChainMemory that a later term has overtaken is not kept; by whoever has the turn."""
-        if journal.memory.is_past and self._journals.get(name) is journal:
+    async def _forget_if_superseded(self, name: str, journal: ConfigMapJournal) -> None:
+        """Forget a journal that a later term has overtaken. The caller has the turn."""
+        if journal.memory.is_superseded and self._journals.get(name) is journal:
             await self._forget(name)
 
     async def _forget(self, journal: str) -> None:
@@ -254,7 +255,7 @@ class KubernetesPointers:
         return head is not None and head.term > 0
 
     async def _permitted(self) -> None:
-        """Read, to see whether that is possible. Raises `Misconfigured`, `StorageUnavailable`."""
+        """Read once, to see whether that is permitted. Raises `Misconfigured`, `StorageUnavailable`."""
         end = asyncio.get_running_loop().time() + _DENIED_SECONDS
         while True:
             try:
@@ -271,9 +272,9 @@ class KubernetesPointers:
         self._checking.add_done_callback(self._checking_ended)
 
     def _checking_ended(self, task: asyncio.Task[None]) -> None:
-        """A fault of our own is told, and does not end the checks."""
+        """Log a bug in a check, and go on checking."""
         if not task.cancelled() and (fault := task.exception()) is not None:
-            log.critical("a check of the pointers' ConfigMaps failed", exc_info=fault)
+            log.critical("a check of the pointers' ConfigMaps failed by a bug; checks go on", exc_info=fault)
             if self._checking is task:
                 self._keep_checking()
 
@@ -286,4 +287,4 @@ class KubernetesPointers:
             try:
                 await self.check()
             except BackendError as error:
-                log.warning("the ConfigMaps of the pointers cannot be checked now: %s", error)
+                log.warning("cannot check the ConfigMaps of the pointers now, and try again later: %s", error)

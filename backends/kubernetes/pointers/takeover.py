@@ -1,19 +1,19 @@
-"""Taking a journal over: list it, fence it, record the new term in the witness and in the founding mark.
+"""Take a journal over: list it, fence it, record the new term in the witness and in the founding mark.
 
-Why nothing of the last leader lands after the fence, wherever it was paused between our listing and our write:
+Nothing of the last leader lands after the fence, wherever it was paused between our listing and our write:
 
 * Its groups, and its sealing of the last segment, are conditional on a version of that segment which our PUT ends. If
-  one lands before, our PUT meets a conflict and we look again.
+  one of them lands before, our PUT meets a conflict, and we look again.
 * If it had sealed the last segment, the next one takes its next group, conditional on the version at which that is
-  empty. There we fence, with the same condition: one of the two gets it.
-* Its creation of an empty segment, late, finds it there, or makes an empty one that we use or that lies below the
-  oldest and is garbage. No group rides on a creation.
-* Its deletions are of segments below ``first`` as a write of its own said that landed: garbage to everybody since.
+  empty. There we fence, with the same condition: one of the two succeeds.
+* Its late creation of an empty segment finds that segment there, or makes an empty one that we use or that lies below
+  the oldest and is garbage. No group depends on a creation.
+* Its deletions are of segments below ``first``, as a write of its own that landed says: garbage to everybody since.
 * Its repairs are conditional on what it found *before* it read in the witness that no term came after its own. We
   write the witness after the fence and before our first group. So what it found was none of our groups, and if its
   repair lands after the fence, our first group meets a conflict, finds its head, and is refused.
 
-Whoever led before, under a lease that still holds, has all in memory and goes by that: see `kubernetes_retake`.
+A leader whose lease still holds has all in memory and uses that instead: see `backends.kubernetes.pointers.retake`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ log = logging.getLogger("milepost.kubernetes")
 
 _LISTINGS: Final = 10
 _FENCES: Final = 20
-"""While groups of the last leader still land."""
+"""A fence is tried this often while groups of the last leader still land."""
 
 
 async def take_over(
     maps: Maps, layout: ConfigMapLayout, attempted: set[str], *, known: Head | bool, accepted: Collection[str] = ()
 ) -> ChainMemory:
-    """See `PointerStore.take_over`. A journal that is ``known`` to have been there is not made anew.
+    """See `PointerStore.take_over`. A journal that is ``known`` to have existed is not founded anew.
 
-    ``attempted``: lineages of this process's own earlier attempts, of which one may land late; ours is added.
-    ``accepted``: losses that the owner has accepted.
+    ``attempted`` holds the lineages of this process's own earlier attempts, of which one may land late; ours is added.
+    ``accepted`` holds the losses that the owner has accepted.
     """
     maps.check_room()
     fenced: Head | None = None
@@ -67,12 +67,12 @@ async def take_over(
             raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
         if fenced is None:
             _not_older(layout, chain, known)
-            for number in chain.segments.keys() - set(chain.mend):
+            for number in chain.segments.keys() - set(chain.to_rewrite):
                 if not chain.segments[number].is_proven:
                     name = layout.segment(number)
-                    log.error("the entries of the ConfigMap %s were altered by somebody, as its sum tells", name)
+                    log.error("somebody altered the entries of the ConfigMap %s: their sum does not match", name)
                 await asyncio.sleep(0)  # there may be many megabytes of them
-            await _mend(maps, layout, chain)
+            await _write_salvaged(maps, layout, chain)
         memory = ChainMemory(layout, chain)
         if fenced is None:
             fenced = await _fence(maps, memory, chain, listed.past[0], attempted)
@@ -83,16 +83,16 @@ async def take_over(
 
 
 async def stamp(maps: Maps, memory: ChainMemory, witness: Stamp, mark: Stamp) -> None:
-    """Record who took over last, unless a later one has. Raises `TakeOverLost`, `BackendError`."""
+    """Record who took over last, unless a later leader has. Raises `TakeOverLost`, `BackendError`."""
     for each in (witness, mark):
-        if each.metadata is not None and each.told is None:
-            log.error("the ConfigMap %s makes no sense, or was altered by somebody; it is written anew", each.name)
+        if each.metadata is not None and each.recorded is None:
+            log.error("the ConfigMap %s is not valid, or somebody altered it; it is written anew", each.name)
     memory.witness = await note(maps, memory.layout, witness, memory.head)
     memory.mark = await note(maps, memory.layout, mark, memory.head)
 
 
 def _accepted(listed: SegmentListing, accepted: Collection[str]) -> Chain | None:
-    """What is listed. Raises `JournalDamaged`, but for a loss that was accepted."""
+    """Return the listed chain; of a damaged one, what is left if its loss was accepted. Raises `JournalDamaged`."""
     try:
         return sound(listed)
     except JournalDamaged as damage:
@@ -102,11 +102,11 @@ def _accepted(listed: SegmentListing, accepted: Collection[str]) -> Chain | None
 
 
 def _not_older(layout: ConfigMapLayout, chain: Chain, known: Head | bool) -> None:
-    """Raises `JournalDamaged`: there is less than this process itself has seen committed."""
+    """Raise `JournalDamaged` if the journal is older than what this process itself has seen committed."""
     if isinstance(known, Head) and chain.head.revision < known.revision:
         raise JournalDamaged(
             f"the newest segment of {layout.journal!r} is of revision {chain.head.revision}, but revision"
-            f" {known.revision} was committed: an older copy was put in its place. Bring the newer one back"
+            f" {known.revision} was committed: an older copy was put in its place. Restore the newer one"
         )
 
 
@@ -118,12 +118,12 @@ async def _make_first(maps: Maps, layout: ConfigMapLayout) -> None:
         metadata_of(answer, f"create the ConfigMap {name}")
 
 
-async def _mend(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> None:
-    """Write what an accepted loss has changed. Raises `BackendError`, also where somebody else does so just now.
+async def _write_salvaged(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> None:
+    """Write the segments that an accepted loss has changed. Raises `BackendError`, also if somebody else writes them.
 
-    A segment that lost its labels is there all the same, with entries that prove themselves or do not.
+    A segment that lost its labels is still there, and its entries are kept.
     """
-    for number in chain.mend:
+    for number in chain.to_rewrite:
         segment, name = chain.segments[number], layout.segment(number)
         if not segment.metadata.uid and (found := await maps.read(name, data=True)) is not None:
             segment.metadata, segment.frozen = found.metadata.check(), found.frozen
@@ -138,11 +138,11 @@ async def _mend(maps: Maps, layout: ConfigMapLayout, chain: Chain) -> None:
 
 
 async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attempted: set[str]) -> Head | None:
-    """Put a new head into the last segment; it is in ``memory`` too if nothing landed meanwhile. None: list again."""
+    """Put a new head into the last segment, and into ``memory`` if nothing landed meanwhile. None: list again."""
     layout, tail = memory.layout, memory.tail
     name = layout.segment(tail.number)
     metadata, data, frozen, last, first = tail.metadata, tail.data, tail.frozen, chain.head, chain.first
-    altered = None if tail.is_proven else tail.head.entries  # so that whoever comes next is told as well
+    altered = None if tail.is_proven else tail.head.entries  # kept, so that the next leader also sees the damage
     for attempt in range(_FENCES):
         head = Head(last.journal, max(last.term, past) + 1, last.revision + 1, secrets.token_hex(6), digest=last.digest)
         attempted.add(head.lineage)
@@ -158,12 +158,17 @@ async def _fence(maps: Maps, memory: ChainMemory, chain: Chain, past: int, attem
         if answer.status not in (404, 409):
             raise backend_error(answer, f"take over {layout.journal!r}")
         found = await maps.read(name, data=True)
-        told = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
-        if found is None or told is None or told.state is not SegmentState.ACTIVE or told.lineage in attempted:
+        recorded = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
+        if (
+            found is None
+            or recorded is None
+            or recorded.state is not SegmentState.ACTIVE
+            or recorded.lineage in attempted
+        ):
             return None
-        if (told.term, told.lineage) != (chain.head.term, chain.head.lineage):
+        if (recorded.term, recorded.lineage) != (chain.head.term, chain.head.lineage):
             raise TakeOverLost(f"another leader took {layout.journal!r} over just now")
         metadata, data, frozen = found.metadata.check(), found.data, found.frozen
-        last, first = told.of(layout.journal), told.first
-        altered = None if told.proves(data) else told.entries
+        last, first = recorded.of(layout.journal), recorded.first
+        altered = None if recorded.proves(data) else recorded.entries
     raise StorageUnavailable(f"groups of an older leader keep landing in {layout.journal!r}")

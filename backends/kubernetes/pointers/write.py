@@ -1,8 +1,8 @@
-"""How a group is written: one PUT of the last segment, or of a fresh one once the last is sealed.
+"""Write a group: one PUT of the last segment, or of the next one once the last is sealed.
 
-The head of the journal lies in the annotations of the segment that takes the group, so records and head move in one
-atomic act, conditional on the version that this leader wrote or listed last. No group rides on a POST: the segment that
-comes next is made beforehand.
+The head of the journal lies in the annotations of the segment that takes the group. So records and head move in one
+atomic act, conditional on the version that this leader wrote or listed last. No group depends on a POST: the next
+segment is made beforehand.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ _SEAL_FROM: Final = CAP // 4
 _SEAL_AT_LAST: Final = CAP * 3 // 4
 _SEGMENTS: Final = 256
 _LARGEST_GROUP: Final = 900 * 1024
-"""Bytes of a group's entries. A ConfigMap takes 1 MiB."""
+"""A group's entries may have so many bytes; a ConfigMap takes 1 MiB."""
 _BEYOND: Final = 8 * CAP
-"""Bytes in the last segment while the next one cannot be made."""
-_LEAST_LEFT: Final = 256
-"""Segments that should be gone and are not: so many at the least before anything is refused for it."""
+"""The last segment may have so many bytes while the next one cannot be made."""
+_LEAST_UNDELETED: Final = 256
+"""Groups are refused only if at least so many segments should be deleted and are not."""
 _SLACK: Final = 17 / 16
-"""Beyond what the journal should hold at the most: for who makes room."""
+"""Beyond its limit a journal accepts this much more from groups that make room."""
 _ATTEMPTS: Final = 5
-"""While somebody edits the ConfigMap under the leader's hands."""
+"""A group is tried this often while somebody edits the ConfigMap."""
 
 
 async def commit(
     maps: Maps, memory: ChainMemory, changes: Sequence[Change], after: Head, spare_made: Callable[[], Awaitable[None]]
 ) -> Commit:
-    """Write a group that moves the head in ``memory`` to ``after``, and ``memory`` with it; see `PointerStore.commit`.
+    """Write a group that moves the head in ``memory`` to ``after``; see `PointerStore.commit`.
 
-    A group that does not fit into the last segment takes two writes, of which the first only seals that. So one that
-    nearly fills it seals it by the way, which is worth waiting for the next segment (``spare_made``).
+    A group that does not fit into the last segment takes two writes, of which the first only seals that segment. So a
+    group that nearly fills the segment also seals it, which is worth waiting for the next segment (``spare_made``).
     """
     entries = dict(encode(key, value) for key, value in changes)
     if (excess := _excess(maps, memory, entries)) is not None:
@@ -69,7 +69,7 @@ async def commit(
 
 
 async def make_spare(maps: Maps, memory: ChainMemory) -> None:
-    """Make the segment that will follow the last one, or find it made. Raises `BackendError`."""
+    """Make the segment that will follow the last one, or use the one that is there. Raises `BackendError`."""
     number = memory.last + 1
     name = memory.layout.segment(number)
     answer = await maps.create(memory.layout.marked(Metadata(name=name), EMPTY.encoded(name)), {})
@@ -77,49 +77,48 @@ async def make_spare(maps: Maps, memory: ChainMemory) -> None:
         metadata = await _emptied(maps, memory, name)
     else:
         metadata = metadata_of(answer, f"create the ConfigMap {name}")
-    if memory.last + 1 == number:  # a group that could not wait for this may have made it by itself
+    if memory.last + 1 == number:  # unless a group that could not wait for this has made it
         memory.spare = Segment(number, metadata, EMPTY)
 
 
 async def _emptied(maps: Maps, memory: ChainMemory, name: str) -> Metadata:
-    """Of what stands where the next segment is to be: an empty one, or one that somebody garbled, which is put right.
+    """Return the metadata of an empty segment where the next one is to be; empty it if somebody changed it.
 
-    While this process leads nobody else's group can be in that. What does not carry our labels is not touched. Raises
-    `BackendError`.
+    While this process leads, no other leader's group can be in it. A ConfigMap without our labels is not touched.
+    Raises `BackendError`.
     """
     found = await maps.read(name, data=True)
-    told = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
-    if found is not None and told is EMPTY:
+    recorded = None if found is None else decode(found.metadata.annotations.get(HEAD), name)
+    if found is not None and recorded is EMPTY:
         return found.metadata.check()
     ours = found is not None and found.metadata.labels.items() >= memory.layout.labels.items()
-    if found is None or told is not None or not ours or await deposed(maps, memory) is not None:
-        raise StorageUnavailable(f"the ConfigMap {name} is in the way: it is no empty segment of a journal")
-    log.warning("the ConfigMap %s, empty as yet, was changed by somebody; it is put right", name)
+    if found is None or recorded is not None or not ours or await deposed(maps, memory) is not None:
+        raise StorageUnavailable(f"the ConfigMap {name} is in the way: it is not an empty segment of a journal")
+    log.warning("somebody changed the ConfigMap %s, the empty next segment; it is emptied again", name)
     if found.immutable:
         await delete(maps, found)
-        raise StorageUnavailable(f"the ConfigMap {name} was made immutable, and is to be made anew")
+        raise StorageUnavailable(f"the ConfigMap {name} was immutable and is deleted; it is made again next")
     answer = await maps.replace(memory.layout.marked(found.metadata, EMPTY.encoded(name)), {})
-    return metadata_of(answer, f"put right the ConfigMap {name}")
+    return metadata_of(answer, f"empty the ConfigMap {name}")
 
 
 def _excess(maps: Maps, memory: ChainMemory, entries: Mapping[str, str]) -> CommitRefused | None:
-    """Why the group is more than there may be. What makes the journal no larger is always taken."""
+    """Say why the group is more than the journal may hold; a group that does not make it larger is always accepted."""
     written = _size(entries)
     if written > _LARGEST_GROUP:
         return CommitRefused(Refusal.TOO_LARGE, f"the group takes {written} bytes of a ConfigMap")
     most, live = maps.client.address.most_bytes * _SLACK, memory.grown(entries)
-    few = max(_LEAST_LEFT, maps.client.address.most_bytes // CAP)
-    if memory.left > (few if live > memory.live else 2 * few):
+    few = max(_LEAST_UNDELETED, maps.client.address.most_bytes // CAP)
+    if memory.undeleted > (few if live > memory.live else 2 * few):
         return CommitRefused(
             Refusal.FULL,
-            f"{memory.left} ConfigMaps of {memory.layout.journal!r} that no longer count cannot be deleted, as the log"
-            " tells, and etcd must not fill up with them",
+            f"{memory.undeleted} ConfigMaps of {memory.layout.journal!r} that no longer count cannot be deleted (the"
+            " log says why), and etcd must not fill up with them",
         )
     if live > max(most, memory.live):
         return CommitRefused(
             Refusal.FULL,
-            f"the records take {memory.live} bytes, at the very most they may take {most:.0f}, and the group would make"
-            f" that {live}",
+            f"the records take {memory.live} bytes and may take {most:.0f} at most, and the group would make it {live}",
         )
     return None
 
@@ -151,15 +150,15 @@ async def _group(
 
 
 def _goes_beyond(memory: ChainMemory, entries: Mapping[str, str], size: int) -> bool:
-    """Whether the group goes into the last segment though that is full, since the next one cannot be made for now.
+    """Return whether the group goes into the full last segment, since the next one cannot be made for now.
 
-    It costs more bytes each time, and what makes the journal no larger has room in it for longer.
+    That costs more bytes each time, and groups that do not make the journal larger have room there for longer.
     """
     return memory.spare is None and size <= (_BEYOND if memory.grown(entries) > memory.live else _LARGEST_GROUP)
 
 
 async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
-    """Seal the last segment as it is, and go on in the next one. None: done."""
+    """Seal the last segment as it is, and go on in the next one; return None if that succeeded."""
     try:
         if memory.spare is None:
             await make_spare(maps, memory)
@@ -173,19 +172,19 @@ async def _sealed(maps: Maps, memory: ChainMemory) -> Commit | _Frozen | None:
 
 
 async def _written(maps: Maps, memory: ChainMemory, draft: SegmentDraft) -> Commit | _Frozen | None:
-    """Let the last segment become the draft. None: done, and ``memory`` knows.
+    """Replace the last segment by the draft; return None if that succeeded, and ``memory`` knows of it.
 
-    Until it is known to have landed, or that it never will, it stays among the doubts of ``memory``.
+    Until it is known to have landed, or that it never will, the draft stays among `ChainMemory.in_doubt`.
     """
-    memory.doubts.append(draft)
+    memory.in_doubt.append(draft)
     end = await _sent(maps, memory, draft)
     if end is not None and not isinstance(end, Unknown):
-        memory.doubts.remove(draft)
+        memory.in_doubt.remove(draft)
     return end
 
 
 async def _sent(maps: Maps, memory: ChainMemory, draft: SegmentDraft) -> Commit | _Frozen | None:
-    """The same. See `kubernetes_repair` on conflicts."""
+    """Send the draft, and handle conflicts as `backends.kubernetes.pointers.repair` explains; see `_written`."""
     segment = memory.tail
     name = memory.layout.segment(segment.number)
     for _ in range(_ATTEMPTS):
@@ -217,16 +216,16 @@ class _Frozen:
 
 
 def _sealed_from(memory: ChainMemory) -> int:
-    """How many bytes in the last segment are enough to seal it.
+    """Return how many bytes in the last segment are enough to seal it.
 
     Every group writes the whole last segment again, so a small one costs fewer bytes; but a large journal in small
-    segments is many of them.
+    segments has many of them.
     """
     return min(max(_SEAL_FROM, memory.live // _SEGMENTS), _SEAL_AT_LAST)
 
 
 def _end_of(answer: ApiAnswer) -> Commit | None:
-    """What an answer other than success means for the group; None for a conflict, which has to be looked into."""
+    """Return the outcome of a group by an answer other than success; None for a conflict, which has to be examined."""
     if answer.fate is Fate.UNKNOWN:
         return Unknown(f"the Kubernetes API answers {answer}")
     if answer.status in (404, 409) or answer.is_of_immutable:
@@ -235,7 +234,7 @@ def _end_of(answer: ApiAnswer) -> Commit | None:
 
 
 def _refused(error: BackendError) -> CommitRefused:
-    """Of a group that was not sent, or only what comes before it."""
+    """Return the refusal of a group that was not sent, or of which only a preparation was."""
     return CommitRefused(Refusal.FULL if isinstance(error, StorageFull) else Refusal.FAILED, str(error))
 
 

@@ -297,7 +297,7 @@ async def test_a_password_in_the_servers_address_is_neither_logged_nor_told(
     async with opened(kubeconfig(tmp_path, 1, host=host)) as client:
         with pytest.raises(BackendError) as told:
             await client.request("GET", "/api/x")
-    assert "tests use http://" in caplog.text
+    assert "tests use Kubernetes at http://" in caplog.text
     assert "PASS" not in caplog.text + "".join(traceback.format_exception(told.value))
 
 

@@ -60,7 +60,7 @@ def test_the_highest_segment_that_was_written_holds_the_head() -> None:
     assert chain.spare is not None
     assert chain.spare.number == 4
     assert [metadata.name for metadata in chain.leftovers] == [LAYOUT.segment(1)]
-    assert chain.witness.told == told
+    assert chain.witness.recorded == told
 
 
 def test_after_a_sealed_one_the_empty_one_takes_the_next_group() -> None:
@@ -166,4 +166,4 @@ def test_a_witness_that_makes_no_sense_is_none() -> None:
     chain = chain_of(LAYOUT, [last(1), witness("{}")])
     assert chain is not None
     assert chain.witness.metadata is not None
-    assert chain.witness.told is None
+    assert chain.witness.recorded is None

@@ -37,15 +37,15 @@ def label(site: Site, name: str, role: str | None) -> None:
     site.api.admin.ask("PATCH", pods_path(site, name), change, content_type=MERGE_PATCH)
 
 
-def wearing(site: Site) -> set[str]:
+def labelled(site: Site) -> set[str]:
     """The Pods that a Service finds which selects the leader's."""
     listed = site.api.admin.ask("GET", f"{pods_path(site)}?labelSelector=milepost%2Frole%3Dleader")
     return {pod["metadata"]["name"] for pod in listed["items"]}
 
 
-async def until_wearing(site: Site, *names: str) -> None:
+async def until_labelled(site: Site, *names: str) -> None:
     async def seen() -> bool:
-        return wearing(site) == set(names)
+        return labelled(site) == set(names)
 
     await until(seen)
 
@@ -57,14 +57,14 @@ async def test_the_label_goes_with_the_leadership(site: Site) -> None:
         opened(site.address(pod="pod-1", **FOR_EVER), ONE) as one,
         opened(site.address(pod="pod-2", **FOR_EVER), OTHER) as other,
     ):
-        assert wearing(site) == set()
+        assert labelled(site) == set()
         first = await won(one)
-        await until_wearing(site, "pod-1")
+        await until_labelled(site, "pod-1")
         await first.resign()
-        assert wearing(site) == set()
+        assert labelled(site) == set()
         await won(other)
-        await until_wearing(site, "pod-2")
-    assert wearing(site) == set()
+        await until_labelled(site, "pod-2")
+    assert labelled(site) == set()
 
 
 async def test_a_leader_takes_it_off_one_that_died_with_it(site: Site) -> None:
@@ -73,7 +73,7 @@ async def test_a_leader_takes_it_off_one_that_died_with_it(site: Site) -> None:
     make_pod(site, "of-another", instance="milepost-2", role="leader")
     async with opened(site.address(pod="pod-1", **SHORT), ONE) as one:
         await won(one)
-        await until_wearing(site, "pod-1", "of-another")
+        await until_labelled(site, "pod-1", "of-another")
         dead: Any = site.api.admin.ask("GET", pods_path(site, "dead"))
         assert dead["metadata"]["labels"] == {"app.kubernetes.io/instance": "milepost", "team": "data"}
 
@@ -81,14 +81,14 @@ async def test_a_leader_takes_it_off_one_that_died_with_it(site: Site) -> None:
 async def test_who_is_started_anew_in_its_pod_takes_it_off(site: Site) -> None:
     make_pod(site, "pod-1", role="leader")
     async with opened(site.address(pod="pod-1", **SHORT), ONE):
-        assert wearing(site) == set()
+        assert labelled(site) == set()
 
 
 async def test_without_a_pod_nothing_is_labelled(site: Site) -> None:
     make_pod(site, "pod-1", role="leader")
     async with opened(site.address(**SHORT), ONE) as one:
         await (await won(one)).resign()
-    assert wearing(site) == {"pod-1"}
+    assert labelled(site) == {"pod-1"}
 
 
 async def test_a_label_that_was_taken_away_comes_back(site: Site) -> None:
@@ -97,9 +97,9 @@ async def test_a_label_that_was_taken_away_comes_back(site: Site) -> None:
     await worn.open()
     keeping = asyncio.create_task(worn.keep(lambda: True))
     try:
-        await until_wearing(site, "pod-1")
+        await until_labelled(site, "pod-1")
         label(site, "pod-1", None)
-        await until_wearing(site, "pod-1")
+        await until_labelled(site, "pod-1")
     finally:
         keeping.cancel()
         await asyncio.wait([keeping])
@@ -117,7 +117,7 @@ async def test_what_fails_is_tried_again_and_costs_no_leadership(site: Site) -> 
 
         await until(renewed)
         make_pod(site, "pod-1")
-        await until_wearing(site, "pod-1")
+        await until_labelled(site, "pod-1")
         assert leads(leadership)
 
 
@@ -127,11 +127,11 @@ async def test_who_may_not_label_leads_all_the_same(services: Services) -> None:
     async with opened(site.address(pod="pod-1", **SHORT), ONE) as one:
         leadership = await won(one)
         await leadership.resign()
-        assert wearing(site) == set()
+        assert labelled(site) == set()
         worn = LeaderLabel(site.address(**SHORT), "pod-1")
         await worn.open()
         with pytest.raises(BackendError, match="403"):
-            await worn._take_off_others(lambda: True)
+            await worn._remove_from_others(lambda: True)
         await worn.close()
 
 
@@ -141,14 +141,14 @@ async def test_who_led_takes_it_off_nobody_that_put_it_on_later(site: Site) -> N
     make_pod(site, "pod-2", role="leader")
     worn = LeaderLabel(site.address(**SHORT), "pod-1")
     await worn.open()
-    seen = await worn._wearing()
+    seen = await worn._labelled()
     label(site, "pod-2", None)
     label(site, "pod-2", "leader")
     async with asyncio.timeout(DEADLINE):
         await worn._patch("pod-2", None, seen["pod-2"])
-    assert wearing(site) == {"pod-2"}
-    await worn._take_off_others(lambda: False)
-    assert wearing(site) == {"pod-2"}
-    await worn._take_off_others(lambda: True)
-    assert wearing(site) == set()
+    assert labelled(site) == {"pod-2"}
+    await worn._remove_from_others(lambda: False)
+    assert labelled(site) == {"pod-2"}
+    await worn._remove_from_others(lambda: True)
+    assert labelled(site) == set()
     await worn.close()

@@ -149,5 +149,5 @@ def test_a_url_that_is_not_the_holders_is_nobodys() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"metadata": 7}'])
 def test_what_is_no_lease_is_an_outage(body: bytes) -> None:
-    with pytest.raises(StorageUnavailable, match="no Lease"):
+    with pytest.raises(StorageUnavailable, match="not a Lease"):
         Lease.read(body)

@@ -257,7 +257,7 @@ async def test_a_fault_in_a_check_is_told_and_the_next_one_comes(
 ) -> None:
     async with opened(site.address(), check_seconds=0.05) as store:
         await put(store, await store.take_over(ROOT), writes(a=b"1"))
-        check, faults = store.check, [ZeroDivisionError("a fault of our own")]
+        check, faults = store.check, [ZeroDivisionError("made by the test")]
 
         async def faulty() -> None:
             if faults:
@@ -271,4 +271,4 @@ async def test_a_fault_in_a_check_is_told_and_the_next_one_comes(
 
         harmed(outsider, FIRST, "wipe")
         await until(is_put_right)
-        assert "a fault of our own" in caplog.text
+        assert "failed by a bug" in caplog.text
