@@ -1,10 +1,10 @@
-"""Blobs on S3, and on servers that speak its protocol."""
+"""The S3 backend keeps blobs in a bucket of Amazon S3, or of a server that speaks its protocol."""
 
 from backends.contract import Backend, BlobsSettings, BlobStore
 
 
 def _blobs(url: str, _settings: BlobsSettings) -> BlobStore:
-    from backends.s3.blobs import S3Blobs  # takes half a second, which servers without it are spared
+    from backends.s3.blobs import S3Blobs  # this takes half a second, which servers without S3 do not spend
 
     return S3Blobs(url)
 

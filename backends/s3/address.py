@@ -1,4 +1,4 @@
-"""Addresses of S3 blobs: ``s3://bucket/prefix?endpoint_url=…&region=…&addressing_style=path|virtual``."""
+"""Parse addresses of S3 blobs: ``s3://bucket/prefix?endpoint_url=…&region=…&addressing_style=path|virtual``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _OPTIONS = ("endpoint_url", "region", "addressing_style")
 _STYLES = ("path", "virtual")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]\Z")
 _REGION = re.compile(r"[A-Za-z0-9-]{1,40}\Z")
-# A key of the contract has up to 900 characters, a key of S3 up to 1,024.
+# A key of the contract has up to 900 characters, and a key of S3 up to 1,024.
 _MAX_PREFIX = 100
 
 
 @dataclass(frozen=True, slots=True)
 class S3Address:
-    """Where blobs lie. ``prefix`` is empty or ends with a slash; None is for boto3 to find out as it always does."""
+    """The place of blobs. ``prefix`` is empty or ends with a slash; boto3 finds out what is None, as it always does."""
 
     bucket: str
     prefix: str = ""
@@ -29,16 +29,16 @@ class S3Address:
 
 
 def parse_address(url: str) -> S3Address:
-    """What an ``s3://`` URL says. Raises `Misconfigured`, whose message never repeats what may be a secret."""
+    """Return the address in an ``s3://`` URL. Raises `Misconfigured`, which never repeats what may be a secret."""
     parts = urlsplit(url)
     if parts.scheme != "s3":
-        raise Misconfigured("the URL of S3 blobs begins with s3://")
+        raise Misconfigured("the URL of S3 blobs must begin with s3://")
     if "@" in parts.netloc:
-        raise Misconfigured("no credentials in s3:// URLs: they come from the environment or from files of the AWS SDK")
+        raise Misconfigured("an s3:// URL has no credentials: they come from the environment or files of the AWS SDK")
     if not _BUCKET.match(parts.netloc):
-        raise Misconfigured(f"{parts.netloc!r} is no name of a bucket; s3://bucket/prefix is expected")
+        raise Misconfigured(f"{parts.netloc!r} is not the name of a bucket: use s3://bucket/prefix")
     if parts.fragment:
-        raise Misconfigured("an s3:// URL ends with its options, there is nothing for a # to name")
+        raise Misconfigured("an s3:// URL ends with its options: remove the part after #")
     options = parse_options(parts.query, _OPTIONS, "s3:// URLs")
     return S3Address(
         bucket=parts.netloc,
@@ -56,9 +56,9 @@ def _prefix(path: str) -> str:
     try:
         check_key(prefix)
     except UnsafeKey as error:
-        raise Misconfigured(f"the prefix in an s3:// URL is a path as keys are: {error}") from error
+        raise Misconfigured(f"the prefix in an s3:// URL must be a path that keys may have: {error}") from error
     if len(prefix) > _MAX_PREFIX:
-        raise Misconfigured(f"the prefix in an s3:// URL has at most {_MAX_PREFIX} characters")
+        raise Misconfigured(f"the prefix in an s3:// URL may have at most {_MAX_PREFIX} characters")
     return prefix + "/"
 
 
@@ -67,19 +67,19 @@ def _endpoint(url: str | None) -> str | None:
         return None
     parts = urlsplit(url)
     if "@" in parts.netloc:
-        raise Misconfigured("no credentials in endpoint_url")
+        raise Misconfigured("endpoint_url must not hold credentials")
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-        raise Misconfigured(f"endpoint_url is an http or https URL, not {url!r}")
+        raise Misconfigured(f"endpoint_url must be an http or https URL, not {url!r}")
     return url.rstrip("/")
 
 
 def _region(region: str | None) -> str | None:
     if region is not None and not _REGION.match(region):
-        raise Misconfigured(f"{region!r} is no name of a region")
+        raise Misconfigured(f"{region!r} is not the name of a region")
     return region
 
 
 def _style(style: str | None) -> str | None:
     if style is not None and style not in _STYLES:
-        raise Misconfigured(f"addressing_style is {' or '.join(_STYLES)}, not {style!r}")
+        raise Misconfigured(f"addressing_style must be {' or '.join(_STYLES)}, not {style!r}")
     return style

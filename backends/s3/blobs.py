@@ -1,4 +1,4 @@
-"""Blobs as objects in a bucket of Amazon S3, or of a server that speaks its protocol."""
+"""Keep blobs as objects in a bucket of Amazon S3, or of a server that speaks its protocol."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LISTED_AT_ONCE = 1000
 class S3Blobs:
     """A `BlobStore` at an ``s3://`` URL (see `parse_address`), which boto3's own configuration completes.
 
-    ``deadline`` bounds each exchange with the server in seconds, ``threads`` how many calls go through boto3 at once.
+    ``deadline`` bounds each exchange with the server in seconds, and ``threads`` how many calls boto3 makes at once.
     Raises `Misconfigured`.
     """
 
@@ -45,22 +45,22 @@ class S3Blobs:
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """See `BlobStore.open`. Also aborts uploads that were begun a day ago: by writers that died."""
+        """See `BlobStore.open`. Also aborts uploads that dead writers began more than a day ago."""
         async with self._opening:
             if self._opened is None:
                 self._opened = await asyncio.to_thread(self._connect)
 
     async def close(self) -> None:
-        """See `BlobStore.close`. A put under way may still end as done; otherwise it ends with `StorageUnavailable`."""
+        """See `BlobStore.close`. A running put may still end as done; otherwise it ends with `StorageUnavailable`."""
         async with self._opening:
             opened, self._opened = self._opened, None
             if opened is not None:
                 opened[0].close()
 
     async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
-        """See `BlobStore.put`. Up to 5 MiB are one request; three times that is the most that is held at once.
+        """See `BlobStore.put`. Up to 5 MiB take one request; at most three times that is held in memory at once.
 
-        The server checks what it gets against a SHA-256.
+        The server checks the bytes against a SHA-256.
         """
         return await S3Draft(self._connection, check_key(key)).write(stream)
 
@@ -99,7 +99,7 @@ class S3Blobs:
                 await obstore.delete_async(connection.reading, path)
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
-        """See `BlobStore.list`. S3 counts the age of a blob that was written in parts from when that was begun."""
+        """See `BlobStore.list`. The age of a blob that was written in parts counts from when the upload began."""
         connection, server = self._open_now()
         root = connection.prefix
         below = root + check_prefix(prefix).rpartition("/")[0]
@@ -118,9 +118,9 @@ class S3Blobs:
                     yield BlobInfo(key, found["size"], age)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> SignedRequest | None:
-        """See `BlobStore.sign_put`. Up to 5 GiB, the most that S3 takes at once; for a week at most.
+        """See `BlobStore.sign_put`. It signs up to 5 GiB, the most that S3 takes at once, and for a week at most.
 
-        Credentials that end sooner take the signature with them.
+        If the credentials expire sooner, so does the signature.
         """
         if size > MAX_PUT_BYTES:
             return None
@@ -130,14 +130,14 @@ class S3Blobs:
         )
 
     async def sign_get(self, key: str, seconds: float) -> SignedRequest | None:
-        """See `BlobStore.sign_get`. For a week at most."""
+        """See `BlobStore.sign_get`. It signs for a week at most."""
         connection = self._connection
         return await connection.ask("sign a request", partial(signed_get, connection, check_key(key), seconds))
 
     async def checked_digest(self, key: str) -> str | None:
-        """See `BlobStore.checked_digest`. Known of what was written at once; of parts S3 knows only digests of each.
+        """See `BlobStore.checked_digest`. It is known of blobs written at once; S3 knows only one for each part.
 
-        Not known of any blob on a server that was not seen to check, when the store was opened.
+        On a server that did not prove to check digests when the store was opened, none is known.
         """
         connection, server = self._open_now()
         if not server.checks_digests:
@@ -159,7 +159,7 @@ class S3Blobs:
             raise
 
     async def _confirm_bucket(self, connection: S3Connection) -> None:
-        """A blob was missing: raise `StorageUnavailable` if that is because its bucket is."""
+        """Raise `StorageUnavailable` if a blob was missing because its bucket is."""
         try:
             await connection.ask("look at the bucket", partial(connection.client.head_bucket, Bucket=connection.bucket))
         except BlobMissing as error:
@@ -176,7 +176,7 @@ class S3Blobs:
 
 
 def _is_key(key: str) -> bool:
-    """Whether the object can be one of ours, and not the probe's or somebody else's."""
+    """Return whether the object can be a blob of ours, and is not the probe's or somebody else's."""
     try:
         check_key(key)
     except UnsafeKey:

@@ -1,4 +1,4 @@
-"""The clients of one bucket: boto3 owns configuration and credentials, obstore moves the bytes."""
+"""Make the clients of one bucket: boto3 owns configuration and credentials, and obstore moves the bytes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from backends.waiting import run_in_executor
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 5.0
-# boto3 renews credentials ten minutes before they end at the latest; obstore asks for them more often than that.
+# boto3 renews credentials ten minutes before they end or earlier, and obstore asks for them more often than that.
 _CREDENTIALS_SECONDS = 300.0
 _READ_RETRIES = 2
 _ANY_SECONDS = 7 * 86400.0
 
 
 class S3Connection:
-    """Clients of the bucket at ``address``, made by blocking: from files, the environment, a metadata service.
+    """The clients of the bucket at ``address``. Making them blocks: on files, and perhaps on a metadata service.
 
     ``deadline`` bounds each exchange in seconds. Raises `Misconfigured`, `StorageUnavailable`.
     """
@@ -54,15 +54,15 @@ class S3Connection:
             base = self._base_url()
             authority = _authority(core.get_config_variable("ca_bundle"))
         make = partial(_store, address.bucket, base, self.client.meta.region_name or "us-east-1", session, authority)
-        # A put is not repeated: if the first one landed, the second would be told that the key is taken.
+        # A put is not repeated: if the first one landed, the second would fail because the key is taken.
         self.writing: S3Store = make(timeout=deadline, retries=0, deadline=deadline)
-        # A blob of any size may be read, by a slow reader: each step has its deadline, but not the whole.
+        # A blob of any size may be read by a slow reader, so each step has a deadline, but not the whole.
         self.reading: S3Store = make(timeout=_ANY_SECONDS, retries=_READ_RETRIES, deadline=deadline)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="s3")
         self._closed = False
 
     def close(self) -> None:
-        """Refuse what begins from now on; what is on its way may end, or be tidied up after."""
+        """Refuse what begins from now on. What is on its way may end, and be tidied up."""
         self._closed = True
         self._threads.shutdown(wait=False)
         self.client.close()
@@ -73,13 +73,13 @@ class S3Connection:
         return translate_errors(doing, bucket=self.bucket, set_up=set_up)
 
     async def act(self, doing: str, call: Callable[..., T], *arguments: object) -> T:
-        """Make a blocking call in a thread; a cancellation is passed on once it has ended."""
+        """Make a blocking call in a thread; a cancellation is passed on once the call has ended."""
         self._check_open()
         with self.translate_errors(doing):
             return await run_in_executor(self._threads, call, *arguments)
 
     async def ask(self, doing: str, call: Callable[..., T], *, set_up: bool = False) -> T:
-        """The same for what changes nothing: it has a deadline, and a cancellation leaves it to itself."""
+        """Make a call that changes nothing; it has a deadline, and a cancellation leaves it to itself."""
         self._check_open()
         with self.translate_errors(doing, set_up=set_up):
             async with asyncio.timeout(self.deadline):
@@ -90,19 +90,19 @@ class S3Connection:
             raise StorageUnavailable("the blob store was closed")
 
     def _base_url(self) -> str:
-        """What comes before a key in URLs of objects: boto3 knows about path style, virtual hosts and partitions."""
+        """Return what comes before a key in URLs of objects: boto3 knows path style, virtual hosts and partitions."""
         url: str = self.client.generate_presigned_url("get_object", Params={"Bucket": self.bucket, "Key": "key"})
         return url.partition("?")[0].removesuffix("/key")
 
 
 @cache
 def _models(path: str | None) -> Loader:
-    """What botocore knows of AWS: a third of a second of JSON, so read once by each process."""
+    """Return botocore's models of AWS: a third of a second of JSON, so each process reads them once."""
     return create_loader(path)
 
 
 def _authority(path: str | None) -> bytes | None:
-    """The certificates that boto3 was told to trust (AWS_CA_BUNDLE, or ca_bundle in its file)."""
+    """Return the certificates that boto3 is told to trust (AWS_CA_BUNDLE, or ca_bundle in its file)."""
     if not path:
         return None
     try:
@@ -119,7 +119,7 @@ def _client(session: boto3.Session, address: S3Address, deadline: float, attempt
         read_timeout=deadline,
         retries={"total_max_attempts": attempts, "mode": "standard"},
         max_pool_connections=32,
-        # Checksums are sent as headers that we compute; the default, a trailer, is more than many servers know.
+        # Checksums are sent as headers that we compute; many servers do not know the default, a trailer.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -127,7 +127,7 @@ def _client(session: boto3.Session, address: S3Address, deadline: float, attempt
         return session.client(
             "s3", endpoint_url=address.endpoint_url, region_name=address.region, config=config, use_ssl=True
         )
-    except ValueError as error:  # an endpoint from the environment or a file that is no URL
+    except ValueError as error:  # an endpoint from the environment or a file that is not a URL
         raise Misconfigured(f"cannot set up the S3 client: {error}") from error
 
 
@@ -144,8 +144,8 @@ def _store(
 ) -> S3Store:
     return S3Store(
         bucket,
-        # "Virtual" means here: the URL of the bucket is complete. Both ways to name it, for obstore looks into the
-        # environment, too, where another one may stand that boto3 was told to leave aside.
+        # "Virtual" means here that the URL of the bucket is complete. The endpoint is given under both names, since
+        # obstore also reads the environment, which may name another one that boto3 was told to ignore.
         config={
             "endpoint": base,
             "aws_endpoint_url_s3": base,

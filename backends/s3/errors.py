@@ -1,6 +1,7 @@
-"""The border to S3: what obstore and botocore raise becomes the contract's errors here, and nowhere else.
+"""Translate what obstore and botocore raise into the errors of the contract; no other module does.
 
-Messages say what was tried and what the server answered; never a URL, which may be a signed one, nor a header.
+Messages say what was tried and what the server answered. They never hold a URL, which may be a signed one, nor a
+header.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from backends.contract import BackendError, BlobMissing, Misconfigured, StorageF
 
 _FULL = frozenset({"InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"})
 _NO_BUCKET = "NoSuchBucket"
-# A HEAD is answered without a body and so without a code; botocore then tells the status instead.
+# A HEAD is answered without a body, and so without a code; botocore then gives the status instead.
 _NO_KEY = frozenset({"NoSuchKey", "404", ""})
-# The answers to a request that was signed for another region than the bucket's.
+# These codes answer a request that was signed for another region than the bucket's.
 _ELSEWHERE = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
 _SETUP = (
     ConfigParseError,
@@ -46,23 +47,23 @@ _SETUP = (
 )
 
 _CLOCK_MAY_BE_OFF: Final = timedelta(minutes=5)
-"""Signatures are refused from 15 minutes on by S3, and sooner by some."""
+"""S3 refuses signatures when the clocks differ by 15 minutes, and some servers sooner."""
 
-# obstore tells status and code in the text of its errors alone.
+# obstore gives status and code only in the text of its errors.
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 
 class ConditionFailed(BackendError):
-    """412: what the request was conditional on does not hold. For reader and writer to say what that means."""
+    """The server answered 412, since a condition does not hold. The reader or writer says what that means."""
 
 
 @contextmanager
 def translate_errors(doing: str, *, bucket: str, set_up: bool = False) -> Iterator[None]:
     """Translate what one call raises; ``doing`` completes "cannot …".
 
-    What is a matter of how things were set up, credentials and the like, is `Misconfigured` while the store is being
-    opened, and `StorageUnavailable` afterwards, when it may be mended without us.
+    Wrong credentials and other faults of the set-up are `Misconfigured` while the store is being opened. Afterwards
+    they are `StorageUnavailable`, since somebody may repair them while the server runs.
     """
     try:
         yield
@@ -79,48 +80,50 @@ def translate_errors(doing: str, *, bucket: str, set_up: bool = False) -> Iterat
             raise Misconfigured(f"cannot {doing}: {_first_line(error)}") from error
         raise StorageUnavailable(f"cannot {doing}: {type(error).__name__}") from error
     except TimeoutError as error:
-        raise StorageUnavailable(f"cannot {doing}: no answer in time") from error
+        raise StorageUnavailable(f"cannot {doing}: the S3 server did not answer in time") from error
 
 
 def wall_clock() -> datetime:
-    """This machine's, with which requests are signed."""
+    """Return the time of this machine's wall clock, with which requests are signed."""
     return datetime.now(timezone.utc)
 
 
 def _clock_off(headers: Mapping[str, str]) -> str | None:
-    """In words, if this machine's clock is far from the server's: no signature is good then, whatever the credentials.
-    It may be set right without us, so it is no matter of how things were set up.
+    """Say in words that this machine's clock differs too much from the server's, or return None.
+
+    No signature is valid then, whatever the credentials. The clock may be set right while the server runs, so this is
+    no wrong configuration.
     """
-    told = headers.get("date")
-    off = wall_clock() - parsedate_to_datetime(told) if told else timedelta()
+    text = headers.get("date")
+    off = wall_clock() - parsedate_to_datetime(text) if text else timedelta()
     if abs(off) <= _CLOCK_MAY_BE_OFF:
         return None
     return f"and its clock is {abs(off).total_seconds():.0f} s {'behind' if off > timedelta() else 'ahead of'} ours"
 
 
 def _of_obstore(doing: str, bucket: str, error: Exception, set_up: bool) -> BackendError:
-    told = str(error)
-    status, code = _STATUS.search(told), _CODE.search(told)
+    text = str(error)
+    status, code = _STATUS.search(text), _CODE.search(text)
     if status is None:
         return StorageUnavailable(f"cannot {doing}: no answer from the S3 server")
     return _answered(doing, bucket, int(status[1]), code[1] if code else "", set_up)
 
 
 def _answered(doing: str, bucket: str, status: int, code: str, set_up: bool) -> BackendError:
-    told = f"cannot {doing}: the S3 server answers {status}" + (f" {code}" if code and code != str(status) else "")
+    text = f"cannot {doing}: the S3 server answers {status}" + (f" {code}" if code and code != str(status) else "")
     if status == 507 or code in _FULL:
-        return StorageFull(told)
+        return StorageFull(text)
     if code == _NO_BUCKET:
-        return Misconfigured(f"the bucket {bucket} does not exist") if set_up else StorageUnavailable(told)
+        return Misconfigured(f"the bucket {bucket} does not exist") if set_up else StorageUnavailable(text)
     if set_up and status in (401, 403):
-        return Misconfigured(f"the credentials are refused for bucket {bucket}: {told}")
+        return Misconfigured(f"the credentials are refused for bucket {bucket}: {text}")
     if set_up and (status == 301 or code in _ELSEWHERE):
-        return Misconfigured(f"the bucket {bucket} is in another region: {told}")
+        return Misconfigured(f"the bucket {bucket} is in another region: {text}")
     if status == 404 and code in _NO_KEY:
-        return BlobMissing(told)
+        return BlobMissing(text)
     if status == 412:
-        return ConditionFailed(told)
-    return StorageUnavailable(told)
+        return ConditionFailed(text)
+    return StorageUnavailable(text)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Bytes of one blob on their way from S3: a stream that goes on where a connection broke."""
+"""Read the bytes of one blob from S3, as a stream that goes on where a connection broke."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BACKOFF_SECONDS: Final = 0.1
 
 
 class S3Source:
-    """The bytes from ``start`` up to but without ``end`` of the blob under ``key``, read once."""
+    """The bytes from ``start`` up to but without ``end`` of the blob under ``key``, to be read once."""
 
     def __init__(self, connection: S3Connection, key: str, start: int, end: int | None) -> None:
         self._connection = connection
@@ -33,7 +33,7 @@ class S3Source:
         self._tag: str | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`. A break is mended by reading on from there, if the blob has an ETag to know it by."""
+        """See `BlobStore.get`. After a break, reading goes on from there if an ETag shows that the blob is the same."""
         if self._begin > 0 or self._end is not None:
             size = await self._look()
             self._end = size if self._end is None else min(self._end, size)
@@ -56,7 +56,7 @@ class S3Source:
             except BlobMissing as error:
                 if self._position == self._begin:
                     raise
-                raise BlobTruncated(f"{self._path} was gone after {self._position} bytes") from error
+                raise BlobTruncated(f"{self._path} was deleted after {self._position} bytes of it were read") from error
             else:
                 return
 
@@ -68,7 +68,7 @@ class S3Source:
         return meta["size"]
 
     async def _open(self) -> GetResult:
-        """Ask for what is left; learns the blob's size and ETag where they are not known yet."""
+        """Ask for the rest of the range, and learn the blob's size and ETag where they are not known yet."""
         with self._connection.translate_errors("read a blob"):
             async with asyncio.timeout(self._connection.deadline):
                 result = await self._get()
@@ -94,7 +94,7 @@ class S3Source:
                 async with asyncio.timeout(self._connection.deadline):
                     got = await anext(stream, None)
             if got is None:
-                raise BlobTruncated(f"{self._path} ended at {self._position} while it was read up to {self._end}")
+                raise BlobTruncated(f"{self._path} ended at {self._position} while being read up to {self._end}")
             whole = memoryview(got)
             for begin in range(0, len(whole), CHUNK):
                 chunk = bytes(whole[begin : begin + CHUNK])

@@ -1,4 +1,7 @@
-"""What is found out when S3 blobs are opened. Nothing here awaits: it runs in a thread."""
+"""Check a bucket when the store is opened: that it is usable, and what its server can do.
+
+Nothing in this module awaits: it runs in a thread.
+"""
 
 from __future__ import annotations
 
@@ -22,35 +25,35 @@ from backends.s3.errors import ConditionFailed
 
 log = logging.getLogger(__name__)
 
-# Stays in the bucket, an object of its own below the prefix: with two replicas, one would take it away from the other.
+# The probe stays in the bucket, an object below the prefix: of two replicas, one would delete the other's.
 PROBE: Final = ".milepost-probe"
 ABANDONED_AFTER: Final = timedelta(hours=24)
-# Deployment, store, term and a random number, as the service names blobs: nobody else's objects look like that.
+# The service names blobs by deployment, store, term and a random number; objects of others do not look like that.
 _BLOB: Final = re.compile(r"[0-9a-f]{12}/[^/]+/[0-9]{12,}/[0-9a-f]{32}\Z")
 
 
 class ServerClock:
-    """The server's wall clock: read once, and counted on from there by the monotonic clock."""
+    """The server's wall clock, read once and then continued by this machine's monotonic clock."""
 
     def __init__(self, read: datetime) -> None:
         self._read = read
         self._at = time.monotonic()
 
     def now(self) -> datetime:
-        """To about a second; does not jump when the clock of this machine does."""
+        """Return the time, to about a second; it does not jump when the clock of this machine does."""
         return self._read + timedelta(seconds=time.monotonic() - self._at)
 
 
 @dataclass(frozen=True, slots=True)
 class S3Server:
-    """What was found out: its clock, and whether it refuses bytes that do not match the digest they come with."""
+    """The server's clock, and whether the server refuses bytes that do not match the digest sent with them."""
 
     clock: ServerClock
     checks_digests: bool
 
 
 def prepare(connection: S3Connection, abandoned_after: timedelta = ABANDONED_AFTER) -> S3Server:
-    """Prove that the bucket can be worked in, and abort uploads of blobs that were begun longer ago than that.
+    """Prove that the bucket is usable, and abort uploads of blobs that were begun longer ago than ``abandoned_after``.
 
     Raises `Misconfigured`, `StorageUnavailable`.
     """
@@ -60,11 +63,11 @@ def prepare(connection: S3Connection, abandoned_after: timedelta = ABANDONED_AFT
         _try_out(connection)
         checks_digests = _checks_digests(connection)
     except StorageFull as error:
-        log.warning("the blob store opens for reading and deleting: %s", error)
+        log.warning("S3 has no room, so the blob store opens for reading and deleting only: %s", error)
     try:
         _abort_abandoned(connection, clock.now() - abandoned_after)
-    except BackendError as error:  # some servers cannot list them, some credentials may not
-        log.warning("abandoned uploads stay in bucket %s: %s", connection.bucket, error)
+    except BackendError as error:  # some servers cannot list uploads, and some credentials may not
+        log.warning("cannot abort abandoned uploads to bucket %s, which stay: %s", connection.bucket, error)
     return S3Server(clock, checks_digests)
 
 
@@ -74,12 +77,12 @@ def _look_at_bucket(connection: S3Connection) -> ServerClock:
             answer = connection.client.head_bucket(Bucket=connection.bucket)
     except BlobMissing as error:
         raise Misconfigured(f"the bucket {connection.bucket} does not exist") from error
-    told = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
-    return ServerClock(parsedate_to_datetime(told) if told else datetime.now(timezone.utc))
+    date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+    return ServerClock(parsedate_to_datetime(date) if date else datetime.now(timezone.utc))
 
 
 def _try_out(connection: S3Connection) -> None:
-    """Write, read and delete, as a put, a get and a delete will; and see that nothing can be overwritten."""
+    """Write, read and delete, as a put, a get and a delete will, and check that nothing can be overwritten."""
     key = connection.prefix + PROBE
     with _refusal():
         _put_probe(connection, key)
@@ -99,7 +102,7 @@ def _try_out(connection: S3Connection) -> None:
 
 @contextmanager
 def _refusal() -> Iterator[None]:
-    """Expect what is done in it to be refused, for there is an object already."""
+    """Expect the server to refuse what is done inside, because an object is already there."""
     try:
         yield
     except ConditionFailed:
@@ -113,7 +116,7 @@ def _put_probe(connection: S3Connection, key: str) -> None:
 
 
 def _checks_digests(connection: S3Connection) -> bool:
-    """Put an object with a digest that is not its own. A server that takes it knows no digest that can be relied on."""
+    """Put an object with a wrong digest. A server that accepts it knows no digest that can be relied on."""
     key, wrong = f"{connection.prefix}{PROBE}-damaged", b64encode(hashlib.sha256(b"other bytes").digest()).decode()
     with connection.translate_errors("write to the bucket", set_up=True):
         try:
@@ -123,7 +126,7 @@ def _checks_digests(connection: S3Connection) -> bool:
                 return True
             raise
         connection.client.delete_object(Bucket=connection.bucket, Key=key)
-    log.warning("the S3 server takes what does not match its SHA-256: bytes that others put are read through")
+    log.warning("the S3 server accepts bytes that do not match their SHA-256: uploads by signed URL are read through")
     return False
 
 
@@ -148,9 +151,9 @@ def _complete_upload(connection: S3Connection, key: str, upload: str) -> None:
 
 
 def _abort_abandoned(connection: S3Connection, before: datetime) -> None:
-    """What a process left that died in the middle of an upload: parts that nobody sees, but that take room.
+    """Abort the uploads of blobs that dead writers left: parts that nobody sees, but that take room.
 
-    Others may hold uploads open for days in the same bucket, and complete them then.
+    Uploads of others are left alone: they may stay open for days in the same bucket, and be completed then.
     """
     with connection.translate_errors("clear abandoned uploads away"):
         for upload in _uploads(connection):

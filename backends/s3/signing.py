@@ -1,4 +1,7 @@
-"""Requests that others send to S3 in our name. Nothing here awaits: credentials may have to be renewed by blocking."""
+"""Sign requests that others send to S3 in our name.
+
+Nothing in this module awaits: renewing credentials may block.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ from typing import Final
 from backends.contract import SignedRequest
 from backends.s3.connection import S3Connection
 
-# The most that one PUT takes, and the longest that a signature holds.
+# One PUT takes this many bytes at most, and a signature holds for this long at most.
 MAX_PUT_BYTES: Final = 5 * 1024**3
 _MAX_SECONDS: Final = 7 * 86400
 
 
 def signed_put(connection: S3Connection, key: str, size: int, sha256: str, seconds: float) -> SignedRequest:
-    """A PUT of exactly these bytes. Size, digest and condition are under the signature, so the server sees to them."""
+    """Sign a PUT of exactly these bytes. The signature covers size, digest and condition, so the server checks them."""
     checksum = b64encode(bytes.fromhex(sha256)).decode()
     expires_in = _whole_seconds(seconds)
     url = connection.client.generate_presigned_url(
@@ -33,7 +36,7 @@ def signed_put(connection: S3Connection, key: str, size: int, sha256: str, secon
 
 
 def signed_get(connection: S3Connection, key: str, seconds: float) -> SignedRequest:
-    """A GET, to which a ``Range`` may be added."""
+    """Sign a GET, to which a ``Range`` may be added."""
     expires_in = _whole_seconds(seconds)
     url = connection.client.generate_presigned_url(
         "get_object", Params={"Bucket": connection.bucket, "Key": connection.prefix + key}, ExpiresIn=expires_in
@@ -42,5 +45,5 @@ def signed_get(connection: S3Connection, key: str, seconds: float) -> SignedRequ
 
 
 def _whole_seconds(seconds: float) -> int:
-    """Never longer than was asked for, but for a second that is the least."""
+    """Return whole seconds, never more than was asked for, but at least one."""
     return max(1, min(int(seconds), _MAX_SECONDS))

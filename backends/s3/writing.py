@@ -1,8 +1,8 @@
-"""One blob on its way to S3: a single conditional PUT, or for a larger one an upload in parts, completed conditionally.
+"""Write one blob to S3: by a single conditional PUT, or in parts for a larger one, completed conditionally.
 
-Nothing is repeated that may have made the blob visible: if the first request landed, the second would be told that the
-key is taken. Should a proxy repeat it all the same, the object's mark tells whose it is. What ends without a clear
-answer is tidied up after, and what cannot be is left to the collector.
+A request that may have made the blob visible is not repeated: if it landed, the second would fail because the key is
+taken. If a proxy repeats it all the same, the object's mark shows whose it is. What ends without a clear answer is
+tidied up, and what cannot be is left to the collector.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from backends.waiting import finish
 
 log = logging.getLogger(__name__)
 
-# The smallest that S3 takes. 10,000 parts are the most, so they double every 1,000: enough for 4.8 TiB.
+# This is the smallest part that S3 takes. It takes 10,000 parts, so sizes double every 1,000: enough for 4.8 TiB.
 PART_BYTES: Final = 5 * 1024 * 1024
 _PARTS_OF_ONE_SIZE: Final = 1000
 _PARTS_AT_ONCE: Final = 2
 _TIDY_SECONDS: Final = 10.0
-# By this name an object tells who wrote it, so that tidying up never takes what another writer put under the same key.
+# An object holds its writer's mark under this name, so that nobody deletes what another wrote under the same key.
 _ATTEMPT: Final = "milepost-attempt"
 
 
 class S3Draft:
-    """A blob to be written under ``key``; `write` is called once."""
+    """A blob to be written under ``key``; call `write` once."""
 
     def __init__(self, connection: S3Connection, key: str) -> None:
         self._connection = connection
@@ -48,7 +48,7 @@ class S3Draft:
         self._may_be_visible = False
 
     async def write(self, stream: AsyncIterator[bytes]) -> int:
-        """Write all of it and return its size. See `BlobStore.put` for what is raised, and what is left then."""
+        """Write the whole blob and return its size. `BlobStore.put` says what is raised, and what is left then."""
         try:
             return await self._write(stream)
         except BaseException:
@@ -59,7 +59,7 @@ class S3Draft:
         cutter = Cutter()
         async for part in cutter.followed_parts(stream):
             await self._send(part)
-            del part  # a large thing to hold on to while the next is being gathered
+            del part  # it is large, and should not be kept while the next one is gathered
         try:
             if self._upload is None:
                 await self._put(cutter.rest)
@@ -86,7 +86,7 @@ class S3Draft:
             await finish(request)
 
     async def _send(self, part: bytearray) -> None:
-        """Send one more part, beside others; waits for the oldest when there are enough of them."""
+        """Send one more part, beside others; wait for the oldest when there are enough of them."""
         if self._upload is None:
             await self._connection.act("begin an upload", self._begin)
         if len(self._sending) == _PARTS_AT_ONCE:
@@ -105,7 +105,7 @@ class S3Draft:
     # -- blocking calls, made in threads -----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Keeps the upload's id here: a result would be lost to a cancellation, and nobody could abort the upload."""
+        """Begin an upload and keep its id: a cancellation would lose a result, and nobody could abort the upload."""
         begun = self._connection.client.create_multipart_upload(
             Bucket=self._connection.bucket,
             Key=self._path,
@@ -137,18 +137,18 @@ class S3Draft:
 
     def _abort_upload(self) -> None:
         client = self._connection.client
-        with suppress(client.exceptions.NoSuchUpload):  # completed or aborted already
+        with suppress(client.exceptions.NoSuchUpload):  # it is already completed or aborted
             client.abort_multipart_upload(Bucket=self._connection.bucket, Key=self._path, UploadId=self._upload)
 
     # -- tidying up --------------------------------------------------------------------------------------------------
 
     async def _tidy(self) -> None:
-        """Leave nothing, as far as that can be done in a while. The error that led here matters more than ours."""
+        """Delete what was written, as far as that succeeds soon. The error that led here matters more."""
         if self._upload is not None or self._may_be_visible:
             try:
                 await finish(self._leave_nothing(), _TIDY_SECONDS)
             except TimeoutError:
-                log.warning("an unfinished blob may be left at %s", self._path)
+                log.warning("an unfinished blob may be left at %s: deleting it took too long", self._path)
 
     async def _leave_nothing(self) -> None:
         try:
@@ -156,7 +156,7 @@ class S3Draft:
                 await asyncio.gather(*self._sending, return_exceptions=True)
             if self._upload is not None:
                 with self._connection.translate_errors("abort an upload"):
-                    # Not in the connection's own threads, which are no more if it was closed.
+                    # The connection's own threads are not used: they are gone if it was closed.
                     await asyncio.to_thread(self._abort_upload)
             if self._may_be_visible:
                 await self._delete_if_ours()
@@ -171,7 +171,7 @@ class S3Draft:
                 await obstore.delete_async(self._connection.writing, self._path)
 
     async def _is_ours(self) -> bool:
-        """Whether this attempt wrote what is there."""
+        """Return whether this attempt wrote the object that is there."""
         try:
             with self._connection.translate_errors("look at a blob"):
                 found = await obstore.get_async(self._connection.writing, self._path, options={"head": True})
@@ -181,7 +181,7 @@ class S3Draft:
 
 
 class Cutter:
-    """Cuts a stream into parts. ``size`` counts its bytes, ``rest`` is what was not given out as a part."""
+    """Cut a stream into parts. ``size`` counts its bytes, and ``rest`` is what was not yielded as a part."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -189,7 +189,7 @@ class Cutter:
         self._number = 1
 
     async def followed_parts(self, stream: AsyncIterator[bytes]) -> AsyncGenerator[bytearray, None]:
-        """The parts that are followed by more bytes: not the last one, which is the ``rest``."""
+        """Yield the parts that are followed by more bytes: not the last one, which is the ``rest``."""
         async for chunk in stream:
             self.size += len(chunk)
             left = memoryview(chunk)
@@ -206,5 +206,5 @@ class Cutter:
 
 
 def part_bytes(number: int) -> int:
-    """The size of a part, counted from 1, in bytes."""
+    """Return the size of a part, counted from 1, in bytes."""
     return PART_BYTES << (number - 1) // _PARTS_OF_ONE_SIZE

@@ -30,10 +30,10 @@ def test_an_address_says_bucket_prefix_and_options(url: str, expected: S3Address
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        ("s3:bucket", "no name of a bucket"),
-        ("s3://", "no name of a bucket"),
-        ("s3://ab", "no name of a bucket"),
-        ("s3://bucket:80/a", "no name of a bucket"),
+        ("s3:bucket", "not the name of a bucket"),
+        ("s3://", "not the name of a bucket"),
+        ("s3://ab", "not the name of a bucket"),
+        ("s3://bucket:80/a", "not the name of a bucket"),
         ("s3://bucket/a b", "the prefix"),
         ("s3://bucket/../a", "the prefix"),
         ("s3://bucket/a//b", "the prefix"),
@@ -42,12 +42,12 @@ def test_an_address_says_bucket_prefix_and_options(url: str, expected: S3Address
         ("s3://bucket?endpoint=http://x", "use endpoint_url, region, addressing_style"),
         ("s3://bucket?region=", "needs a value"),
         ("s3://bucket?region=a&region=b", "twice"),
-        ("s3://bucket?region=a/b", "no name of a region"),
+        ("s3://bucket?region=a/b", "not the name of a region"),
         ("s3://bucket?addressing_style=auto", "path or virtual"),
         ("s3://bucket?endpoint_url=127.0.0.1:9000", "http or https"),
         ("s3://bucket?endpoint_url=ftp://host", "http or https"),
         ("s3://bucket?endpoint_url=http://", "http or https"),
-        ("file:///a", "begins with s3://"),
+        ("file:///a", "must begin with s3://"),
     ],
 )
 def test_what_means_nothing_is_refused(url: str, complaint: str) -> None:
