@@ -1,4 +1,4 @@
-"""Blobs on HDFS."""
+"""The HDFS backend keeps blobs as files in a directory of HDFS."""
 
 from backends.contract import Backend, BlobsSettings, BlobStore
 

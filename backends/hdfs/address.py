@@ -1,4 +1,4 @@
-"""Addresses of HDFS blobs: ``hdfs://namenode:port/path`` or ``hdfs://name-service/path``, with ``?replication=N``."""
+"""Parse addresses of blobs: ``hdfs://namenode:port/path`` or ``hdfs://name-service/path``, with ``?replication=N``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_REPLICATION = 512
 
 @dataclass(frozen=True, slots=True)
 class HdfsAddress:
-    """Where blobs lie. An empty ``authority`` means that of ``fs.defaultFS``, no ``replication`` the NameNode's."""
+    """The place of blobs. An empty ``authority`` is that of ``fs.defaultFS``, no ``replication`` the NameNode's."""
 
     authority: str
     root: str
@@ -23,37 +23,37 @@ class HdfsAddress:
 
     @property
     def file_system(self) -> str:
-        """What a client connects to."""
+        """Return the URL of the file system that a client connects to."""
         return f"hdfs://{self.authority}"
 
     @property
     def name_service(self) -> str | None:
-        """The name that HADOOP_CONF_DIR describes, where the address has no port."""
+        """Return the name service, which HADOOP_CONF_DIR describes; None if the address has a port."""
         return None if ":" in self.authority or not self.authority else self.authority
 
 
 def parse_address(url: str) -> HdfsAddress:
-    """What an ``hdfs://`` URL says. Raises `Misconfigured`, whose message never repeats what may be a secret."""
+    """Return the address in an ``hdfs://`` URL. Raises `Misconfigured`, which never repeats what may be a secret."""
     parts = urlsplit(url)
     if parts.scheme != "hdfs":
-        raise Misconfigured("the URL of HDFS blobs begins with hdfs://")
+        raise Misconfigured("the URL of HDFS blobs must begin with hdfs://")
     if "@" in parts.netloc:
-        raise Misconfigured("no user in hdfs:// URLs: it comes from HADOOP_USER_NAME, a Kerberos ticket or a token")
+        raise Misconfigured("an hdfs:// URL has no user: it comes from HADOOP_USER_NAME, a Kerberos ticket or a token")
     if parts.netloc and not _AUTHORITY.match(parts.netloc):
-        raise Misconfigured(f"{parts.netloc!r} is no NameNode; hdfs://namenode:port/path is expected")
+        raise Misconfigured(f"{parts.netloc!r} is not the address of a NameNode: use hdfs://namenode:port/path")
     if parts.fragment:
-        raise Misconfigured("an hdfs:// URL ends with its options, there is nothing for a # to name")
+        raise Misconfigured("an hdfs:// URL ends with its options: remove the part after #")
     return HdfsAddress(parts.netloc, _root(parts.path), _replication(parts.query))
 
 
 def _root(path: str) -> str:
     root = path.strip("/")
     if not root:
-        raise Misconfigured("an hdfs:// URL names a directory of Milepost's own: hdfs://namenode:port/path")
+        raise Misconfigured("an hdfs:// URL must name a directory of Milepost's own: hdfs://namenode:port/path")
     try:
         check_key(root)
     except UnsafeKey as error:
-        raise Misconfigured(f"the path in an hdfs:// URL is one as keys are: {error}") from error
+        raise Misconfigured(f"the path in an hdfs:// URL must be one that keys may have: {error}") from error
     return f"/{root}"
 
 
@@ -62,5 +62,5 @@ def _replication(query: str) -> int | None:
     if value is None:
         return None
     if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= _MAX_REPLICATION:
-        raise Misconfigured(f"replication in an hdfs:// URL is one number from 1 to {_MAX_REPLICATION}")
+        raise Misconfigured(f"replication in an hdfs:// URL must be one number from 1 to {_MAX_REPLICATION}")
     return int(value)

@@ -1,4 +1,4 @@
-"""Blobs as files in a directory of HDFS."""
+"""Keep blobs as files in a directory of HDFS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from backends.hdfs.writing import HdfsDraft
 
 @dataclass
 class _Opened:
-    """What there is between `open` and `close`."""
+    """The parts that exist between `open` and `close`."""
 
     connection: HdfsConnection
     clock: NameNodeClock
@@ -31,9 +31,9 @@ class HdfsBlobs:
     """A `BlobStore` at an ``hdfs://`` URL (see `parse_address`), which the Hadoop configuration completes.
 
     That is core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR (or HADOOP_HOME/etc/hadoop), HADOOP_USER_NAME, and for a
-    secured cluster the Kerberos ticket cache or HADOOP_TOKEN_FILE_LOCATION. ``deadline`` bounds each exchange with a
-    NameNode or a DataNode in seconds, but three times that a step of writing. Whoever waits for a call should give it
-    three as well, in which another server is tried. `list` clears up once in ``clear_every`` seconds. Raises
+    secured cluster the Kerberos ticket cache or HADOOP_TOKEN_FILE_LOCATION. ``deadline`` (seconds) bounds each exchange
+    with a NameNode or a DataNode; a step of writing has three times as long. A caller should wait three deadlines for a
+    call too, in which another server is tried. `list` clears up once in ``clear_every`` seconds. Raises
     `Misconfigured`.
     """
 
@@ -46,22 +46,22 @@ class HdfsBlobs:
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """See `BlobStore.open`. Makes the directory; deletes what writers that died left there more than a day ago."""
+        """See `BlobStore.open`. Makes the directory, and deletes what dead writers left there more than a day ago."""
         async with self._opening:
             if self._opened is None:
-                # The same after a failure: it knows what hangs, and does not let that become ever more.
+                # After a failure the same connection is used: it counts the calls that hang, and limits them.
                 self._tried = connection = self._tried or HdfsConnection(self._address, deadline=self._deadline)
                 self._opened = _Opened(connection, await prepare(connection), time.monotonic())
 
     async def close(self) -> None:
-        """See `BlobStore.close`. A put under way may still end as done; otherwise it ends with `StorageUnavailable`."""
+        """See `BlobStore.close`. A running put may still end as done; otherwise it ends with `StorageUnavailable`."""
         async with self._opening:
             opened, self._opened, self._tried = self._opened, None, None
             if opened is not None:
                 opened.connection.close()
 
     async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
-        """See `BlobStore.put`. What was put is on the disk of every DataNode that took part to the end."""
+        """See `BlobStore.put`. The bytes are then on the disk of every DataNode that took part to the end."""
         return await HdfsDraft(self._connection, check_key(key)).write(stream)
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
@@ -88,21 +88,21 @@ class HdfsBlobs:
             await self._confirm_root(connection)
             raise BlobMissing(f"there is no blob at {path}") from error
         if status.isdir:
-            raise BlobMissing(f"there is no blob at {path}, but a directory")
+            raise BlobMissing(f"there is a directory, not a blob, at {path}")
         return status.length
 
     async def delete(self, key: str) -> None:
-        """See `BlobStore.delete`. Past the trash: the file system's own is not used."""
+        """See `BlobStore.delete`. The trash of the file system is not used."""
         connection = self._connection
         try:
             await connection.delete(f"{connection.root}/{check_key(key)}")
         except (NotThere, NotEmpty):
-            return  # below a blob, or the beginning of others
+            return  # the key lies below a blob, or is the beginning of others
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
         """See `BlobStore.list`. The age is the time since the file was closed, by the NameNode's clock.
 
-        Directories in which nothing was for a day are removed on the way, and from time to time what `open` deletes.
+        On the way, directories that were empty for a day are removed, and now and then what `open` deletes.
         """
         opened = self._open_now()
         connection, clock = opened.connection, opened.clock
@@ -121,16 +121,16 @@ class HdfsBlobs:
                 yield BlobInfo(key, status.length, age)
 
     async def sign_put(self, key: str, size: int, sha256: str, seconds: float) -> None:
-        """See `BlobStore.sign_put`: files in HDFS cannot be reached by a URL that proves who may."""
+        """See `BlobStore.sign_put`. No URL of HDFS carries the right to write a file."""
 
     async def sign_get(self, key: str, seconds: float) -> None:
-        """See `BlobStore.sign_get`: files in HDFS cannot be reached by a URL that proves who may."""
+        """See `BlobStore.sign_get`. No URL of HDFS carries the right to read a file."""
 
     async def checked_digest(self, key: str) -> None:
-        """See `BlobStore.checked_digest`: HDFS keeps checksums of its own, and no SHA-256."""
+        """See `BlobStore.checked_digest`. HDFS keeps checksums of its own, and no SHA-256."""
 
     async def _confirm_root(self, connection: HdfsConnection) -> None:
-        """A blob was missing: raise `StorageUnavailable` if that is because the root is."""
+        """Raise `StorageUnavailable` if a blob was missing because the root is."""
         try:
             await connection.status(connection.root)
         except NotThere as error:

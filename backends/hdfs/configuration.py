@@ -1,4 +1,4 @@
-"""What the Hadoop configuration says about the NameNodes of a name service: the client does not tell."""
+"""Find the NameNodes of a name service in the Hadoop configuration, which the client does not reveal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from backends.hdfs.address import HdfsAddress
 _FILES = ("core-site.xml", "hdfs-site.xml")
 
 
-def each_alone(address: HdfsAddress) -> list[dict[str, str]]:
-    """For each NameNode of a name service what makes a client ask that one only, and not again if it does not serve.
+def settings_per_namenode(address: HdfsAddress) -> list[dict[str, str]]:
+    """Return settings for each NameNode of a name service that make a client ask that one alone, and only once.
 
-    Nothing where there is just one, or the configuration does not say how many. It is read each time; that blocks.
+    The list is empty where there is only one NameNode, or the configuration does not say how many there are. The
+    configuration is read each time, which blocks.
     """
     found = _configuration()
     service = address.name_service if address.authority else urlsplit(found.get("fs.defaultFS", "")).netloc
@@ -30,7 +31,7 @@ def each_alone(address: HdfsAddress) -> list[dict[str, str]]:
 
 
 def _configuration() -> Mapping[str, str]:
-    """Where the client finds it. What it cannot read it complains about itself."""
+    """Return the configuration that the client finds. A file that cannot be read is left out."""
     directory = os.environ.get("HADOOP_CONF_DIR")
     if directory is None and (home := os.environ.get("HADOOP_HOME")) is not None:
         directory = f"{home}/etc/hadoop"

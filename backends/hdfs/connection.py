@@ -1,7 +1,8 @@
-"""What is asked of one HDFS, over whichever route to a NameNode is taken.
+"""Send requests to one HDFS, over whichever route to a NameNode is in use.
 
-It is the blocking client, in threads. The other one can stop the whole process when a connection breaks: one of its own
-threads then holds a lock that the event loop waits for, and itself waits for the interpreter, which the loop holds.
+This uses the blocking client, in threads. The asynchronous one can stop the whole process when a connection breaks: one
+of its threads then holds a lock that the event loop waits for, and itself waits for the interpreter, which the loop
+holds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 UPLOADING: Final = ".uploading"
-# The root is closed to others where it is made here; below it, its own permissions decide.
+# A root that is made here is closed to other users; what is below it is protected by that.
 _PRIVATE_PERMISSION: Final = 0o700
 _DIRECTORY_PERMISSION: Final = 0o755
 _FILE_PERMISSION: Final = 0o644
@@ -37,7 +38,7 @@ _WRITING_DEADLINES: Final = 3
 
 
 class HdfsConnection:
-    """What reaches the files below the root of ``address``; ``deadline`` bounds each exchange in seconds."""
+    """A connection to the files below the root of ``address``; ``deadline`` bounds each exchange in seconds."""
 
     def __init__(self, address: HdfsAddress, *, deadline: float) -> None:
         self.root = address.root
@@ -48,11 +49,11 @@ class HdfsConnection:
         self._closed = False
 
     def close(self) -> None:
-        """Move no more bytes. What is on its way may still be tidied up after."""
+        """Move no more bytes. Unfinished work may still be tidied up."""
         self._closed = True
 
     async def ask(self, doing: str, call: Callable[[Client], T], *, set_up: bool = False) -> T:
-        """What the NameNode answers; asked again if a connection breaks. It can be cancelled."""
+        """Return what the NameNode answers; ask again if a connection breaks. The call can be cancelled."""
         tries = 0
         while True:
             try:
@@ -64,31 +65,32 @@ class HdfsConnection:
             await asyncio.sleep(_BACKOFF_SECONDS * 2**tries)
 
     async def act(self, doing: str, call: Callable[[Client], T], *, set_up: bool = False) -> T:
-        """The same once only, and to its end."""
+        """Make a call once only, and wait until it ends even if the caller is cancelled."""
         return await self._called(doing, call, set_up, lambda route, bound: route.calls.act(bound))
 
     async def write(self, doing: str, step: Callable[[], T], *, set_up: bool = False) -> T:
-        """One step of writing a file, to its end."""
+        """Make one step of writing a file, and wait until it ends even if the caller is cancelled."""
         seconds = self._deadline * _WRITING_DEADLINES
         return await self._stepped(doing, set_up, lambda route: route.steps.act(step, seconds))
 
     async def read(self, doing: str, step: Callable[[], T], *, set_up: bool = False) -> T:
-        """One step of reading a file. It can be cancelled."""
+        """Make one step of reading a file. The call can be cancelled."""
         return await self._stepped(doing, set_up, lambda route: route.steps.ask(step))
 
     async def create(self, path: str, *, set_up: bool = False) -> RawFileWriter:
         """Begin a file in the directory of temporary ones. Raises `NotThere` (that directory), `AlreadyThere`.
 
-        Not by the client's own class for it, which completes the file when it is let go of, whatever happened.
+        The client's own class for this is not used: it completes the file when it is garbage-collected, whatever
+        happened.
         """
         return await self.act("create a file", lambda client: client.inner.create(path, self._options), set_up=set_up)
 
     async def status(self, path: str, *, set_up: bool = False) -> FileStatus:
-        """What the NameNode knows of a file or directory. Raises `NotThere`."""
+        """Return what the NameNode knows of a file or directory. Raises `NotThere`."""
         return await self.ask(f"look at {path}", lambda client: client.get_file_info(path), set_up=set_up)
 
     async def is_there(self, path: str) -> bool:
-        """Whether there is a file or directory."""
+        """Return whether there is a file or directory."""
         try:
             await self.status(path)
         except NotThere:
@@ -96,9 +98,9 @@ class HdfsConnection:
         return True
 
     async def confirmed(self, path: str) -> bool:
-        """Whether there is a file, and will be after a crash of the NameNode, which shows also what it has yet to log.
+        """Return whether there is a file, and will be after a crash of the NameNode, which also shows unlogged changes.
 
-        A change is answered when it is logged, with all that came before; so one is made that changes nothing.
+        A change is answered once it is logged with all that came before, so this makes one that changes nothing.
         """
         try:
             await self.ask(f"confirm {path}", lambda client: client.set_permission(path, _FILE_PERMISSION))
@@ -111,15 +113,15 @@ class HdfsConnection:
         await self.act("rename a file", lambda client: client.rename(source, target), set_up=set_up)
 
     async def move_aside(self, source: str, target: str) -> None:
-        """The same for who can do with a move that is made twice, and then refused."""
+        """Move a file as `rename` does, for a caller that can accept that the move is sent twice, and then refused."""
         await self.ask("move a file aside", lambda client: client.rename(source, target))
 
     async def delete(self, path: str) -> None:
-        """Remove a file or an empty directory; one that is gone already is fine. Raises `NotEmpty`."""
+        """Delete a file or an empty directory; it is no error if it is already gone. Raises `NotEmpty`."""
         await self.ask("delete a file", lambda client: client.delete(path))
 
     async def make_directory(self, path: str, *, private: bool = False, set_up: bool = False) -> None:
-        """Make a directory with its missing parents; one that is there is fine."""
+        """Make a directory with its missing parents; it is no error if it is there."""
         permission = _PRIVATE_PERMISSION if private else _DIRECTORY_PERMISSION
         await self.ask(
             f"make {path}", lambda client: client.mkdirs(path, permission, create_parent=True), set_up=set_up
@@ -132,7 +134,7 @@ class HdfsConnection:
         set_up: bool,
         run: Callable[[Route, Callable[[], T]], Awaitable[T]],
     ) -> T:
-        """One call. If no answer comes, or the only NameNode that is asked does not serve, others are tried next."""
+        """Make one call. Without an answer, or if the only NameNode asked is a standby, use another route next."""
         route = self._routes.now
         with translate_errors("set up the HDFS client", set_up=set_up):
             client = await route.client()
@@ -149,10 +151,10 @@ class HdfsConnection:
                 self._give_up(route, client)
             raise
         except asyncio.CancelledError:
-            if time.monotonic() - began >= self._deadline / 2:  # by somebody who is less patient
+            if time.monotonic() - began >= self._deadline / 2:  # the caller has a shorter deadline
                 self._give_up(route, client)
             raise
-        route.answers(client)
+        route.note_answer(client)
         return answer
 
     async def _stepped(self, doing: str, set_up: bool, run: Callable[[Route], Awaitable[T]]) -> T:
@@ -165,10 +167,10 @@ class HdfsConnection:
             with translate_errors(doing, set_up=set_up):
                 return await run(route)
         except StorageUnavailable:
-            if route.steps.full:  # it is a DataNode that is silent, but nothing could be read any more
+            if route.steps.full:  # a DataNode is silent, but no further step could be made on this route
                 self._give_up(route, client)
             raise
 
     def _give_up(self, route: Route, client: Client) -> None:
-        route.hangs(client)
+        route.note_hang(client)
         self._routes.leave(route)

@@ -1,6 +1,6 @@
-"""The border to HDFS: what its client raises becomes the contract's errors here, and nowhere else.
+"""Translate what the HDFS client raises into the errors of the contract; no other module does.
 
-The client tells what a NameNode refused by a RuntimeError with the Java exception in its text, and a few common ones by
+The client reports a NameNode's refusal by a RuntimeError with the Java exception in its text, and a few common ones by
 Python's own kinds of OSError.
 """
 
@@ -23,39 +23,39 @@ _FULL = frozenset(
     }
 )
 _NOT_ALLOWED = frozenset({"AccessControlException", "AuthorizationException", "SecretManager$InvalidToken"})
-# A path that leads through a file; what is asked of it decides by which name the NameNode refuses that.
+# The path leads through a file; the kind of request decides under which name the NameNode refuses that.
 _NO_DIRECTORY = "ParentNotDirectoryException"
 _NOT_A_DIRECTORY = " (is not a directory)"
 _NOT_EMPTY = "PathIsNotEmptyDirectoryException"
 _STANDS_BY = "StandbyException"
-# No DataNode was chosen for a block: there is none, or none has room.
+# No DataNode was chosen for a block: either there is none, or none has room. This pattern is for the latter.
 _NO_ROOM = re.compile(r"could only be (?:written|replicated) to 0 .*There are [1-9][0-9]* datanode\(s\) running")
-# What the client itself finds wrong with its configuration or its credentials.
+# The client itself finds these faults in its configuration or credentials.
 _SET_UP = ("InvalidArgument(", "UrlParseError(", "XmlParseError(", "SASLError(", "GSSAPIError(", "NoSASLMechanism")
 
 
 class NotThere(BackendError):
-    """There is no such file or directory. For reader, writer and lister to say what that means."""
+    """There is no such file or directory. The reader, writer or lister says what that means."""
 
 
 class AlreadyThere(BackendError):
-    """What was to be made is there already."""
+    """The file or directory that should be made is already there."""
 
 
 class Broken(StorageUnavailable):
-    """A connection could not be made, or broke: what was asked for may be done, or not. Or the NameNode stands by."""
+    """A connection was not made, or broke, so the request may be done or not; or the NameNode is a standby."""
 
 
 class NotEmpty(BackendError):
-    """A directory was not removed, for there is something in it."""
+    """A directory was not removed because it is not empty."""
 
 
 @contextmanager
 def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
     """Translate what one call raises; ``doing`` completes "cannot …".
 
-    What is a matter of how things were set up, permissions and the like, is `Misconfigured` while the store is being
-    opened, and `StorageUnavailable` afterwards, when it may be mended without us.
+    Missing permissions and other faults of the set-up are `Misconfigured` while the store is being opened. Afterwards
+    they are `StorageUnavailable`, since somebody may repair them while the server runs.
     """
     try:
         yield
@@ -64,27 +64,27 @@ def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
     except FileExistsError as error:
         raise AlreadyThere(f"cannot {doing}: {_first_line(error)}") from error
     except TimeoutError as error:
-        raise StorageUnavailable(f"cannot {doing}: no answer in time") from error
+        raise StorageUnavailable(f"cannot {doing}: HDFS did not answer in time") from error
     except OSError as error:
         raise Broken(f"cannot {doing}: {_first_line(error)}") from error
-    except NotImplementedError as error:  # encryption zones, for one
+    except NotImplementedError as error:  # for example encryption zones
         kind = Misconfigured if set_up else StorageUnavailable
         raise kind(f"cannot {doing}: the client does not support {_first_line(error)}") from error
     except RuntimeError as error:
         raise _translated(doing, str(error), set_up) from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # pyo3's, of which there is no name to catch it by
+        if type(error).__name__ != "PanicException":  # pyo3's exception, which cannot be imported
             raise
-        raise StorageUnavailable(f"cannot {doing}: the HDFS client broke down") from error
+        raise StorageUnavailable(f"cannot {doing}: the HDFS client panicked") from error
 
 
-def _translated(doing: str, told: str, set_up: bool) -> BackendError:
-    refusal = _REFUSAL.match(told)
+def _translated(doing: str, answer_text: str, set_up: bool) -> BackendError:
+    refusal = _REFUSAL.match(answer_text)
     if refusal is None:
         kind: type[BackendError] = StorageUnavailable
-        if set_up and told.startswith(_SET_UP):
+        if set_up and answer_text.startswith(_SET_UP):
             kind = Misconfigured
-        return kind(f"cannot {doing}: {_shortened(told)}")
+        return kind(f"cannot {doing}: {_shortened(answer_text)}")
     exception, message = refusal[1], refusal[2]
     text = f"cannot {doing}: {exception}: {_shortened(message)}"
     if exception == _NO_DIRECTORY or _shortened(message).endswith(_NOT_A_DIRECTORY):
@@ -104,6 +104,6 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _shortened(told: str) -> str:
-    r"""Without the Java stack, which follows after a line break that the client has written as ``\n``."""
-    return told.partition("\\n")[0][:500]
+def _shortened(answer_text: str) -> str:
+    r"""Return the text without the Java stack, which follows a line break that the client has written as ``\n``."""
+    return answer_text.partition("\\n")[0][:500]

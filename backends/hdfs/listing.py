@@ -1,4 +1,4 @@
-"""The files below a directory of HDFS, and what nobody has touched there for long."""
+"""List the files below a directory of HDFS, and clear up what nobody has touched there for long."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from backends.hdfs.errors import NotEmpty, NotThere
 
 log = logging.getLogger(__name__)
 
-# A file that is written to keeps the time at which it was begun, so a put must be given long. One that took longer
-# after all fails and leaves nothing behind.
+# A file keeps the time at which it was begun while it is written, so a put must be given long. A put that takes longer
+# all the same fails, and leaves nothing behind.
 ABANDONED_AFTER_SECONDS: Final = 86400.0
 PROBE: Final = ".probe-"
 _LISTED_AT_ONCE: Final = 500
 
 
 class NameNodeClock:
-    """The NameNode's wall clock: read once, and counted on from there by the monotonic clock."""
+    """The NameNode's wall clock, read once and then continued by this machine's monotonic clock."""
 
     def __init__(self, milliseconds: int) -> None:
         self._read = milliseconds / 1000
         self._at = time.monotonic()
 
     def age(self, status: FileStatus) -> float:
-        """Seconds since the file was completed, or since anything came into or left the directory."""
+        """Return the seconds since the file was completed, or since the content of the directory last changed."""
         return max(0.0, self._read + time.monotonic() - self._at - status.modification_time / 1000)
 
 
 async def walk(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
-    """Each file below ``directory``, and each directory there in which nothing is.
+    """Yield each file below ``directory``, and each empty directory there.
 
-    Names that no key has are left out, ours with a leading dot among them; and so is what vanishes on the way.
+    Names that no key has are left out, such as our own with a leading dot, and so is what vanishes on the way.
     """
     ahead: list[FileStatus] = []
     below, path = None, directory
@@ -70,13 +70,13 @@ def _is_of_a_key(name: str) -> bool:
 
 
 async def entries(connection: HdfsConnection, directory: str) -> AsyncGenerator[FileStatus, None]:
-    """What is in ``directory``, which may be gone, or be a file, which is then its own only entry."""
+    """Yield what is in ``directory``. It may be gone, or be a file, which is then its own only entry."""
     try:
         found, batch = await connection.ask("list the blobs", partial(_begun, directory))
         while batch:
             for status in batch:
                 yield status
-            # Not again after an error: the client's iterator then ends as if it had come to its end.
+            # This is not tried again after an error: the client's iterator would then end as if it were complete.
             batch = await connection.read("list the blobs", partial(_next_batch, found))
     except NotThere:
         return
@@ -92,7 +92,7 @@ def _next_batch(found: Iterator[FileStatus]) -> list[FileStatus]:
 
 
 async def clear_up(connection: HdfsConnection, clock: NameNodeClock, after: float = ABANDONED_AFTER_SECONDS) -> None:
-    """Delete the temporary files of writers and probers that died, so many seconds ``after``."""
+    """Delete the temporary files of dead writers and probes, if they are ``after`` seconds old."""
     for directory, beginning in ((connection.uploading, ""), (connection.root, PROBE)):
         try:
             async for status in entries(connection, directory):
@@ -100,14 +100,14 @@ async def clear_up(connection: HdfsConnection, clock: NameNodeClock, after: floa
                 if not status.isdir and name.startswith(beginning) and clock.age(status) >= after:
                     await connection.delete(status.path)
         except BackendError as error:
-            log.warning("abandoned files stay in %s: %s", directory, error)
+            log.warning("cannot delete abandoned files in %s, and try again later: %s", directory, error)
 
 
 async def remove_empty(connection: HdfsConnection, path: str) -> None:
-    """Remove a directory in which nothing is left. A put that needs it after all makes it again."""
+    """Remove a directory if it is empty. A put that needs it makes it again."""
     try:
         await connection.delete(path)
     except NotEmpty:
         return
     except BackendError as error:
-        log.warning("the empty directory %s stays: %s", path, error)
+        log.warning("cannot remove the empty directory %s, and try again later: %s", path, error)

@@ -1,4 +1,4 @@
-"""Bytes of one blob on their way from HDFS: they go on where a DataNode has died."""
+"""Read the bytes of one blob from HDFS, and go on after a DataNode died."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BACKOFF_SECONDS: Final = 0.1
 
 
 class HdfsSource:
-    """The bytes from ``start`` up to but without ``end`` of the file at ``path``, read once."""
+    """The bytes from ``start`` up to but without ``end`` of the file at ``path``, to be read once."""
 
     def __init__(self, connection: HdfsConnection, path: str, start: int, end: int | None) -> None:
         self._connection = connection
@@ -29,7 +29,7 @@ class HdfsSource:
         self._size: int | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """See `BlobStore.get`. A chunk that no DataNode gives is asked for again, from where the NameNode then says."""
+        """See `BlobStore.get`. A chunk that fails is read again, from the DataNodes that the NameNode names then."""
         reader = await self._open()
         failures = 0
         while (wanted := self._left()) > 0:
@@ -45,17 +45,17 @@ class HdfsSource:
             failures = 0
             self._position += len(chunk)
             if len(chunk) < wanted:
-                raise BlobTruncated(f"{self._path} ended at {self._position} while it was read up to {self._end}")
+                raise BlobTruncated(f"{self._path} ended at {self._position} while being read up to {self._end}")
             yield chunk
 
     async def _open(self) -> FileReader:
-        """Ask where the bytes lie now. Learns the size, which never changes: a blob is not replaced."""
+        """Ask where the bytes are now, and learn the size, which never changes: a blob is not replaced."""
         try:
             reader = await self._connection.ask("open a blob", lambda client: client.read(self._path))
         except NotThere as error:
             if self._size is None:
                 raise BlobMissing(f"there is no blob at {self._path}") from error
-            raise BlobTruncated(f"{self._path} was gone after {self._position} bytes") from error
+            raise BlobTruncated(f"{self._path} was deleted after {self._position} bytes of it were read") from error
         size = len(reader)
         if self._size not in (None, size):
             raise BlobTruncated(f"{self._path} was replaced while it was read")

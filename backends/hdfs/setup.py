@@ -1,4 +1,4 @@
-"""What is found out when HDFS blobs are opened."""
+"""Prepare a directory of HDFS for blobs when the store is opened, and find out the NameNode's time."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _CONTENT = b"milepost"
 
 
 async def prepare(connection: HdfsConnection, abandoned_after: float = ABANDONED_AFTER_SECONDS) -> NameNodeClock:
-    """Make the root, prove that it can be worked in, and delete what writers that died left unfinished.
+    """Make the root, prove that it is usable, and delete what dead writers left unfinished.
 
     Raises `Misconfigured`, `StorageUnavailable`.
     """
-    clock = NameNodeClock(round(time.time() * 1000))  # this machine's, should a quota forbid even an empty file
+    clock = NameNodeClock(round(time.time() * 1000))  # by this machine, in case a quota forbids even an empty file
     try:
         await _make_root(connection)
         clock = await _read_clock(connection)
         await _try_out(connection)
     except StorageFull as error:
-        log.warning("the blob store opens for reading and deleting: %s", error)
+        log.warning("HDFS has no room, so the blob store opens for reading and deleting only: %s", error)
     await clear_up(connection, clock, abandoned_after)
     return clock
 
 
 async def _make_root(connection: HdfsConnection) -> None:
-    """Make what is missing. It is looked at first: where it is there, the right to make it is not needed."""
+    """Make the directories that are missing. Each is looked at first: an existing one needs no right to make it."""
     for path in (connection.root, connection.uploading):
         try:
             status = await connection.status(path, set_up=True)
@@ -45,14 +45,14 @@ async def _make_root(connection: HdfsConnection) -> None:
                 await connection.make_directory(path.rpartition("/")[0] or "/", set_up=True)
                 await connection.make_directory(path, private=True, set_up=True)
             except (NotThere, AlreadyThere) as error:
-                raise Misconfigured(f"{path} cannot be a directory: {error}") from error
+                raise Misconfigured(f"{path} cannot be made a directory: {error}") from error
         else:
             if not status.isdir:
-                raise Misconfigured(f"{path} is a file")
+                raise Misconfigured(f"{path} is a file, and must be a directory")
 
 
 async def _read_clock(connection: HdfsConnection) -> NameNodeClock:
-    """By an empty file, which the NameNode dates."""
+    """Read the NameNode's time, by an empty file, which the NameNode dates."""
     async with _probe(connection) as path:
         writer = await connection.create(path, set_up=True)
         await connection.write(f"write to {connection.root}", writer.close, set_up=True)
@@ -69,12 +69,12 @@ async def _try_out(connection: HdfsConnection) -> None:
         await connection.rename(written, moved, set_up=True)
         reader = await connection.ask(doing, lambda client: client.read(moved), set_up=True)
         if await connection.read(doing, reader.read, set_up=True) != _CONTENT:
-            raise Misconfigured(f"{connection.root} does not give back what was written to it")
+            raise Misconfigured(f"a file written to {connection.root} does not read back the same")
 
 
 @asynccontextmanager
 async def _probe(connection: HdfsConnection, directory: str | None = None) -> AsyncIterator[str]:
-    """A name for a small file, which is deleted in the end. One that cannot be is cleared up when it is old."""
+    """Provide a name for a small file, which is deleted in the end, or cleared up later if that fails."""
     path = f"{directory or connection.uploading}/{PROBE}{uuid.uuid4().hex}"
     try:
         yield path
@@ -82,4 +82,4 @@ async def _probe(connection: HdfsConnection, directory: str | None = None) -> As
         try:
             await connection.delete(path)
         except BackendError as error:
-            log.warning("the file %s may be left: %s", path, error)
+            log.warning("cannot delete the small file %s of a trial, which is cleared up later: %s", path, error)

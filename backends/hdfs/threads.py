@@ -1,4 +1,4 @@
-"""Blocking calls that may hang: each in a thread that is left behind after its time, and lets the process end."""
+"""Run blocking calls that may hang: each in a thread that is left behind after its time, and lets the process end."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from backends.waiting import begin_in_thread, finish
 T = TypeVar("T")
 
 _AT_ONCE: Final = 32
-# What was left behind ends when its connection does. Until then each is a thread, and not more than this.
+# A thread that was left behind ends when its connection does. There are at most so many of them.
 _LEFT_BEHIND: Final = 32
 
 
 class Unanswered(TimeoutError):
-    """A call has not ended in its time; or was not begun, because so many have not."""
+    """A call has not ended in its time; or it was not begun, because too many have not."""
 
 
-class PatientThreads:
-    """Each call has ``seconds``. Raises `Unanswered`, and TimeoutError where no thread was free in that time."""
+class ThreadsWithTimeout:
+    """Run each call for ``seconds`` at most. Raises `Unanswered`, and TimeoutError if no thread was free meanwhile."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -33,23 +33,23 @@ class PatientThreads:
 
     @property
     def left_behind(self) -> int:
-        """How many calls go on, though nobody waits for them any more."""
+        """Return how many calls still run although nobody waits for them."""
         return self._left_behind
 
     @property
     def full(self) -> bool:
-        """Whether so many are left behind that no other is begun."""
+        """Return whether so many calls are left behind that no other is begun."""
         return self._left_behind >= _LEFT_BEHIND
 
     async def ask(self, call: Callable[[], T]) -> T:
-        """The call's result. A cancellation leaves the call to itself."""
+        """Return the call's result. A cancellation leaves the call to itself."""
         async with self._slot():
             return await self._result(call, self._answer)
 
     async def act(self, call: Callable[[], T], seconds: float | None = None) -> T:
-        """The same for what changes something: a cancellation is passed on once the call has ended, or its time.
+        """Return the result of a call that changes something, within ``seconds`` where they are given.
 
-        That is ``seconds``, where they are given.
+        A cancellation is passed on once the call has ended, or its time is over.
         """
         async with self._slot():
             return await self._result(call, lambda result: _end(result, seconds or self._seconds))
@@ -64,7 +64,7 @@ class PatientThreads:
             self._slots.release()
 
     async def _answer(self, result: asyncio.Future[T]) -> T:
-        """Not by a timeout around the future, which would end the future and not the call."""
+        """Wait for a result. A timeout around the future would end the future, and not the call."""
         await asyncio.wait((result,), timeout=self._seconds)
         if not result.done():
             raise Unanswered
@@ -82,7 +82,7 @@ class PatientThreads:
                     self._left_behind += 1
                 running.add_done_callback(self._ended)
             elif not result.cancelled():
-                result.exception()  # seen, also where a cancellation came first
+                result.exception()  # marked as retrieved, also where a cancellation came first
 
     def _started(self, call: Callable[[], T]) -> Future[T]:
         if self.full:
@@ -98,6 +98,6 @@ async def _end(result: asyncio.Future[T], seconds: float) -> T:
     try:
         return await finish(result, seconds)
     except TimeoutError as error:
-        if result.done():  # by the call itself
+        if result.done():  # the call itself raised it
             raise
         raise Unanswered from error

@@ -1,10 +1,10 @@
-"""One blob on its way to HDFS: written under a temporary name, closed, then renamed to its own, and never over another.
+"""Write one blob to HDFS under a temporary name, close it, and rename it to its own name, but never over another file.
 
-Once the file is closed, every DataNode that is still in the pipeline has synced the bytes to its disk, for the client
+Once the file is closed, every DataNode that is still in the pipeline has synced the bytes to its disk, since the client
 asks for that with the last packet of each block, and the NameNode has logged that the file is complete.
 
-A rename whose answer was lost may have landed, and so may a refused one, should the library have sent it twice. Whether
-it has is told by moving the temporary file once more, out of its way: after that it can land no more.
+A rename whose answer was lost may have landed. So may one that was refused, if the library sent it twice. To find out,
+the temporary file is moved once more, out of the way: after that the rename can land no more.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _TIDY_SECONDS: Final = 10.0
 _ATTEMPTS: Final = 4
 _BACKOFF_SECONDS: Final = 0.5
 _AT_HAND_BYTES: Final = 8 * 1024 * 1024
-# A directory that is made for the blob may be removed again, being empty, before the blob is in it.
+# A directory that is made for the blob is empty at first, and may be removed again before the blob is in it.
 _MOVES: Final = 3
 
 
 class HdfsDraft:
-    """A blob to be written under ``key``; `write` is called once."""
+    """A blob to be written under ``key``; call `write` once."""
 
     def __init__(self, connection: HdfsConnection, key: str) -> None:
         self._connection = connection
@@ -48,7 +48,7 @@ class HdfsDraft:
         self._may_be_visible = False
 
     async def write(self, stream: AsyncIterator[bytes]) -> int:
-        """Write all of it and return its size. See `BlobStore.put` for what is raised, and what is left then."""
+        """Write the whole blob and return its size. `BlobStore.put` says what is raised, and what is left then."""
         try:
             size = await self._fill(stream)
             await self._publish()
@@ -71,7 +71,7 @@ class HdfsDraft:
         return size
 
     async def _append(self, is_last: bool, *, whole: bool) -> None:
-        """Write the latest piece. If that fails, and all so far is still at hand, begin anew, with other DataNodes.
+        """Write the latest piece. If that fails while all so far is still in memory, begin anew with other DataNodes.
 
         The client does little about a DataNode that dies, or is dead without the NameNode having noticed yet.
         """
@@ -103,7 +103,7 @@ class HdfsDraft:
         self._begun = True
         try:
             return await self._connection.create(self._temporary)
-        except NotThere:  # somebody has cleared up
+        except NotThere:  # somebody removed the directory of temporary files
             await self._connection.make_directory(self._connection.uploading, private=True)
             return await self._connection.create(self._temporary)
 
@@ -120,13 +120,13 @@ class HdfsDraft:
             raise
 
     async def _move(self) -> None:
-        """Give it its own name; the directory is made when it turns out to be missing."""
+        """Give the blob its own name; make its directory if that turns out to be missing."""
         for _ in range(_MOVES):
             try:
                 return await self._connection.rename(self._temporary, self._target)
             except NotThere:
                 await self._make_directory()
-        raise StorageUnavailable(f"cannot complete a blob: nothing can be moved to {self._target}")
+        raise StorageUnavailable(f"cannot complete a blob: it cannot be renamed to {self._target}")
 
     async def _make_directory(self) -> None:
         try:
@@ -137,11 +137,11 @@ class HdfsDraft:
     # -- tidying up --------------------------------------------------------------------------------------------------
 
     async def _has_landed(self) -> bool:
-        """Whether the blob has its own name. If not, it will never have. Raises `StorageUnavailable`: not known."""
+        """Return whether the blob has its own name; if not, it never will have. Raises `StorageUnavailable`."""
         connection = self._connection
         try:
             await connection.move_aside(self._temporary, self._aside())
-        except (NotThere, AlreadyThere):  # it was moved before: to its own name, or aside by a request that came twice
+        except (NotThere, AlreadyThere):  # it was moved to its own name, or aside by a request that was sent twice
             return not await connection.is_there(self._aside()) and await connection.confirmed(self._target)
         return False
 
@@ -152,12 +152,13 @@ class HdfsDraft:
         return f"{self._temporary}.aside"
 
     async def _tidy(self) -> None:
-        """Leave nothing, as far as that can be done in a while. The error that led here matters more than ours."""
+        """Delete what was written, as far as that succeeds soon. The error that led here matters more."""
         if self._begun:
             try:
                 await finish(self._leave_nothing(), _TIDY_SECONDS)
             except TimeoutError:
-                log.warning("an unfinished blob may be left at %s or %s", self._temporary, self._target)
+                paths = self._temporary, self._target
+                log.warning("an unfinished blob may be left at %s or %s: deleting it took too long", *paths)
 
     async def _leave_nothing(self) -> None:
         connection = self._connection
@@ -171,7 +172,7 @@ class HdfsDraft:
 
 
 async def pieces(stream: AsyncIterator[bytes]) -> AsyncGenerator[tuple[bytes, bool], None]:
-    """The stream in pieces of a megabyte or little more; with whether one is the last, which alone may be empty."""
+    """Yield the stream in pieces of about a megabyte, and whether each is the last, which alone may be empty."""
     chunks: list[bytes] = []
     waiting = 0
     async for chunk in stream:

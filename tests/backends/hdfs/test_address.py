@@ -28,16 +28,16 @@ def test_what_it_says(url: str, address: HdfsAddress, name_service: str | None) 
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        ("file:/a", "begins with hdfs://"),
+        ("file:/a", "must begin with hdfs://"),
         ("hdfs://namenode:8020", "a directory of Milepost's own"),
         ("hdfs://namenode:8020/", "a directory of Milepost's own"),
-        ("hdfs://name node/a", "is no NameNode"),
-        ("hdfs://namenode:port/a", "is no NameNode"),
-        ("hdfs://a:1,b:1/a", "is no NameNode"),
+        ("hdfs://name node/a", "is not the address of a NameNode"),
+        ("hdfs://namenode:port/a", "is not the address of a NameNode"),
+        ("hdfs://a:1,b:1/a", "is not the address of a NameNode"),
         ("hdfs://namenode:8020/a/../b", "a path of safe segments"),
         ("hdfs://namenode:8020/.hidden", "a path of safe segments"),
         ("hdfs://namenode:8020/a b", "a path of safe segments"),
-        ("hdfs://namenode:8020/a#b", "nothing for a # to name"),
+        ("hdfs://namenode:8020/a#b", "remove the part after #"),
         ("hdfs://namenode:8020/a?user=me", "user is not an option of hdfs:// URLs"),
         ("hdfs://namenode:8020/a?replication=", "needs a value"),
         ("hdfs://namenode:8020/a?replication=0", "one number"),
@@ -52,6 +52,6 @@ def test_what_it_may_not_say(url: str, complaint: str) -> None:
 
 
 def test_a_password_is_refused_and_not_repeated() -> None:
-    with pytest.raises(Misconfigured, match="no user in hdfs:// URLs") as refused:
+    with pytest.raises(Misconfigured, match="an hdfs:// URL has no user") as refused:
         parse_address("hdfs://user:hunter2@namenode:8020/a")
     assert "hunter2" not in str(refused.value)

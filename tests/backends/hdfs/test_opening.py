@@ -54,7 +54,7 @@ async def test_opening_leaves_nothing_behind_but_the_directory_for_uploads(hdfs:
 async def test_a_file_where_the_directory_should_be(hdfs: HdfsPlace) -> None:
     hdfs.write("file", b"x")
     assert "is a file" in await refusal(hdfs.url + "/file")
-    assert "cannot be a directory" in await refusal(hdfs.url + "/file/below")
+    assert "cannot be made a directory" in await refusal(hdfs.url + "/file/below")
 
 
 async def test_a_user_who_may_not_write(hdfs: HdfsPlace, monkeypatch: pytest.MonkeyPatch) -> None:

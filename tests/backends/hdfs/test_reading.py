@@ -62,7 +62,7 @@ async def test_a_blob_that_is_taken_away_while_it_is_read(
             return False
 
     await until(gone)
-    with pytest.raises(BlobTruncated, match="was replaced" if replaced else "was gone"):
+    with pytest.raises(BlobTruncated, match="was replaced" if replaced else "was deleted"):
         await anext(chunks)
     assert WHOLE.startswith(got)
 

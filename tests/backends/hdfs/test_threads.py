@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from backends.hdfs.threads import PatientThreads, Unanswered
+from backends.hdfs.threads import ThreadsWithTimeout, Unanswered
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -29,17 +29,17 @@ def free() -> Iterator[threading.Event]:
     event.set()
 
 
-async def asked(threads: PatientThreads, call: Callable[[], bool]) -> None:
+async def asked(threads: ThreadsWithTimeout, call: Callable[[], bool]) -> None:
     with pytest.raises(Unanswered):
         await threads.ask(call)
 
 
-async def acted(threads: PatientThreads, call: Callable[[], bool]) -> None:
+async def acted(threads: ThreadsWithTimeout, call: Callable[[], bool]) -> None:
     with pytest.raises(Unanswered):
         await threads.act(call)
 
 
-async def cancelled(threads: PatientThreads, call: Callable[[], bool]) -> None:
+async def cancelled(threads: ThreadsWithTimeout, call: Callable[[], bool]) -> None:
     asking = asyncio.ensure_future(threads.ask(call))
     await asyncio.sleep(0.001)
     asking.cancel()
@@ -49,9 +49,9 @@ async def cancelled(threads: PatientThreads, call: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("hanging", [asked, acted, cancelled])
 async def test_no_more_than_so_many_calls_are_left_behind(
-    free: threading.Event, hanging: Callable[[PatientThreads, Callable[[], bool]], Awaitable[None]]
+    free: threading.Event, hanging: Callable[[ThreadsWithTimeout, Callable[[], bool]], Awaitable[None]]
 ) -> None:
-    threads = PatientThreads(0.02)
+    threads = ThreadsWithTimeout(0.02)
     begun = 0
 
     def hang() -> bool:
@@ -68,13 +68,13 @@ async def test_no_more_than_so_many_calls_are_left_behind(
         return threads.left_behind == 0
 
     await until(back)
-    assert await PatientThreads(60.0).ask(lambda: 1) == 1
+    assert await ThreadsWithTimeout(60.0).ask(lambda: 1) == 1
     assert not threads.full
 
 
 async def test_who_has_only_waited_for_others_is_told_so(free: threading.Event) -> None:
     """It says nothing about a server, and must not be taken for its silence."""
-    threads = PatientThreads(0.05)
+    threads = ThreadsWithTimeout(0.05)
     others = [asyncio.ensure_future(threads.act(lambda: free.wait(600), 600.0)) for _ in range(LIMIT)]
     await asyncio.sleep(0)
     with pytest.raises(TimeoutError) as late:
@@ -85,7 +85,7 @@ async def test_who_has_only_waited_for_others_is_told_so(free: threading.Event) 
 
 
 async def test_what_a_call_raises_after_nobody_waits_is_nobodys(free: threading.Event) -> None:
-    threads = PatientThreads(0.02)
+    threads = ThreadsWithTimeout(0.02)
 
     def fail() -> bool:
         free.wait(600)
