@@ -1,1 +1,1 @@
-"""The way of the bytes: in (`intake`), out (`delivery`), and away (`deletion_queue`, `collector`)."""
+"""This package moves the bytes of states: in (`intake`), out (`delivery`), and away (`deletion_queue`, `collector`)."""

@@ -1,4 +1,4 @@
-"""The collector: finds blobs of older leaderships that nothing names, and discards them."""
+"""Collect garbage: find blobs of older leaderships that nothing names, and discard them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ async def collect(
     older_than: float,
     may_go_on: Callable[[], bool],
 ) -> int:
-    """One round; returns how many blobs were handed to the deletion queue.
+    """Make one round, and return how many blobs were handed to the deletion queue.
 
-    A blob may go if it is this deployment's, its key carries a term before this leadership, no handle or pending upload
+    A blob may go if it is this deployment's, its key has a term before this leadership, no handle or pending upload
     names it, and the head still carries our term after both were looked at. Nothing begins to name such a blob any
-    more, so they are looked at one after the other. Blobs of this leadership are never touched: a request on its way
-    may be about to name them. Nor are those of a store in which a record cannot be read: it may name any of them. What
-    lingers in the deletion queue is left to it, also if it came there while the blobs were listed.
+    more, so they can be looked at one after the other. Blobs of this leadership are never touched: a request on its way
+    may be about to name them. Nor are those of a store with a record that cannot be read, since that may name any of
+    them. Blobs that linger in the deletion queue are left to it, even if they came there during the listing.
     """
     if not may_go_on():
         return 0
     if not isinstance(journal.read().view.state.get(DEPLOYMENT_KEY), Deployment):
-        log.warning("nothing is collected, for the record cannot be read that says which blobs are this deployment's")
+        log.warning("collect no blobs: the record of the deployment, which says which blobs are its own, is damaged")
         return 0
     candidates = [
         info.key
@@ -57,10 +57,10 @@ async def collect(
 
     await slices.each(candidates, judge)
     for store in sorted(spared):
-        log.warning("nothing of store %s is collected, for it has a record that cannot be read", store)
+        log.warning("collect no blobs of store %s: it has a record that cannot be read, and may name them", store)
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
         return 0
-    log.info("discarding %d blobs that nothing names", len(orphans))
+    log.info("discarding %d blobs of older leaderships that nothing names", len(orphans))
     for key in orphans:
         if not may_go_on():
             break

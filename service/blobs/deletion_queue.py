@@ -1,4 +1,4 @@
-"""Blobs that nothing names any more, discarded after they have lingered; a discard that fails is tried again."""
+"""Discard blobs that nothing names any more, after they have lingered, and try again where that fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ONCE = 64
 
 
 class DeletionQueue:
-    """Discards that are due now or later. Lost with the process: the collector finds what was lost."""
+    """A queue of discards that are due now or later. It is lost with the process: the collector finds what was lost."""
 
     def __init__(self, blobs: BlobStore, clock: Callable[[], float]) -> None:
         self._blobs = blobs
@@ -27,7 +27,7 @@ class DeletionQueue:
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def holds(self, key: str) -> bool:
-        """Whether the blob lingers here."""
+        """Return whether the blob lingers here."""
         return key in self._due
 
     def schedule(self, key: str, seconds: float) -> None:
@@ -36,11 +36,11 @@ class DeletionQueue:
             self._due.set(key, self._clock() + seconds)
 
     def may_be_put(self, key: str, seconds: float) -> None:
-        """Somebody may put ``key`` by himself for so many seconds yet: a discard before that is repeated after it."""
+        """Repeat a discard of ``key`` after so many seconds: until then a client may put it by a signed URL."""
         self._put_until.set(key, self._clock() + seconds)
 
     async def delete(self, key: str, deadline: float | None = None) -> None:
-        """Discard ``key``; two callers share one discard, which goes on when the ``deadline`` (monotonic) ends a wait.
+        """Discard ``key``, sharing the discard with other callers; it goes on when a ``deadline`` (monotonic) passes.
 
         Raises what `BlobStore.delete` raises, and `StorageUnavailable` at the deadline.
         """
@@ -52,9 +52,9 @@ class DeletionQueue:
             async with asyncio.timeout(None if deadline is None else max(0.0, deadline - self._clock())):
                 await asyncio.shield(task)
         except TimeoutError as error:
-            raise StorageUnavailable(f"the discard of {key} has not ended in time") from error
-        except UnsafeKey as error:  # from a damaged record, whose handle must not be stuck for it
-            log.warning("no blob can have been there: %s", error)
+            raise StorageUnavailable(f"discarding the blob {key} took too long") from error
+        except UnsafeKey as error:  # the key is from a damaged record, whose handle must not be stuck because of it
+            log.warning("no blob can have this key, so there is nothing to discard: %s", error)
         self._due.discard(key)
         if (until := self._put_until.get(key)) is not None and until > self._clock():
             self._due.set(key, until)
@@ -62,16 +62,17 @@ class DeletionQueue:
     def _ended(self, key: str, discard: asyncio.Task[None]) -> None:
         del self._running[key]
         if not discard.cancelled():
-            discard.exception()  # whoever waits sees it; nobody waiting is no error
+            discard.exception()  # marked as retrieved; it is no error if nobody waits
 
     async def try_delete(self, key: str, seconds: float | None = None) -> BackendError | None:
-        """Discard ``key`` if that works within ``seconds`` (default: `TRY_SECONDS`), else later; then the error that
-        stood in the way is returned.
+        """Discard ``key`` if that succeeds within ``seconds`` (default: `TRY_SECONDS`), and return None.
+
+        Otherwise discard it later, and return the error.
         """
         try:
             await self.delete(key, self._clock() + (TRY_SECONDS if seconds is None else seconds))
         except BackendError as error:
-            log.warning("cannot discard blob %s yet: %s", key, error)
+            log.warning("cannot discard blob %s now, and try again later: %s", key, error)
             self.schedule(key, RETRY_SECONDS)
             return error
         return None
@@ -93,6 +94,6 @@ class DeletionQueue:
             await asyncio.sleep(interval)
 
     def clear(self) -> None:
-        """Leadership is over: another leader may name these blobs by now, or its collector finds them."""
+        """Forget all when leadership is over: another leader may name these blobs, or its collector finds them."""
         self._due.clear()
         self._put_until.clear()

@@ -1,4 +1,4 @@
-"""Bytes on their way out: never delivered whole unless they are what was written."""
+"""Deliver the bytes of a state: they are never delivered whole unless they are what was written."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from service.basics.problems import problem
 from service.rules.requests import BlobRef
 
 VERIFIED_AHEAD_BYTES = 1024 * 1024
-"""States up to this size are checked before the first byte leaves; of larger ones the end is held back until they
+"""States up to this size are checked before the first byte is sent; of larger ones the end is held back until they
 are.
 """
 
 
 class DeliveryCut(Exception):
-    """The bytes turned out to be damaged after some had left: the connection must be cut."""
+    """The bytes turned out to be damaged after some were sent: the connection must be cut."""
 
 
 async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-    """The bytes ``[start, end)`` of a state as a stream that is ready to be sent.
+    """Return the bytes ``[start, end)`` of a state as a stream that is ready to be sent.
 
     Raises problems before the first byte where it can tell: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
     Afterwards the stream raises `DeliveryCut`, before its last byte.
@@ -40,7 +40,7 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
 
 
 async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
-    """A URL by which the bytes of a state can be fetched for so long; None where the blobs cannot sign one.
+    """Return a URL by which the bytes of a state can be fetched for so long; None where the store cannot sign one.
 
     Raises problems as `deliver` does before the first byte.
     """
@@ -53,7 +53,7 @@ async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
 async def _check_size(blobs: BlobStore, ref: BlobRef) -> None:
     size = await blobs.size(ref.key)
     if size != ref.size:
-        raise problem(Code.CORRUPT, f"the stored bytes number {size}, the record says {ref.size}")
+        raise problem(Code.CORRUPT, f"{size} bytes are stored, but the record says {ref.size}")
 
 
 @contextmanager
@@ -63,15 +63,15 @@ def _told_as_problems() -> Iterator[None]:
     except BlobMissing as error:
         raise problem(Code.BLOB_MISSING, "the bytes of this state are gone") from error
     except BlobTruncated as error:
-        raise problem(Code.CORRUPT, f"the stored bytes end early: {error}") from error
+        raise problem(Code.CORRUPT, f"fewer bytes are stored than the record says: {error}") from error
     except UnsafeKey as error:
-        raise problem(Code.CORRUPT, f"the record names bytes where none can be: {error}") from error
+        raise problem(Code.CORRUPT, f"the record names a key that no blob can have: {error}") from error
     except StorageUnavailable as error:
         raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether a delivery failed because the blob is not there (it may just have been replaced)."""
+    """Return whether a delivery failed because the blob is not there (it may just have been replaced)."""
     return isinstance(error, BlobMissingProblem)
 
 
@@ -87,7 +87,7 @@ async def _verified(blobs: BlobStore, ref: BlobRef) -> bytes:
 
 
 async def _begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same, of which the first has come: a blob that is gone can be told of before anything is sent."""
+    """Return the same chunks after the first has come: a missing blob is then known before anything is sent."""
     first = await anext(chunks, None)
 
     async def from_the_first() -> AsyncIterator[bytes]:
@@ -112,7 +112,7 @@ async def _part(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]
 
 
 async def _held_back(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator[bytes]:
-    """All but the last chunk as it comes; the last only once the digest is known to match."""
+    """Yield all but the last chunk as it comes, and the last only once the digest is known to match."""
     digest = hashlib.sha256()
     last: bytes | None = None
     try:

@@ -1,8 +1,8 @@
-"""The founding mark: a blob that tells that a deployment was founded on certain pointers.
+"""Keep the founding mark: a blob which shows that a deployment was founded on certain pointers.
 
-It lies where the pointers do not. Pointers of which nothing is left at all cannot tell that there ever were any; a
-replica that finds them empty looks here before it begins an empty service. The key is made of the place of the
-pointers, so that two deployments that share a blob store leave each other alone.
+It lies apart from the pointers. Pointers of which nothing is left cannot show that there ever were any, so a replica
+that finds them empty looks here before it begins an empty service. The key is made of the place of the pointers, so
+that two deployments that share a blob store leave each other alone.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from service.blobs.timeouts import BlobsWithTimeout
 log = logging.getLogger("milepost.founding")
 
 DIRECTORY = "founded"
-"""No id of a deployment, with which the keys of all other blobs begin."""
+"""No deployment has this id, and the keys of all other blobs begin with a deployment's id."""
 _MOST_BYTES = 1000
 _SHOWN = 40
 
 
 class FoundingMark:
-    """The mark in ``blobs`` of the deployment on ``pointers``, which are open. ``accepted``: see `JournalDamaged`."""
+    """The mark in ``blobs`` of the deployment on the open ``pointers``. For ``accepted`` see `JournalDamaged`."""
 
     def __init__(self, blobs: BlobsWithTimeout, pointers: PointerStore, accepted: Collection[str]) -> None:
         self._blobs = blobs
@@ -39,22 +39,23 @@ class FoundingMark:
 
     @property
     def key(self) -> str:
-        """Of its blob."""
+        """Return the key of the mark's blob."""
         return f"{DIRECTORY}/{hashlib.blake2b(self._pointers.place.encode(), digest_size=16).hexdigest()}"
 
     async def refuse_to_found(self) -> None:
-        """Raises `JournalDamaged` if a deployment was founded here before, though nothing of it is left, unless its
-        owner accepted that; `StorageUnavailable`.
+        """Raise `JournalDamaged` if a deployment was founded here before and nothing of it is left.
+
+        It is not raised if the owner accepted that loss. Raises `StorageUnavailable`.
         """
         deployment = await self._read()
         if deployment is None:
             return
         what = (
-            f"the blob {self.key} tells that deployment {_shown(deployment)} was founded in {self._pointers.place},"
-            " where its record is not any more"
+            f"the blob {self.key} shows that deployment {_shown(deployment)} was founded in {self._pointers.place},"
+            " but its record is gone"
         )
         error = JournalDamaged(
-            f"{what}: put all records back; if this is another deployment, give it another place for blobs",
+            f"{what}: restore all records; if this is another deployment, give it another place for blobs",
             f"{self.key} {deployment}",
         )
         if error.loss not in self._accepted:
@@ -62,15 +63,15 @@ class FoundingMark:
         log.error("%s: accepted as the loss %s; see --epochs-above for epochs granted before", what, error.loss)
 
     async def set(self, deployment: str, may_go_on: Callable[[], bool] = lambda: True) -> None:
-        """Have the mark tell of ``deployment``, whatever it told before. Raises `StorageUnavailable`, `StorageFull`.
+        """Let the mark name ``deployment``, whatever it named before. Raises `StorageUnavailable`, `StorageFull`.
 
-        Left as it is if, once it was read, ``may_go_on`` says no: a successor's may stand there.
+        The mark stays as it is if, after it was read, ``may_go_on`` returns False: it may be a successor's.
         """
         if (told := await self._read()) == deployment or not may_go_on():
             return
         if told is not None:
             log.warning(
-                "the founding mark %s told of deployment %s, and tells of %s from now on: if both are in use, give one"
+                "the founding mark %s named deployment %s, and names %s from now on: if both are in use, give one"
                 " of them another place for blobs",
                 self.key,
                 _shown(told),
@@ -81,7 +82,7 @@ class FoundingMark:
             await self._blobs.put(self.key, _stream(deployment.encode()))
 
     async def _read(self) -> str | None:
-        """The deployment that the mark tells of, or whatever stands there if it was altered; None: there is none."""
+        """Return the deployment that the mark names, or its content if that was altered; None if there is no mark."""
         content = b""
         try:
             async for chunk in self._blobs.get(self.key, 0, _MOST_BYTES):
@@ -94,7 +95,7 @@ class FoundingMark:
 
 
 def _shown(told: str) -> str:
-    """Fit for one line of a log, whatever was put there."""
+    """Return the text fit for one line of a log, whatever it contains."""
     return ascii(told) if len(told) <= _SHOWN else f"{told[:_SHOWN]!a}…"
 
 

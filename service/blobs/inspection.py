@@ -1,4 +1,4 @@
-"""A look at bytes that somebody else has put: what lies there, before a pointer moves to it."""
+"""Look at bytes that somebody else has put, before a pointer moves to them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from service.rules.requests import BlobRef
 
 
 async def found_at(blobs: BlobStore, key: str, size: int) -> BlobRef | None:
-    """What lies under ``key``; None for nothing. Its digest is left empty where it is not of the expected ``size``.
+    """Return what is stored under ``key``; None for nothing. Its digest is empty unless it has the expected ``size``.
 
-    What was seen whole stays: keys are fresh, and nothing is ever put over a blob. Raises ``storage-unavailable`` and
-    ``corrupt`` problems.
+    A blob that was seen whole stays so: keys are fresh, and no blob is ever overwritten. Raises
+    ``storage-unavailable`` and ``corrupt`` problems.
     """
     try:
         actual = await blobs.size(key)
@@ -24,7 +24,7 @@ async def found_at(blobs: BlobStore, key: str, size: int) -> BlobRef | None:
     except (BlobMissing, BlobTruncated):
         return None
     except UnsafeKey as error:
-        raise problem(Code.CORRUPT, f"the record of the upload names bytes where none can be: {error}") from error
+        raise problem(Code.CORRUPT, f"the record of the upload names a key that no blob can have: {error}") from error
     except StorageUnavailable as error:
         raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
 

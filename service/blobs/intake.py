@@ -1,4 +1,4 @@
-"""Bytes on their way in: written under a fresh key, counted and hashed while they pass, never held whole."""
+"""Take bytes in: write them under a fresh key, count and hash them as they pass, and never hold them whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.rules.requests import BlobRef
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A body: its chunks, and what was announced of it (size in bytes, lower-case hex SHA-256), if anything."""
+    """A body that comes in: its chunks, and what was announced of it (size in bytes, lower-case hex SHA-256), if so."""
 
     chunks: AsyncIterator[bytes]
     size: int | None = None
@@ -45,14 +45,14 @@ async def take_in(blobs: BlobStore, key: str, incoming: Incoming, limit: int | N
             raise problem(Code.INCOMPLETE_BODY, f"{size} of {incoming.size} announced bytes arrived")
         if incoming.sha256 is not None and digest.hexdigest() != incoming.sha256:
             raise problem(
-                Code.DIGEST_MISMATCH, f"the body's sha-256 is {digest.hexdigest()}, announced was {incoming.sha256}"
+                Code.DIGEST_MISMATCH, f"the body's sha-256 is {digest.hexdigest()}, but {incoming.sha256} was announced"
             )
 
     try:
         await blobs.put(key, counted())
     except StorageFull as error:
         raise problem(Code.STORAGE_FULL, str(error)) from error
-    except (StorageUnavailable, BlobExists) as error:  # keys are fresh, and another try has another
+    except (StorageUnavailable, BlobExists) as error:  # keys are fresh, and another attempt gets another key
         raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
     return BlobRef(key, size, digest.hexdigest())
 

@@ -1,4 +1,4 @@
-"""Keys of blobs: whose they are, which store they belong to, and in which term they were given out."""
+"""Make and read the keys of blobs: whose they are, which store they belong to, and in which term they were made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class BlobPlace(NamedTuple):
-    """What a blob's key says of it."""
+    """What a blob's key says: its deployment, store and term."""
 
     deployment: str
     store: str
@@ -15,16 +15,16 @@ class BlobPlace(NamedTuple):
 
 
 def prefix_of(deployment: str) -> str:
-    """What the keys of a deployment's blobs begin with, and no others."""
+    """Return what the keys of a deployment's blobs begin with, and no other keys."""
     return f"{deployment}/"
 
 
 def blob_key(deployment: str, store: str, term: int) -> str:
-    """A fresh key. It carries the term, so that orphans of older terms are told apart."""
+    """Return a fresh key. It carries the term, by which orphans of older terms are recognised."""
     return f"{prefix_of(deployment)}{store}/{term:012d}/{secrets.token_hex(16)}"
 
 
 def place_of(key: str) -> BlobPlace | None:
-    """What a key says, None for one that is not of Milepost's making."""
+    """Return what a key says; None for a key that Milepost has not made."""
     parts = key.split("/")
     return BlobPlace(parts[0], parts[1], int(parts[2])) if len(parts) == 4 and parts[2].isdecimal() else None

@@ -1,4 +1,4 @@
-"""A blob store that is not waited for without end: each step of a call has a deadline of its own."""
+"""Bound the waits for a blob store: each step of a call has a deadline of its own."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ T = TypeVar("T")
 
 
 class BlobsWithTimeout:
-    """Another `BlobStore`, of which each step must end within ``seconds``, or the call raises `StorageUnavailable`.
+    """Wrap a `BlobStore` so that each step ends within ``seconds``, or the call raises `StorageUnavailable`.
 
-    A step of a put is what the store does with one chunk; the time that the sender takes is not counted. Discarding
-    and listing are as patient as their callers.
+    A step of a put is what the store does with one chunk; the time that the sender takes does not count. Discarding and
+    listing have no deadline but their callers'.
     """
 
     def __init__(self, blobs: BlobStore, seconds: float) -> None:
         self.beneath = blobs
         self._seconds = seconds
         self.full: str | None = None
-        """Why the last put had no room, in words; None once another had."""
+        """Why the last put had no room, in words; None once another put had."""
 
     async def open(self) -> None:
         """See `BlobStore.open`."""
@@ -54,11 +54,11 @@ class BlobsWithTimeout:
                 now = loop.time()
                 due = (now if began is None else began) + self._seconds  # seconds left, added to now, may fall short
                 if now >= due:
-                    raise StorageUnavailable(f"the blob store has not taken a part within {self._seconds:g} s")
+                    raise StorageUnavailable(f"the blob store has not written a part within {self._seconds:g} s")
                 await asyncio.wait((putting,), timeout=due - now)
         finally:
             putting.cancel()
-            putting.add_done_callback(seen)  # also where it ended just when the waiting was cancelled
+            putting.add_done_callback(seen)  # also if it ended just when the waiting was cancelled
         try:
             size = putting.result()
         except StorageFull as error:
@@ -82,7 +82,7 @@ class BlobsWithTimeout:
         await self.beneath.delete(key)
 
     async def delete_in_time(self, key: str) -> None:
-        """Delete as `delete` does, but as one step with a deadline. After it the blob may still go."""
+        """Delete as `delete` does, but as one step with a deadline. After the deadline the blob may still go."""
         await self._step(self.beneath.delete(key))
 
     def list(self, prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:

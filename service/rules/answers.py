@@ -1,4 +1,4 @@
-"""Records as they are told on the wire."""
+"""Turn records into the JSON bodies of the wire."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.rules.records import Handle, Session, Store
 
 
 def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
-    """The record of a handle."""
+    """Return the wire's record of a handle."""
     return {
         "name": handle.name,
         "version": handle.version,
@@ -26,12 +26,12 @@ def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
 
 
 def session_body(session: Session) -> dict[str, Any]:
-    """A session as its creation answers it."""
+    """Return a session as the answer to its creation shows it."""
     return {"session": session.id, "ttl": session.ttl, "holder": session.holder}
 
 
 def epoch_body(view: Lookup, store: Store) -> dict[str, Any]:
-    """The epoch of a store, with nulls where nobody holds it."""
+    """Return the epoch of a store, with nulls where nobody holds it."""
     holder = epoch_holder(view, store)
     return {
         "epoch": store.epoch,
@@ -42,7 +42,7 @@ def epoch_body(view: Lookup, store: Store) -> dict[str, Any]:
 
 
 def epoch_holder(view: Lookup, store: Store) -> Session | None:
-    """The living session that holds the epoch."""
+    """Return the living session that holds the epoch, or None."""
     if store.epoch_session is None:
         return None
     session = view.session(store.epoch_session)

@@ -1,10 +1,10 @@
-"""Stored records prove themselves: each begins with a checksum over its key and its content.
+"""Seal stored records with checksums, and keep the digest that proves all of them together.
 
-The hash of a stored record is that checksum, as a number. The digest of a journal is the sum of the hashes of all its
-records, which a leader keeps up to date with each change, and which whoever loads the journal compares with what was
-found: no record is missing, none is an older copy, and none is a stranger's. A sum, since a chain of digests over all
-changes could only be checked by who has all changes; and what a sum lacks for being right is the hash that a damaged
-record had, so that it spoils the proof of no other record.
+Each record begins with a checksum over its key and its content. The hash of a record is that checksum, as a number. The
+digest of a journal is the sum of the hashes of all its records. A leader updates it with each change, and whoever loads
+the journal compares it with what was found: then no record is missing, none is an older copy, and none is a stranger's.
+It is a sum, since a chain of digests over all changes could only be checked with all changes at hand. What a sum lacks
+is the hash that a damaged record had, so a damaged record does not spoil the proof of the others.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _PREFIX_LENGTH: Final = len(b'{"check":"",') + 2 * _BYTES
 
 
 def seal(key: str, content: bytes) -> bytes:
-    """The stored form of a record's JSON: the same object with its checksum as the first member."""
+    """Return the stored form of a record's JSON: the same object with its checksum as the first member."""
     return b'{"check":"' + _check(key, content).encode() + b'",' + content[1:]
 
 
 def unseal(key: str, value: bytes) -> bytes:
-    """The record's JSON as it was sealed. Raises `ValueError` that says what is wrong."""
+    """Return the record's JSON as it was sealed. Raises `ValueError`, which says what is wrong."""
     found = _SEALED.match(value)
     if found is None:
         raise ValueError("it does not begin with a checksum")
@@ -37,7 +37,7 @@ def unseal(key: str, value: bytes) -> bytes:
 
 
 def is_sealed(key: str, value: bytes) -> bool:
-    """Whether a stored record proves itself, whatever is in it: this release need not know its kind."""
+    """Return whether a stored record matches its checksum, even if this release does not know its kind."""
     try:
         unseal(key, value)
     except ValueError:
@@ -46,16 +46,16 @@ def is_sealed(key: str, value: bytes) -> bool:
 
 
 def hash_of(key: str, value: bytes) -> int:
-    """What a stored record adds to the digest of its journal; of one that was damaged, what it says of itself."""
+    """Return what a stored record adds to its journal's digest; of a damaged one, what it says of itself."""
     found = _SEALED.match(value)
     return int(found[1], 16) if found else int(_check(key, value), 16)
 
 
 class Digest(NamedTuple):
-    """What the digest of a journal tells: the number of its records and, modulo 2**128, the sum of their hashes.
+    """A digest holds the number of a journal's records and, modulo 2**128, the sum of their hashes.
 
-    ``lost``: so many records whose hashes are in the sum are no longer there. Each was damaged along with others, of
-    which no more than the sum was known when it was replaced or removed.
+    ``lost`` counts records whose hashes are in the sum but which are gone. Each was damaged along with others, of which
+    only the sum was known when it was replaced or removed.
     """
 
     records: int
@@ -67,7 +67,7 @@ class Digest(NamedTuple):
 
     @classmethod
     def read(cls, digest: str) -> Digest | None:
-        """What stands in a head; None if that is no digest."""
+        """Return the digest in a head; None if the text is not a digest."""
         found = _DIGEST.fullmatch(digest)
         return cls(*(int(number or "0", 16) for number in found.groups())) if found else None
 

@@ -1,4 +1,4 @@
-"""The one door to the rules."""
+"""Decide a request: this is the only way into the rules."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def decide(view: View, request: Request, context: DecisionContext) -> Decision:
 
 
 def _decided(view: View, request: Request, context: DecisionContext) -> Decision:
-    """Judge a request.
+    """Judge a request, in a fixed order.
 
-    The order of judgement is: the leader's own requests, a replay of a known key, the session, the store's record, the
-    epoch, then the operation's own rules; at last, whether a retry whose first answer may be forgotten is safe.
+    First come the leader's own requests, a replay of a known key, the session, the store's record, the epoch; then the
+    operation's own rules; at last, whether a retry is safe whose first answer may be forgotten.
     """
     match request:
         case CreateDeployment():
@@ -123,7 +123,7 @@ def _store(view: View, name: str) -> Store:
 
 
 def _founding(view: View, store: Store, decision: Decision) -> Decision:
-    """A store exists from its first change on, so that change writes the store's record as well."""
+    """Add the store's record to its first change: a store exists from its first change on."""
     key = store_key(store.name)
     if isinstance(decision, Accepted) and decision.changes and key not in decision.changes and view.get(key) is None:
         return Accepted(
@@ -141,12 +141,12 @@ def _pushed(view: View, store: Store, request: StoreRequest) -> int:
     if isinstance(request, HandleRequest):
         return handles.pushed_of(view.handle(store.name, request.name))
     if isinstance(request, CreateUpload):
-        return 0  # each upload keeps its own answer, and that alone
+        return 0  # each upload keeps its own answer, and no other
     return store.pushed
 
 
 def _resumed(view: View, request: Request, known: Accepted | Refused) -> Decision:
-    """A replay, completed where the first answer is not whole: a removal not finished yet, a listing too large to
+    """Complete a replay whose first answer is not whole: a removal that is not finished, or a listing too large to
     keep.
     """
     if not isinstance(known, Accepted) or not isinstance(request, StoreRequest):

@@ -1,4 +1,4 @@
-"""What the rules answer: `Accepted`, `Refused` or `Blocked`."""
+"""Define what the rules answer: `Accepted`, `Refused` or `Blocked`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from service.rules.memory.snapshots import Snapshot
 from service.rules.records import Stored
 
 Changes = Mapping[str, Stored | None]
-"""Records to write by key; None deletes the record."""
+"""Changes are records to write by key; None deletes the record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is told to the caller: a JSON body, the handle's version where there is one, and whether something was
+    """The answer to the caller: a JSON body, the handle's version where there is one, and whether something was
     created.
     """
 
@@ -28,10 +28,10 @@ class Answer:
 
 @dataclass(slots=True)
 class Inventory:
-    """All handles of ``store``, to be told of: too many to be gathered in a decision.
+    """An inventory asks for an answer with all handles of ``store``: too many to be gathered in a decision.
 
-    ``snapshot`` is taken when the changes land, and nothing lands together with them after them. It stays None for a
-    replay, which tells what is there then.
+    ``snapshot`` is taken when the changes land, and no later change lands together with them. It stays None for a
+    replay, which shows the handles of that moment.
     """
 
     store: str
@@ -40,12 +40,12 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The request is granted. No ``changes``: it is answered from what is there.
+    """The request is granted. Without ``changes`` it is answered from what is there.
 
-    ``discards``: blobs that were replaced by the changes, to be discarded after they have lingered for readers on the
-    way. ``orphans``: blobs that lost their pointer long ago, or were never given one, and are the collector's.
-    ``finish``: a removal has begun (now or earlier) and is to be finished before the caller is answered.
-    ``inventory``: the answer consists of that. ``depends``: see `Decision`.
+    ``discards`` are blobs that the changes replace, to be discarded after they have lingered for readers on the way.
+    ``orphans`` are blobs that lost their pointer long ago, or never had one, and are left to the collector. ``finish``
+    is a removal that has begun (now or earlier) and must be finished before the caller is answered. If ``inventory`` is
+    set, it makes up the answer. ``depends`` is explained at `Decision`.
     """
 
     answer: Answer
@@ -59,7 +59,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class FinishNeeded:
-    """A removal that has begun: discard ``blob``, then finish the removal of ``name`` at ``version``."""
+    """A removal that has begun: ``blob`` must be discarded, then the removal of ``name`` at ``version`` finished."""
 
     store: str
     name: str
@@ -69,7 +69,7 @@ class FinishNeeded:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The request is refused; nothing changes. None is what is usual for the code. ``depends``: see `Decision`."""
+    """The request is refused, and nothing changes. None means what is usual for the code; see `Decision`."""
 
     code: Code
     detail: str
@@ -81,27 +81,26 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """The request can be decided only after another removal was finished. ``depends``: see `Decision`."""
+    """The request can be decided only after another removal was finished. ``depends`` is explained at `Decision`."""
 
     finish: FinishNeeded
     depends: int = 0
 
 
 Decision = Accepted | Refused | Blocked
-"""What comes of a request. ``depends`` is the number of the latest group under way that was looked at, 0 for none: an
-answer without changes waits until that group has landed, since it is told of committed state only.
+"""A decision is what comes of a request. ``depends`` is the number of the latest group in flight that it looked at, 0
+for none. An answer without changes waits until that group has landed, since it may only show committed state.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
-    """Everything that a decision may know of time and leadership.
+    """The context is everything that a decision may know of time and leadership.
 
-    ``revision`` is the one that the request's change will get. ``wall`` is for people to read (RFC 3339, UTC);
-    nothing is compared with it. ``keys_horizon``, ``sessions_horizon``: what stands at or before these revisions is
-    older than the time for which answers, and ended sessions, are kept. ``epoch_floor``: granted epochs are above
-    it (set after a restore from a backup). ``most_uploads``: how many a store may have pending. ``landed``: what stands
-    at or before this revision is committed, and known to be.
+    ``revision`` is the one that the request's change will get. ``wall`` is for people to read (RFC 3339, UTC); nothing
+    is compared with it. What is at or before ``keys_horizon`` and ``sessions_horizon`` is older than the time for which
+    answers, and ended sessions, are kept. Granted epochs are above ``epoch_floor`` (set after a restore from a backup).
+    ``most_uploads`` is how many a store may have pending. What is at or before ``landed`` is known to be committed.
     """
 
     revision: int
@@ -115,5 +114,5 @@ class DecisionContext:
 
     @property
     def version(self) -> str:
-        """The version of a handle whose state is set by this change; unique for ever."""
+        """Return the version of a handle whose state is set by this change; it is unique for ever."""
         return f"{self.lineage}.{self.revision}"

@@ -1,4 +1,7 @@
-"""The guards: each says why a request must not pass, or None. Model checking showed what breaks without each one."""
+"""Guard requests: each guard says why a request must not pass, or returns None.
+
+Model checking (``model/``) showed what breaks without each one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from service.rules.requests import BlobRef, Request, UploadRef
 
 
 def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refused | None:
-    """A request needs a living session; an ended one is told apart from one never seen, for an hour."""
+    """Refuse a request without a living session. For an hour, an ended session is told from one never seen."""
     record = view.session(session)
     if isinstance(record, Corrupt):
         return Refused(Code.CORRUPT, f"the record of session {session!r} is damaged: {record.reason}")
@@ -22,7 +25,7 @@ def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refus
 
 
 def store_readable(view: Lookup, store: str) -> Refused | None:
-    """A store whose own record is damaged may have lost its epoch, so nothing is changed under it."""
+    """Refuse changes in a store whose own record is damaged, since that may have lost the epoch."""
     record = view.store(store)
     if isinstance(record, Corrupt):
         return Refused(Code.CORRUPT, f"the record of store {store!r} is damaged: {record.reason}")
@@ -30,9 +33,9 @@ def store_readable(view: Lookup, store: str) -> Refused | None:
 
 
 def epoch_is_current(store: Store, epoch: int | None, floor: int = 0) -> Refused | None:
-    """Once a store had an epoch, a write carries the current one; an epoch that was never granted fences as well.
+    """Refuse a write without the store's current epoch, once it had one; an epoch never granted is refused as well.
 
-    One up to the ``floor`` comes from a backup: its driver may be long deposed, which the backup does not know.
+    An epoch up to the ``floor`` comes from a backup: its driver may be long deposed, which the backup does not know.
     """
     if 0 < store.epoch <= floor:
         return Refused(
@@ -49,7 +52,7 @@ def epoch_is_current(store: Store, epoch: int | None, floor: int = 0) -> Refused
 
 
 def version_matches(handle: Handle, version: str) -> Refused | None:
-    """Compare-and-set: versions are compared, never added to and never tested for truth."""
+    """Refuse a change of another version: versions are compared, never added to and never tested for truth."""
     if handle.version == version:
         return None
     return Refused(
@@ -60,7 +63,7 @@ def version_matches(handle: Handle, version: str) -> Refused | None:
 
 
 def retry_may_run(request: Request, pushed: int, context: DecisionContext) -> Refused | None:
-    """A retry whose answer may have been pushed out must not be applied a second time."""
+    """Refuse a retry whose first answer may have been pushed out, so that it is not applied a second time."""
     if request.attempt.number > 1 and pushed > context.keys_horizon:
         return Refused(
             Code.OUTCOME_UNKNOWN,
@@ -71,39 +74,39 @@ def retry_may_run(request: Request, pushed: int, context: DecisionContext) -> Re
 
 
 def upload_pending(upload: Upload | None, ref: UploadRef) -> Refused | None:
-    """One upload becomes one handle at most, and none once its time is up."""
+    """Refuse an upload that is used up or whose time is up: one upload becomes one handle at most."""
     if upload is not None and not upload.ended:
         return None
     return Refused(Code.UPLOAD_UNKNOWN, f"there is no upload {ref.id!r}, or it was used up, or its time is up")
 
 
 def upload_whole(upload: Upload, announced: BlobRef, found: BlobRef | None) -> Refused | None:
-    """A handle takes only bytes that were seen to lie there, and to be what was said of them, each time."""
+    """Refuse an upload unless its bytes were seen to be there, and to be what was announced, each time."""
     if (announced.size, announced.sha256) != (upload.size, upload.sha256):
         return Refused(
             Code.DIGEST_MISMATCH,
-            f"upload {upload.id!r} was made for {upload.size} bytes with sha-256 {upload.sha256}, "
-            f"not for {announced.size} with {announced.sha256}",
+            f"upload {upload.id!r} was announced with {upload.size} bytes and sha-256 {upload.sha256}, "
+            f"not with {announced.size} bytes and {announced.sha256}",
         )
     if found is None or found.key != upload.blob:
         return Refused(Code.UPLOAD_UNKNOWN, f"no bytes have been put for upload {upload.id!r}")
     if found.size != upload.size:
-        return Refused(Code.DIGEST_MISMATCH, f"{found.size} bytes were put, announced were {upload.size}")
+        return Refused(Code.DIGEST_MISMATCH, f"{found.size} bytes were put, but {upload.size} were announced")
     if found.sha256 != upload.sha256:
         return Refused(
-            Code.DIGEST_MISMATCH, f"the sha-256 of what was put is {found.sha256}, announced was {upload.sha256}"
+            Code.DIGEST_MISMATCH, f"the sha-256 of what was put is {found.sha256}, but {upload.sha256} was announced"
         )
     return None
 
 
 def upload_has_room(pending: int, context: DecisionContext) -> Refused | None:
-    """Uploads that are never used lie about until their time is up, so they are limited."""
+    """Refuse an upload where too many are pending: unused ones stay until their time is up."""
     if pending < context.most_uploads:
         return None
-    return Refused(Code.TOO_MANY_REQUESTS, f"{pending} uploads are pending in this store already")
+    return Refused(Code.TOO_MANY_REQUESTS, f"{pending} uploads are already pending in this store")
 
 
 def alive(view: Lookup, session: str, born: int) -> bool:
-    """Whether the session that was created at revision ``born`` lives."""
+    """Return whether the session that was created at revision ``born`` lives."""
     record = view.session(session)
     return isinstance(record, Session) and record.born == born and not record.ended

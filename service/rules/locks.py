@@ -1,4 +1,4 @@
-"""Locks as data: who holds a handle, counting only living sessions and the acts on a store as a whole."""
+"""Keep locks as data: who holds a handle, counting only living sessions and the acts on a whole store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.rules.records import Handle, Lock, Session, Store
 
 
 def holders(view: Lookup, store: Store, handle: Handle) -> tuple[str, ...]:
-    """The sessions that hold the handle, sorted."""
+    """Return the sessions that hold the handle, sorted."""
     if handle.removing or handle.gone or handle.born <= store.cleared:
         return ()
     held = {
@@ -22,13 +22,13 @@ def holders(view: Lookup, store: Store, handle: Handle) -> tuple[str, ...]:
 
 
 def taken(view: Lookup, handle: Handle, session: Session, revision: int) -> tuple[Lock, ...]:
-    """The handle's own locks with one of ``session`` added, without those of the dead."""
+    """Return the handle's own locks with one of ``session`` added, and without those of ended sessions."""
     lock = Lock(session.id, session.born, revision)
     return (*_living(view, handle.locks, without=session.id), lock)
 
 
 def given_back(view: Lookup, store: Store, handle: Handle, session: Session, revision: int) -> Handle:
-    """The handle without any lock of ``session``, own or through the store."""
+    """Return the handle without any lock of ``session``, its own or through the store."""
     bare = replace(
         handle,
         locks=_living(view, handle.locks, without=session.id),
@@ -40,22 +40,22 @@ def given_back(view: Lookup, store: Store, handle: Handle, session: Session, rev
 
 
 def with_all_locked(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
-    """`Store.locked` with ``session`` holding all that is there at ``revision``."""
+    """Return `Store.locked` after ``session`` locked every handle that is there at ``revision``."""
     return (*_living(view, store.locked, without=session.id), Lock(session.id, session.born, revision))
 
 
 def with_all_released(view: Lookup, store: Store, session: Session, revision: int) -> tuple[Lock, ...]:
-    """`Store.released` with ``session`` having given everything back at ``revision``."""
+    """Return `Store.released` after ``session`` released everything at ``revision``."""
     return (*_living(view, store.released, without=session.id), Lock(session.id, session.born, revision))
 
 
 def living(view: Lookup, locks: tuple[Lock, ...]) -> tuple[Lock, ...]:
-    """The locks of living sessions: dead ones are scrubbed whenever their record is written anyway."""
+    """Return the locks of living sessions: others are dropped whenever their record is written anyway."""
     return _living(view, locks, without=None)
 
 
 def _through_store(store: Store, handle: Handle) -> list[Lock]:
-    """The locks that the handle has because a session locked every handle of the store."""
+    """Return the locks that the handle has because a session locked every handle of the store."""
     return [
         lock
         for lock in store.locked

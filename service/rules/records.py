@@ -1,10 +1,10 @@
-"""What is stored: immutable records, their keys, and their JSON form with a checksum and a schema number.
+"""Define what is stored: immutable records, their keys, and their JSON form with a checksum and a schema number.
 
 Keys are paths: ``deployment``, ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>`` and
 ``stores/<store>/uploads/<id>``. A record that cannot be read becomes a `Corrupt` in memory: it is reported, and never
 hides or blocks another.
 
-The garbage collector leaves them alone (``gc=False``): they are never part of a cycle, and to go through all of them
+The garbage collector ignores records (``gc=False``): they are never part of a cycle, and going through all of them
 would stop everything else for as long.
 """
 
@@ -20,21 +20,22 @@ SCHEMA: Final = 1
 KEPT_KEYS: Final = 64
 KEPT_KEYS_BYTES: Final = 32 * 1024
 KEPT_KEYS_SECONDS: Final = 600.0
-"""How many answers, in how many bytes, and how long, are kept with their record for retries under the same idempotency
-key. The newest is kept whatever its size. Each store bounds records (512 KiB): these must not use that up.
+"""A record keeps at most so many answers, in so many bytes, for so long, for retries under the same idempotency key.
+
+The newest is kept whatever its size. Each store bounds records (512 KiB), and the answers must not use that up.
 """
 
 ENDED_SESSION_SECONDS: Final = 3600.0
-"""How long an ended session is answered 410 rather than 404."""
+"""For this long an ended session is answered 410 rather than 404."""
 
 
 def _schema() -> int:
-    """A default of msgspec's own kind would be left out of what is stored, and read as whatever is the default then."""
+    """Return the schema number: msgspec would leave an ordinary default out of what is stored, and read a later one."""
     return SCHEMA
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The first answer to an idempotency key, kept with the record that it changed."""
+    """This is the first answer to an idempotency key, kept with the record that it changed."""
 
     session: str
     key: str
@@ -44,7 +45,7 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Lock(msgspec.Struct, frozen=True, gc=False):
-    """A session's claim, valid while the session created at revision ``born`` lives; taken at revision ``at``."""
+    """A lock is valid while the session created at revision ``born`` lives; it was taken at revision ``at``."""
 
     session: str
     born: int
@@ -52,7 +53,7 @@ class Lock(msgspec.Struct, frozen=True, gc=False):
 
 
 class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A client's lease. ``ended`` is the revision at which it ended, 0 while it lives. ``pushed``: see `Store`."""
+    """A session is a client's lease. ``ended`` is the revision at which it ended, 0 while it lives. See `Store`."""
 
     id: str
     ttl: float
@@ -65,11 +66,11 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Store(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What concerns a store as a whole: its epoch, and the acts on all of its handles at once.
+    """A store's own record holds what concerns it as a whole: its epoch, and the acts on all of its handles at once.
 
-    ``cleared``: handles born at or before this revision count as absent. ``locked``: sessions that locked every
-    handle there was at that revision. ``released``: sessions that released all that they held at that revision.
-    ``pushed``: the revision of the newest answer that had to make room for younger ones.
+    Handles born at or before revision ``cleared`` count as absent. ``locked`` holds sessions that locked every handle
+    there was at that revision, and ``released`` sessions that released all that they held at that revision. ``pushed``
+    is the revision of the newest answer that had to make room for younger ones.
     """
 
     name: str
@@ -86,10 +87,10 @@ class Store(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Handle(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A named, versioned pointer to one blob.
+    """A handle is a named, versioned pointer to one blob.
 
-    ``removing``: its removal has begun. ``gone``: removed; the record stays for a while for the answers it keeps.
-    ``freed``: sessions whose lock through `Store.locked` was given back for this handle alone.
+    ``removing`` says that its removal has begun, and ``gone`` that it was removed; the record stays for a while for the
+    answers it keeps. ``freed`` holds sessions whose lock through `Store.locked` was released for this handle alone.
     """
 
     name: str
@@ -113,11 +114,11 @@ class Handle(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Upload(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Bytes that a client puts under ``blob`` by itself, for one handle to take.
+    """An upload is bytes that a client puts under ``blob`` itself, for one handle to take.
 
     ``session`` asked for it; anybody may use it, for ``ttl`` seconds. ``ended`` is the revision at which a handle took
-    the bytes, and ``blob`` with them, or the time was up; 0 while it is pending. Then the record stays for a while for
-    the answer it keeps.
+    the bytes, and ``blob`` with them, or at which the time was up; 0 while it is pending. Afterwards the record stays
+    for a while for the answer it keeps.
     """
 
     id: str
@@ -133,19 +134,19 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Deployment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Drawn once, when the journal is first led. The keys of all blobs begin with ``id``."""
+    """The deployment's id is drawn once, when the journal is first led. The keys of all its blobs begin with ``id``."""
 
     id: str
     schema: int = msgspec.field(default_factory=_schema)
 
     @property
     def answered(self) -> tuple[Answered, ...]:
-        """No caller asks for it."""
+        """Return no answers: no caller asks for a deployment."""
         return ()
 
 
 class Corrupt(msgspec.Struct, frozen=True, gc=False):
-    """A record that cannot be read."""
+    """A corrupt record is one that cannot be read."""
 
     name: str
     reason: str
@@ -170,38 +171,38 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def session_key(session: str) -> str:
-    """The key of a session's record."""
+    """Return the key of a session's record."""
     return f"sessions/{session}"
 
 
 def store_key(store: str) -> str:
-    """The key of a store's own record."""
+    """Return the key of a store's own record."""
     return f"stores/{store}"
 
 
 def handle_key(store: str, name: str) -> str:
-    """The key of a handle's record."""
+    """Return the key of a handle's record."""
     return f"stores/{store}/handles/{name}"
 
 
 def upload_key(store: str, upload: str) -> str:
-    """The key of an upload's record."""
+    """Return the key of an upload's record."""
     return f"stores/{store}/uploads/{upload}"
 
 
 def store_of(key: str) -> str | None:
-    """The store that a key belongs to, None for a session's."""
+    """Return the store that a key belongs to; None for a session's."""
     parts = key.split("/", 2)
     return parts[1] if parts[0] == "stores" and len(parts) > 1 else None
 
 
 def handle_of(key: str) -> tuple[str, str] | None:
-    """The store and the name that a handle's key consists of, None for another record's."""
+    """Return the store and the name in a handle's key; None for another record's key."""
     return _below_store(key, "handles")
 
 
 def upload_of(key: str) -> tuple[str, str] | None:
-    """The store and the id that an upload's key consists of, None for another record's."""
+    """Return the store and the id in an upload's key; None for another record's key."""
     return _below_store(key, "uploads")
 
 
@@ -211,17 +212,17 @@ def _below_store(key: str, kind: str) -> tuple[str, str] | None:
 
 
 def size_of(answers: tuple[Answered, ...]) -> int:
-    """How many bytes these take in a stored record."""
+    """Return how many bytes these answers take in a stored record."""
     return len(_ENCODER.encode(answers))
 
 
 def encode(key: str, record: Stored) -> bytes:
-    """The stored form of a record under ``key``, with its checksum."""
+    """Encode a record under ``key`` for storing, with its checksum."""
     return seal(key, _ENCODER.encode(record))
 
 
 def decode(key: str, value: bytes) -> Record:
-    """The record under ``key``, or a `Corrupt` that says what is wrong with it."""
+    """Return the record under ``key``, or a `Corrupt` that says what is wrong with it."""
     parts = key.split("/")
     name = parts[-1]
     kind = _kind_of(parts)
@@ -242,12 +243,12 @@ def decode(key: str, value: bytes) -> Record:
 
 
 def is_ours(key: str) -> bool:
-    """Whether a record of ours may have this key."""
+    """Return whether a record of ours may have this key."""
     return _kind_of(key.split("/")) is not None
 
 
 def _kind_of(parts: list[str]) -> type[Stored] | None:
-    """What the keys at the head of this file are for, and nothing for any that only looks like them."""
+    """Return the kind of record for a key that is listed at the head of this file; None for one that only looks so."""
     match parts:
         case ["stores", _, "handles" | "uploads" as below, _]:
             return _KINDS[below]

@@ -1,4 +1,4 @@
-"""Idempotency: the first answers to the last changes, kept in the very records that they changed."""
+"""Answer replays: the first answers to the last changes are kept in the very records that they changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Keeper = TypeVar("Keeper", Handle, Session, Store)
 
 
 def first_answer(view: View, request: Request) -> Accepted | Refused | None:
-    """The answer that this key got before, or why the key must not be used for this request, or None if it is new."""
+    """Return the answer that this key got before, or why it must not be used for this request; None if it is new."""
     if request.key is None:
         return None
     kept = view.answered(request.scope)
@@ -30,10 +30,10 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
 
 
 def remember(keeper: Keeper, request: Request, context: DecisionContext, answer: Answer) -> Keeper:
-    """The record with this answer kept in it; what is too old or too much makes room.
+    """Return the record with this answer kept in it; answers that are too old or too large make room.
 
-    So do the ids of the leader's making whose requests have landed. They prove that, and nothing else: nobody can ask
-    for their answers, of which no more than the version is kept.
+    So do the leader's own ids of requests that have landed. They only prove that a request landed: nobody can ask for
+    their answers, of which only the version is kept.
     """
     if request.key is None:
         return keeper
@@ -53,7 +53,7 @@ def _settled(entry: Answered, context: DecisionContext) -> bool:
 
 
 def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
-    """As many of the newest as may be kept, the very newest at least: settling looks for it."""
+    """Return as many of the newest answers as may be kept, at least the very newest, which settling looks for."""
     if len(answered) == 1:
         return answered
     answered = answered[-KEPT_KEYS:]
@@ -66,7 +66,7 @@ def _newest(answered: tuple[Answered, ...]) -> tuple[Answered, ...]:
 
 
 def entry_for(request: Request, context: DecisionContext, answer: Answer) -> Answered:
-    """What is kept of an answer."""
+    """Return what is kept of an answer."""
     kept: dict[str, Any] = {"body": dict(answer.body)}
     if answer.version is not None:
         kept["version"] = answer.version
@@ -76,10 +76,10 @@ def entry_for(request: Request, context: DecisionContext, answer: Answer) -> Ans
 
 
 def doubtful(decision: Decision, request: Request, pushed: int, context: DecisionContext) -> Decision:
-    """What a retry is told whose first answer may have been pushed out: it is not applied a second time, and a
-    refusal does not say that the first attempt was not applied.
+    """Decide a retry whose first answer may have been pushed out.
 
-    A replacement may run: had the first attempt been applied, the version that it names would be gone.
+    It is not applied a second time, and a refusal does not say that the first attempt was not applied. A replacement
+    may run: had the first attempt been applied, the version that it names would be gone.
     """
     doubt = guards.retry_may_run(request, pushed, context)
     if doubt is None:

@@ -1,4 +1,4 @@
-"""What can be asked of the rules: one frozen record per operation."""
+"""Define what can be asked of the rules: one frozen class for each operation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True)
 class BlobRef:
-    """Bytes that lie in the blob store already: key, size in bytes, lower-case hex SHA-256."""
+    """A reference to bytes that are already in the blob store: key, size in bytes, lower-case hex SHA-256."""
 
     key: str
     size: int
@@ -18,10 +18,10 @@ class BlobRef:
 
 @dataclass(frozen=True, slots=True)
 class UploadRef:
-    """An upload, by its id, whose bytes a handle is to take.
+    """A reference to an upload, by its id, whose bytes a handle is to take.
 
-    ``found``: what was seen to lie where the bytes belong; None for nothing. Its digest is empty where already the size
-    is wrong.
+    ``found`` is what was seen where the bytes belong; None for nothing. Its digest is empty if the size is already
+    wrong.
     """
 
     id: str
@@ -66,7 +66,7 @@ class Request:
 
     @property
     def store(self) -> str | None:
-        """The store that the request is about; None for a request about a session."""
+        """Return the store that the request is about; None for a request about a session."""
         return None
 
     @property
@@ -75,7 +75,7 @@ class Request:
         return (self.store or "", self.attempt.session, self.attempt.key or "")
 
     def fingerprint(self) -> str:
-        """What must be equal for two requests under one key to be the same request."""
+        """Return what must be equal for two requests under one key to count as the same request."""
         return _fingerprint(type(self).__name__)
 
 
@@ -102,7 +102,7 @@ class HandleRequest(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class Add(HandleRequest):
-    """addAndLock. ``upload``: the bytes are those of an upload, and ``blob`` is what is said of them (no key)."""
+    """Flink's addAndLock. With ``upload``, the bytes are an upload's, and ``blob`` is what is announced (no key)."""
 
     epoch: int | None = None
     blob: BlobRef = BlobRef("", 0, "")
@@ -115,7 +115,7 @@ class Add(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class Replace(HandleRequest):
-    """replace: compare-and-set on ``version``. No labels given (None) keeps the old ones. ``upload``: see `Add`."""
+    """Flink's replace, on the condition of ``version``. Labels of None keep the old ones. For ``upload`` see `Add`."""
 
     epoch: int | None = None
     version: str = ""
@@ -129,7 +129,7 @@ class Replace(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class Remove(HandleRequest):
-    """releaseAndTryRemove, optionally only at ``version``."""
+    """Flink's releaseAndTryRemove, optionally only at ``version``."""
 
     epoch: int | None = None
     version: str | None = None
@@ -140,34 +140,34 @@ class Remove(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class LockHandle(HandleRequest):
-    """getAndLock."""
+    """Flink's getAndLock."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseHandle(HandleRequest):
-    """release."""
+    """Flink's release."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockAll(StoreRequest):
-    """getAllAndLock."""
+    """Flink's getAllAndLock."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseAll(StoreRequest):
-    """releaseAll."""
+    """Flink's releaseAll."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clear(StoreRequest):
-    """clearEntries."""
+    """Flink's clearEntries."""
 
     epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CreateUpload(StoreRequest):
-    """Let somebody put bytes by himself: ``blob`` says where and what, ``ttl`` for how many seconds."""
+    """Let a client put bytes itself: ``blob`` says where and what, ``ttl`` for how many seconds."""
 
     upload: str = ""
     blob: BlobRef = BlobRef("", 0, "")
@@ -200,55 +200,55 @@ class OpenSession(Request):
 
 @dataclass(frozen=True, slots=True)
 class EndSession(Request):
-    """End a session at its own wish."""
+    """End a session that its client asks to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireSession(Request):
-    """The leader's own: end the session created at revision ``born``, whose deadline has passed."""
+    """End the session created at revision ``born``, whose deadline has passed; a request of the leader's own."""
 
     born: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireUpload(StoreRequest):
-    """The leader's own: end an upload whose time is up."""
+    """End an upload whose time is up; a request of the leader's own."""
 
     upload: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishRemoval(HandleRequest):
-    """The leader's own: the blob of this ``version`` has been discarded, so the record may go."""
+    """Let a record go, since the blob of this ``version`` has been discarded; a request of the leader's own."""
 
     version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Scrub(StoreRequest):
-    """The leader's own: drop records that only wait to be dropped (gone, cleared, used up, long ended)."""
+    """Drop records that only wait to be dropped (gone, cleared, used up, long ended); a request of the leader's own."""
 
     keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CreateDeployment(Request):
-    """The leader's own, before it serves: the deployment has an id, ``deployment`` if it had none before."""
+    """Give the deployment the id ``deployment`` if it has none, before the leader serves; a request of its own."""
 
     deployment: str = ""
 
 
 INTERNAL = (CreateDeployment, ExpireSession, ExpireUpload, FinishRemoval, Scrub)
-"""Requests that the leader makes of itself: they need no session and are decided anew after a doubt."""
+"""The leader makes these requests itself: they need no session, and are decided anew after a doubt."""
 
 
 def with_id(request: Request, identity: str) -> Request:
-    """The same request under a leader-made id, which no client can send: it begins with a blank."""
+    """Return the same request under an id of the leader's, which no client can send: it begins with a blank."""
     return replace(request, attempt=replace(request.attempt, key=f" {identity}"))
 
 
 def is_leaders(key: str) -> bool:
-    """Whether an idempotency key is an id of the leader's making."""
+    """Return whether an idempotency key is an id of the leader's making."""
     return key.startswith(" ")
 
 

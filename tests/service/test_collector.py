@@ -228,7 +228,7 @@ async def test_a_store_with_a_record_that_cannot_be_read_keeps_all_of_its_blobs(
         assert await collected(running) == 1
         assert running.blobs.discarded == [of_another_store]
         assert [record.message for record in caplog.records if record.name == "milepost.collector"] == [
-            f"nothing of store {STORE} is collected, for it has a record that cannot be read"
+            f"collect no blobs of store {STORE}: it has a record that cannot be read, and may name them"
         ]
         await running.stop()
         rewrite(tmp_path, key, lambda record: {**record, "schema": record["schema"] - 1})

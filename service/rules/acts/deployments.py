@@ -1,4 +1,4 @@
-"""The deployment: whose blobs are whose where several keep theirs in one place."""
+"""Give the deployment its id, which tells its blobs from those of others in the same place."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from service.rules.requests import CreateDeployment
 
 
 def found(view: View, request: CreateDeployment) -> Decision:
-    """Give the deployment its id, once and for all. A record that cannot be read stays as it is: an older id is in it,
-    or that of a newer release.
+    """Give the deployment its id, once and for all.
+
+    A record that cannot be read stays as it is: it holds an older id, or that of a newer release.
     """
     record = view.get(DEPLOYMENT_KEY)
     if isinstance(record, Deployment):

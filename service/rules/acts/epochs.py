@@ -1,4 +1,4 @@
-"""Epochs: the fencing tokens of drivers. Only the next grant moves the number."""
+"""Grant and resign epochs, the fencing tokens of drivers. Only the next grant changes the number."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from service.rules.requests import Campaign, Resign
 
 
 def campaign(view: View, store: Store, session: Session, request: Campaign, context: DecisionContext) -> Decision:
-    """Grant the next epoch if nobody holds the current one; the holder gets the same answer again, but not one from
-    before a restore: under that nothing may be written.
+    """Grant the next epoch if nobody holds the current one.
+
+    The holder gets the same answer again, unless its epoch is from before a restore: nothing may be written under that.
     """
     holder = epoch_holder(view, store)
     if holder is not None and not (holder.id == session.id and store.epoch <= context.epoch_floor):

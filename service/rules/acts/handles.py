@@ -1,4 +1,4 @@
-"""add, replace, remove, lock and release of one handle (Flink's addAndLock, replace, releaseAndTryRemove,
+"""Decide add, replace, remove, lock and release of one handle (Flink's addAndLock, replace, releaseAndTryRemove,
 getAndLock, release).
 """
 
@@ -27,31 +27,31 @@ from service.rules.requests import (
 
 
 def present(store: Store, handle: Handle | Corrupt | None) -> Handle | None:
-    """The handle if it can be read, locked and replaced: not gone, not cleared away, its removal not begun."""
+    """Return the handle if it can be read, locked and replaced: not gone, not cleared, its removal not begun."""
     if isinstance(handle, Handle) and not handle.removing and not absent(store, handle):
         return handle
     return None
 
 
 def absent(store: Store, handle: Handle) -> bool:
-    """Whether nothing is left of the handle but the answers that its record keeps."""
+    """Return whether nothing is left of the handle but the answers that its record keeps."""
     return handle.gone or handle.born <= store.cleared
 
 
 def pushed_of(handle: Handle | Corrupt | None) -> int:
-    """When the name last had to forget an answer."""
+    """Return the revision at which the name last had to forget an answer."""
     return handle.pushed if isinstance(handle, Handle) else 0
 
 
 def add(view: View, store: Store, session: Session, request: Add, context: DecisionContext) -> Decision:
-    """Pointer to bytes that lie in the blob store already; the new handle is locked for the session."""
+    """Add a pointer to bytes that are already in the blob store, and lock the new handle for the session."""
     old = view.handle(store.name, request.name)
     if isinstance(old, Corrupt):
         return Refused(Code.ALREADY_EXISTS, f"{request.name!r} exists, but its record is damaged: {old.reason}")
     if old is not None and not absent(store, old):
         if old.removing:
             return Blocked(finish_of(store, old))
-        return Refused(Code.ALREADY_EXISTS, f"{request.name!r} exists already", {"current": old.version})
+        return Refused(Code.ALREADY_EXISTS, f"{request.name!r} already exists", {"current": old.version})
     source = uploads.source_of(view, store, request, context)
     if isinstance(source, Refused):
         return source
@@ -76,7 +76,7 @@ def add(view: View, store: Store, session: Session, request: Add, context: Decis
 
 
 def replace_state(view: View, store: Store, session: Session, request: Replace, context: DecisionContext) -> Decision:
-    """Compare-and-set of a handle's state. The session must hold a lock on it."""
+    """Replace a handle's state by compare-and-set. The session must hold a lock on the handle."""
     found = _existing(view, store, request)
     if isinstance(found, Refused):
         return found
@@ -104,7 +104,7 @@ def replace_state(view: View, store: Store, session: Session, request: Replace, 
 
 
 def lock(view: View, store: Store, session: Session, request: LockHandle, context: DecisionContext) -> Decision:
-    """Lock a handle for a session; a session that holds it already is answered from what is there."""
+    """Lock a handle for a session; a session that already holds it is answered from what is there."""
     found = _existing(view, store, request)
     if isinstance(found, Refused):
         return found
@@ -120,7 +120,7 @@ def lock(view: View, store: Store, session: Session, request: LockHandle, contex
 
 
 def release(view: View, store: Store, session: Session, request: ReleaseHandle, context: DecisionContext) -> Decision:
-    """Give a lock back; none held is fine."""
+    """Release a session's lock on a handle; it is no error if there is none."""
     found = present(store, view.handle(store.name, request.name))
     if found is None or session.id not in locks.holders(view, store, found):
         return Accepted(Answer())
@@ -129,7 +129,7 @@ def release(view: View, store: Store, session: Session, request: ReleaseHandle, 
 
 
 def remove(view: View, store: Store, session: Session, request: Remove, context: DecisionContext) -> Decision:
-    """Mark a handle for removal, unless another session holds it; then only one's own lock goes."""
+    """Mark a handle for removal, unless another session holds it; then only the session's own lock is released."""
     old = view.handle(store.name, request.name)
     if isinstance(old, Corrupt):
         return _written(store, _gone_without_trace(request.name, context), request, context, Answer({"removed": True}))
@@ -153,7 +153,7 @@ def remove(view: View, store: Store, session: Session, request: Remove, context:
 
 
 def finish_removal(view: View, store: Store, request: FinishRemoval, context: DecisionContext) -> Decision:
-    """The blob is discarded, so nothing is left but the answers that the record keeps."""
+    """Finish a removal whose blob is discarded: nothing is left but the answers that the record keeps."""
     old = view.handle(store.name, request.name)
     if not isinstance(old, Handle) or not old.removing or old.version != request.version:
         return Accepted(Answer())
@@ -162,13 +162,13 @@ def finish_removal(view: View, store: Store, request: FinishRemoval, context: De
 
 
 def _gone_without_trace(name: str, context: DecisionContext) -> Handle:
-    """In place of a record that could not be read, for the answer to its removal."""
+    """Return a record in place of one that could not be read, to keep the answer to its removal."""
     at = context.revision
     return Handle(name, context.version, "", 0, "", context.wall, context.wall, born=at, changed=at, gone=True)
 
 
 def finish_of(store: Store, handle: Handle) -> FinishNeeded:
-    """What is left to do of a removal that has begun."""
+    """Return what is left to do for a removal that has begun."""
     return FinishNeeded(store.name, handle.name, handle.version, handle.blob)
 
 

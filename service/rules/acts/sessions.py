@@ -1,4 +1,4 @@
-"""Sessions: durable leases. Keepalives are not here, since they change nothing that is stored."""
+"""Open, end and expire sessions, the durable leases. Keepalives change nothing that is stored, so no rule has them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.rules.requests import EndSession, ExpireSession, OpenSession
 
 
 def open_session(view: View, request: OpenSession, context: DecisionContext) -> Decision:
-    """Create a session; the same id while it lives is a renewal, an id may be used again once it is forgotten."""
+    """Create a session. The id of a living session renews it; an id may be used again once it is forgotten."""
     dead = guards.session_lives(view, request.session, context)
     if dead is None:
         return _renewed(view, request, context)
@@ -36,12 +36,12 @@ def _renewed(view: View, request: OpenSession, context: DecisionContext) -> Deci
 
 
 def pushed_of(session: Session | Corrupt | None) -> int:
-    """When the session last had to forget an answer."""
+    """Return the revision at which the session last had to forget an answer."""
     return session.pushed if isinstance(session, Session) else 0
 
 
 def end_session(session: Session, request: EndSession, context: DecisionContext) -> Decision:
-    """End a session at its own wish: its locks go, its epochs become free to campaign for."""
+    """End a session that its client asks to end: its locks go, its epochs become free to campaign for."""
     ended = replace(session, ended=context.revision)
     answer = Answer()
     return Accepted(answer, {session_key(session.id): replays.remember(ended, request, context, answer)})

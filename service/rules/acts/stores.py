@@ -1,4 +1,4 @@
-"""Acts on a store as a whole, each of which writes one record: lock all, release all, clear."""
+"""Decide acts on a whole store, each of which writes one record: lock all, release all, clear."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from service.rules.requests import Clear, LockAll, ReleaseAll, StoreRequest
 
 
 def lock_all(view: View, store: Store, session: Session, request: LockAll, context: DecisionContext) -> Decision:
-    """getAllAndLock: every handle there is. One record says so for all of them; what they are is told once it has
-    landed. A replay tells what is there then, since the answer is too large to be kept.
+    """Lock every handle of the store for the session (Flink's getAllAndLock).
+
+    One record says so for all of them, and the answer is put together once it has landed. A replay shows what is there
+    then, since the answer is too large to be kept.
     """
     changed = replace(
         store,
@@ -36,7 +38,7 @@ def lock_all(view: View, store: Store, session: Session, request: LockAll, conte
 
 
 def release_all(view: View, store: Store, session: Session, request: ReleaseAll, context: DecisionContext) -> Decision:
-    """releaseAll: every lock of the session in this store."""
+    """Release every lock of the session in this store (Flink's releaseAll)."""
     changed = replace(
         store,
         locked=tuple(lock for lock in locks.living(view, store.locked) if lock.session != session.id),
@@ -46,7 +48,7 @@ def release_all(view: View, store: Store, session: Session, request: ReleaseAll,
 
 
 def clear(view: View, store: Store, request: Clear, context: DecisionContext) -> Decision:
-    """clearEntries: the pointers are gone whoever holds them; the blobs stay for the collector."""
+    """Remove all pointers, whoever holds them (Flink's clearEntries); the blobs stay for the collector."""
     count = view.count(store)
     if not count:
         return Accepted(Answer({"cleared": 0}))
@@ -56,7 +58,7 @@ def clear(view: View, store: Store, request: Clear, context: DecisionContext) ->
 
 
 def told_of(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt | None:
-    """What an inventory tells of a name: the handle's record, the damaged one, or nothing."""
+    """Return what an inventory shows for a name: the handle's record, the damaged one, or None."""
     record = view.handle(store.name, name)
     if isinstance(record, Corrupt):
         return record

@@ -1,4 +1,4 @@
-"""Uploads: bytes that a client puts by itself. A durable record comes first; the handle that takes them ends it."""
+"""Decide uploads, bytes that a client puts itself: a durable record comes first, and a handle ends it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.rules.requests import Add, CreateUpload, ExpireUpload, Replace
 
 
 class UploadSource(NamedTuple):
-    """Where the bytes of a request lie, and what its commit changes beside the handle."""
+    """The source says where the bytes of a request are, and what its commit changes beside the handle."""
 
     blob: str
     changes: Changes
@@ -24,7 +24,7 @@ class UploadSource(NamedTuple):
 def create_upload(
     view: View, store: Store, session: Session, request: CreateUpload, context: DecisionContext
 ) -> Decision:
-    """Announce bytes. Needs no epoch: the handle that takes them does."""
+    """Announce bytes. This needs no epoch: the handle that takes them does."""
     if full := guards.upload_has_room(view.pending_uploads(store.name), context):
         return full
     answer = Answer({"upload": request.upload}, created=True)
@@ -42,7 +42,7 @@ def create_upload(
 
 
 def source_of(view: View, store: Store, request: Add | Replace, context: DecisionContext) -> UploadSource | Refused:
-    """The bytes that a handle is to point to; those of an upload are used up by the same commit."""
+    """Return the bytes that a handle is to point to; those of an upload are used up by the same commit."""
     ref = request.upload
     if ref is None:
         return UploadSource(request.blob.key, {})
@@ -59,7 +59,7 @@ def source_of(view: View, store: Store, request: Add | Replace, context: Decisio
 
 
 def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -> Decision:
-    """End an upload whose time is up; what may lie there is nobody's then. The record says still where that is."""
+    """End an upload whose time is up. Its bytes are then nobody's, and the record still says where they are."""
     upload = view.upload(request.store_name, request.upload)
     if not isinstance(upload, Upload) or upload.ended:
         return Accepted(Answer())

@@ -1,4 +1,4 @@
-"""What is known of one store's records beside the records themselves."""
+"""Index the records of one store."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from service.rules.memory.lookup import is_pending
 from service.rules.records import Corrupt, Handle, Record
 
 _LAST = "\U0010ffff"
-"""Sorts behind every name."""
+"""This sorts after every name."""
 
 
 class OfStore:
-    """Indexes over the records of one store; `handle_changed` and `clear` keep them, at a price that does not grow with
-    the store.
+    """These indexes cover the records of one store. Updating them does not cost more in a larger store.
 
-    ``names``: of the handles that a listing tells of, sorted. It is never emptied: a clear puts another in its place,
-    so that who goes through it may go on. ``born``: revision and name of every handle that is not gone, those that were
-    cleared included, which come first. ``damaged``: names of handles whose records cannot be read. ``pending``: keys of
-    uploads.
+    ``names`` holds the handles that a listing shows, sorted. It is never emptied: a clear puts another list in its
+    place, so that whoever goes through it may go on. ``born`` holds revision and name of every handle that is not gone,
+    with those that were cleared, which come first. ``damaged`` holds names of handles whose records cannot be read, and
+    ``pending`` the keys of uploads.
     """
 
     __slots__ = ("born", "cleared", "damaged", "name", "names", "pending")
@@ -34,15 +33,16 @@ class OfStore:
         self.cleared = 0
 
     def clear(self, cleared: int) -> None:
-        """Handles born at or before this revision count as absent from now on. What remains of the others is as a rule
-        nothing, so this takes no longer in a large store.
+        """Count handles born at or before this revision as absent from now on.
+
+        As a rule none of the others remain, so this takes no longer in a large store.
         """
         self.cleared = cleared
         left = [name for _, name in self.born.irange((cleared, _LAST))]
         self.names = SortedList([*left, *self.damaged])
 
     def handle_changed(self, name: str, old: Record | None, new: Record | None) -> None:
-        """A handle has another record now, or none."""
+        """Note that a handle has another record now, or none."""
         was_born, is_born = _born(old), _born(new)
         was_damaged, is_damaged = type(old) is Corrupt, type(new) is Corrupt
         if (was_born, was_damaged) == (is_born, is_damaged):
@@ -61,20 +61,20 @@ class OfStore:
         _keep(self.damaged, name, is_damaged)
 
     def upload_changed(self, key: str, new: Record | None) -> None:
-        """An upload has another record now, or none."""
+        """Note that an upload has another record now, or none."""
         _keep(self.pending, key, is_pending(new))
 
     @property
     def has_cleared(self) -> bool:
-        """Whether there are records of handles that were cleared away."""
+        """Return whether there are records of handles that were cleared away."""
         return bool(self.born) and self.born[0][0] <= self.cleared
 
     def cleared_names(self) -> Iterator[str]:
-        """The handles that were cleared away and whose records are still there, the oldest first."""
+        """Yield the handles that were cleared away and whose records are still there, the oldest first."""
         return (name for _, name in self.born.irange(maximum=(self.cleared, _LAST)))
 
     def count_above(self, cleared: int) -> int:
-        """How many handles a listing would tell of if those born up to ``cleared`` were cleared."""
+        """Return how many handles a listing would show if those born up to ``cleared`` were cleared."""
         spared: int = len(self.born) - self.born.bisect_right((cleared, _LAST))
         return spared + len(self.damaged)
 

@@ -1,7 +1,7 @@
-"""The state as it was at some revision, for answers so large that they are put together while others go on.
+"""Keep the state as it was at some revision, for answers so large that they are assembled while changes go on.
 
-Nothing is copied when one is taken. From then on, the first record that a change takes away under each key is kept here
-as well, for as long as somebody holds the snapshot.
+Nothing is copied when a snapshot is taken. From then on, the first record that a change takes away under each key is
+also kept here, for as long as somebody holds the snapshot.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from service.rules.records import Record, handle_of
 
 
 class Snapshot(Lookup):
-    """Committed records as they stood when it was taken.
+    """A snapshot shows committed records as they were when it was taken.
 
-    Each snapshot keeps what was taken away until the next one was made, and holds on to that one for what came then:
-    a change is noted once, however many there are.
+    Each snapshot keeps what was taken away until the next one was made, and holds on to that one for what came then. So
+    a change is noted once, however many snapshots there are.
     """
 
     def __init__(self, get: Callable[[str], Record | None], names_of: Callable[[str], SortedList[str] | None]) -> None:
@@ -32,11 +32,11 @@ class Snapshot(Lookup):
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing has changed since it was taken."""
+        """Return whether nothing has changed since it was taken."""
         return not self._before
 
     def note(self, key: str, old: Record | None) -> None:
-        """``old`` was under ``key`` until now."""
+        """Note that ``old`` was under ``key`` until now."""
         if key in self._before:
             return
         self._before[key] = old
@@ -48,20 +48,20 @@ class Snapshot(Lookup):
             names.add(name)
 
     def note_names(self, store: str, names: SortedList[str]) -> None:
-        """These were the store's names until now; nobody changes the list any more."""
+        """Note that these were the store's names until now; nobody changes the list any more."""
         self._lists.setdefault(store, names)
 
     def get(self, key: str) -> Record | None:
-        """The record that was under ``key``."""
+        """Return the record that was under ``key``."""
         for snapshot in self._chain():
             if key in snapshot._before:
                 return snapshot._before[key]
         return self._get(key)
 
     def names(self, store: str, after: str = "") -> Iterator[str]:
-        """The names under which a listing may find something in the store, sorted, from the one behind ``after`` on.
+        """Yield names under which a listing may find something in the store, sorted, from the one after ``after`` on.
 
-        Others may be among them, of what was added or gone by then. To be read on only while nothing changes.
+        Names of what was added or gone by then may be among them. Read on only while nothing changes.
         """
         chain = list(self._chain())
         kept = [snapshot._names[store] for snapshot in chain if store in snapshot._names]

@@ -23,16 +23,16 @@ from service.rules.records import (
 from service.rules.requests import KeyScope
 
 Aged = tuple[int, str]
-"""A revision from which on something waits to be dropped, and its key."""
+"""This is a revision from which on something waits to be dropped, and its key."""
 
 _LAST = "\U0010ffff"
-"""Sorts behind every name and key."""
+"""This sorts after every name and key."""
 
 
 class State(Lookup):
-    """Committed records, and the indexes that answers and upkeep need, so that nobody has to go through the records.
+    """The state is the committed records, with indexes for answers and upkeep, so that nobody scans all records.
 
-    `apply` keeps every index at a price that does not grow with the number of records.
+    `apply` keeps every index at a cost that does not grow with the number of records.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class State(Lookup):
         self._snapshot: weakref.ref[Snapshot] | None = None
 
     def apply(self, changes: Iterable[tuple[str, Record | None]]) -> None:
-        """Take committed changes in, those of stores first: what a clear spared was added after it."""
+        """Apply committed changes, those of stores first: handles that survive a clear were added after it."""
         of_handles: list[tuple[str, Record | None]] = []
         for key, record in changes:
             if key.count("/") > 1:
@@ -118,7 +118,7 @@ class State(Lookup):
             self.sessions.pop(name, None)
 
     def _index_handle(self, key: str, name: str, of_store: OfStore, old: Record | None, new: Record | None) -> None:
-        """The price of most changes, and of loading: so what is the same before and after is passed over."""
+        """Update the indexes of a handle. Most changes and loading go through this, so what is equal is skipped."""
         was = old if type(old) is Handle else None
         is_ = new if type(new) is Handle else None
         if is_ is not None and is_.name == name:
@@ -183,11 +183,11 @@ class State(Lookup):
                 del self._unreadable[store]
 
     def get(self, key: str) -> Record | None:
-        """The committed record under ``key``."""
+        """Return the committed record under ``key``."""
         return self.records.get(key)
 
     def snapshot(self) -> Snapshot:
-        """The state as it stands now, to be looked at later."""
+        """Return the state as it is now, to be looked at later."""
         newest = self._newest()
         if newest is not None and newest.is_current:
             return newest
@@ -205,38 +205,40 @@ class State(Lookup):
         return of_store.names if of_store is not None else None
 
     def names(self, store: str, after: str = "") -> Iterator[str]:
-        """The names of a store's handles that a listing tells of, sorted, from the one behind ``after`` on."""
+        """Yield the names of a store's handles that a listing shows, sorted, from the one after ``after`` on."""
         names = self._names_of(store)
         return iter(names.irange(after, inclusive=(False, True)) if names else ())
 
     def count(self, store: str, cleared: int | None = None) -> int:
-        """How many these are; how many they would be if those born up to ``cleared`` were cleared."""
+        """Return how many names that is, or would be if handles born up to ``cleared`` were cleared."""
         of_store = self._of_store.get(store)
         if of_store is None:
             return 0
         return len(of_store.names) if cleared in (None, of_store.cleared) else of_store.count_above(cleared or 0)
 
     def damaged(self) -> Collection[str]:
-        """The keys of the records that cannot be read."""
+        """Return the keys of the records that cannot be read."""
         return self._damaged.keys()
 
     def damaged_in(self, store: str) -> Iterable[str]:
-        """The names of a store's handles whose records cannot be read."""
+        """Return the names of a store's handles whose records cannot be read."""
         of_store = self._of_store.get(store)
         return of_store.damaged if of_store is not None else ()
 
     def stores(self, after: str = "") -> Iterator[str]:
-        """The names of the stores, sorted, from the one behind ``after`` on."""
+        """Yield the names of the stores, sorted, from the one after ``after`` on."""
         return iter(self._of_store.irange(after, inclusive=(False, True)))
 
     def locked_by(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
-        """Store and name of the handles in whose own records a lock of the session stands, sorted, behind ``after``."""
+        """Yield store and name of the handles whose own records have a lock of the session, sorted, after ``after``."""
         first, last = (session, *after), (session, _LAST, "")
         return ((store, name) for _, store, name in self._locks.irange(first, last, inclusive=(False, True)))
 
     def may_hold(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
-        """Store and name of the handles that the session may hold, sorted, behind ``after``: those whose records say
-        so, and all of a store that it locked as a whole. Which of them it holds, `holders` tells.
+        """Yield store and name of the handles that the session may hold, sorted, after ``after``.
+
+        These are the ones whose records say so, and all of a store that it locked as a whole. `holders` says which of
+        them it holds.
         """
         whole = self._locked_stores.get(session, SortedList())
         store, name = after
@@ -257,38 +259,38 @@ class State(Lookup):
                 return
 
     def names_blob(self, blob: str) -> bool:
-        """Whether a handle points to the blob, or may yet take it from an upload."""
+        """Return whether a handle points to the blob, or may yet take it from an upload."""
         return blob in self._blobs
 
     def has_unreadable(self, store: str) -> bool:
-        """Whether the store has a record which cannot be read: damaged, or of a newer release."""
+        """Return whether the store has a record which cannot be read: damaged, or of a newer release."""
         return store in self._unreadable
 
     def removing(self, after: str = "") -> Iterator[str]:
-        """The keys of handles whose removal has begun, sorted, from the one behind ``after`` on."""
+        """Yield the keys of handles whose removal has begun, sorted, from the one after ``after`` on."""
         return iter(self._removing.irange(after, inclusive=(False, True)))
 
     def gone(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
-        """Handles and uploads of which nothing is left but answers, at most as young as ``until``, the oldest first."""
+        """Yield handles and uploads of which only answers are left, at most as young as ``until``, the oldest first."""
         return iter(self._gone.irange(after, (until, _LAST), inclusive=(False, True)))
 
     def ended(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
-        """Sessions that ended at or before revision ``until``, the oldest first."""
+        """Yield sessions that ended at or before revision ``until``, the oldest first."""
         return iter(self._ended.irange(after, (until, _LAST), inclusive=(False, True)))
 
     def stores_with_cleared(self, after: str = "") -> list[str]:
-        """The stores in which records of handles that were cleared away wait to be dropped."""
+        """Return the stores in which records of handles that were cleared away wait to be dropped."""
         return [store for store in self._cleared if store > after]
 
     def cleared(self, store: str, until: int) -> Iterator[str]:
-        """Their keys in one store, if that was cleared at or before revision ``until``; the oldest first."""
+        """Yield the keys of such records in a store that was cleared at or before ``until``, the oldest first."""
         of_store = self._of_store.get(store)
         if of_store is None or of_store.cleared > until:
             return iter(())
         return (handle_key(store, name) for name in of_store.cleared_names())
 
     def pending_uploads(self) -> Iterator[tuple[str, Upload]]:
-        """The uploads that are pending, each with its store."""
+        """Yield the uploads that are pending, each with its store."""
         for store, of_store in self._of_store.items():
             for key in of_store.pending:
                 upload = self.records[key]
@@ -296,12 +298,12 @@ class State(Lookup):
                 yield store, upload
 
     def count_uploads(self, store: str) -> int:
-        """How many uploads are pending in a store."""
+        """Return how many uploads are pending in a store."""
         of_store = self._of_store.get(store)
         return len(of_store.pending) if of_store is not None else 0
 
     def answered_in(self, scope: KeyScope) -> str | None:
-        """The key of the record that keeps the answer of that scope."""
+        """Return the key of the record that keeps the answer of that scope."""
         return self._answers.get(scope)
 
 

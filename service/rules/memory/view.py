@@ -11,7 +11,7 @@ from service.rules.requests import KeyScope
 
 
 class _Layer:
-    """The changes of one group in flight."""
+    """A layer holds the changes of one group in flight."""
 
     def __init__(self, group: int) -> None:
         self.group = group
@@ -20,7 +20,7 @@ class _Layer:
 
 
 class View(Lookup):
-    """Committed state under the changes of the groups in flight, one layer a group.
+    """A view shows committed state under the changes of the groups in flight, one layer for each group.
 
     ``depends`` is the number of the latest group in flight that was looked at through this object.
     """
@@ -31,7 +31,7 @@ class View(Lookup):
         self._layers: list[_Layer] = []
 
     def fresh(self) -> View:
-        """Return a view of the same, also of what comes later, through which nothing was looked at yet."""
+        """Return a view of the same state, now and later, through which nothing was looked at yet."""
         view = View(self.state)
         view._layers = self._layers
         return view
@@ -56,7 +56,7 @@ class View(Lookup):
         self._layers.clear()
 
     def get(self, key: str) -> Record | None:
-        """The record that will be there."""
+        """Return the record that will be there."""
         for layer in reversed(self._layers):
             if key in layer.records:
                 self.depends = max(self.depends, layer.group)
@@ -64,7 +64,7 @@ class View(Lookup):
         return self.state.records.get(key)
 
     def _staged(self, prefix: str) -> dict[str, Record | None]:
-        """What the groups in flight put under the keys that begin so."""
+        """Return what the groups in flight put under the keys with this prefix."""
         staged: dict[str, Record | None] = {}
         for layer in self._layers:
             found = {key: record for key, record in layer.records.items() if key.startswith(prefix)}
@@ -74,13 +74,13 @@ class View(Lookup):
         return staged
 
     def pending_uploads(self, store: str) -> int:
-        """How many uploads a store will have pending."""
+        """Return how many uploads a store will have pending."""
         staged = self._staged(upload_key(store, ""))
         more = sum(is_pending(record) - is_pending(self.state.get(key)) for key, record in staged.items())
         return self.state.count_uploads(store) + more
 
     def count(self, store: Store) -> int:
-        """How many handles a listing of the store, whose record this will be, will tell of."""
+        """Return how many handles a listing of the store will show when this is the store's record."""
         staged = self._staged(handle_key(store.name, ""))
         more = sum(
             is_listed(record, store.cleared) - is_listed(self.state.get(key), store.cleared)
@@ -89,11 +89,11 @@ class View(Lookup):
         return self.state.count(store.name, store.cleared) + more
 
     def damaged(self, store: str) -> list[str]:
-        """The names of handles whose records cannot be read, and will be there still. No group brings new ones."""
+        """Return the names of handles whose records cannot be read, and still will be. No group brings new ones."""
         return [name for name in self.state.damaged_in(store) if isinstance(self.handle(store, name), Corrupt)]
 
     def answered(self, scope: KeyScope) -> Answered | None:
-        """The first answer under an idempotency key, if it is still kept."""
+        """Return the first answer under an idempotency key, if it is still kept."""
         staged = (layer.answers[scope] for layer in reversed(self._layers) if scope in layer.answers)
         key = next(staged, None) or self.state.answered_in(scope)
         record = self.get(key) if key else None
