@@ -2,26 +2,31 @@
 
 At first one client asks all NameNodes, as the library does by itself. But it waits for ever for a NameNode that went
 silent. From then on each NameNode has a client of its own, and they are used in turn: no call to one hangs on another.
+The client does not reveal the NameNodes of a name service, so they are read from the Hadoop configuration.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
 
 from hdfs_native import Client
 
 from backends.hdfs.address import HdfsAddress
-from backends.hdfs.configuration import settings_per_namenode
 from backends.hdfs.threads import ThreadsWithTimeout
 
 # A client that was dropped keeps threads of its own while calls hang on it, one for each processor.
 _LET_GO: Final = 8
 # When a DataNode is silent, the client tries the next one by itself, which must come before the end of the call.
 _SOCKET_TIMEOUTS_IN_A_DEADLINE: Final = 2
+_CONFIGURATION_FILES: Final = ("core-site.xml", "hdfs-site.xml")
 
 
 class Route:
@@ -94,10 +99,43 @@ class HdfsRoutes:
             self.now = self._others[(last + 1) % len(self._others)]
 
     def _common(self) -> Client:
-        self._alone = settings_per_namenode(self._address)
+        self._alone = _settings_per_namenode(self._address)
         return self._made({})
 
     def _made(self, settings: Mapping[str, str]) -> Client:
         """Make a client. This reads files, and may look up names and credentials."""
         milliseconds = round(self._deadline * 1000 / _SOCKET_TIMEOUTS_IN_A_DEADLINE)
         return Client(self._address.file_system, {"dfs.client.socket-timeout": str(milliseconds), **settings})
+
+
+def _settings_per_namenode(address: HdfsAddress) -> list[dict[str, str]]:
+    """Return settings for each NameNode of a name service that make a client ask that one alone, and only once.
+
+    The list is empty where there is only one NameNode, or the configuration does not say how many there are. The
+    configuration is read each time, which blocks.
+    """
+    found = _configuration()
+    service = address.name_service if address.authority else urlsplit(found.get("fs.defaultFS", "")).netloc
+    if not service or ":" in service or found.get(f"dfs.client.failover.resolve-needed.{service}") == "true":
+        return []
+    key = f"dfs.ha.namenodes.{service}"
+    names = [name for name in found.get(key, "").split(",") if name]
+    if len(names) == 1:
+        return []
+    return [{key: name, "dfs.client.failover.max.attempts": "0"} for name in names]
+
+
+def _configuration() -> Mapping[str, str]:
+    """Return the configuration that the client finds. A file that cannot be read is left out."""
+    directory = os.environ.get("HADOOP_CONF_DIR")
+    if directory is None and (home := os.environ.get("HADOOP_HOME")) is not None:
+        directory = f"{home}/etc/hadoop"
+    found: dict[str, str] = {}
+    if directory is not None:
+        for name in _CONFIGURATION_FILES:
+            try:
+                properties = ElementTree.parse(Path(directory, name)).getroot().iterfind("property")
+            except (OSError, ElementTree.ParseError):
+                continue
+            found.update((each.findtext("name", ""), each.findtext("value", "")) for each in properties)
+    return found
