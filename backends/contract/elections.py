@@ -30,7 +30,7 @@ class Leadership(Protocol):
 
 
 class Election(Protocol):
-    """An election, as one candidate sees it."""
+    """An election lets candidates compete for the lead; this is one candidate's view of it."""
 
     async def open(self) -> None:
         """Connect to the election, or open its files. Idempotent. Raises `Misconfigured` or `StorageUnavailable`."""

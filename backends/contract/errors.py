@@ -35,7 +35,7 @@ class StorageUnavailable(BackendError):
 
 
 class StorageFull(BackendError):
-    """There is no room for the bytes."""
+    """The store has no room for the bytes."""
 
 
 class TakeOverLost(BackendError):
@@ -71,7 +71,7 @@ class BlobExists(BackendError):
 
 
 class BlobMissing(BackendError):
-    """There is no blob under this key."""
+    """The store has no blob under this key."""
 
 
 class BlobTruncated(BackendError):

@@ -33,7 +33,7 @@ def translate_errors(doing: str) -> Iterator[None]:
 
 
 class FileLock:
-    """An exclusive lock on the file at ``path``. It is held until released; holders within one process also compete."""
+    """A file lock excludes others from the file at ``path`` until it is released, also others in the same process."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path

@@ -48,7 +48,7 @@ class _Seen(NamedTuple):
 
 
 class SqlitePlace:
-    """The database file at ``path`` and the files that belong to it. One thread uses it."""
+    """Hold the database file at ``path`` and the files that belong to it. One thread uses it."""
 
     def __init__(self, path: Path, busy_timeout: float, accept_loss: Collection[str]) -> None:
         self.path = path

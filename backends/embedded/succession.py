@@ -17,7 +17,7 @@ _WHAT_TO_DO = "Restore all files of the directory; after restoring a backup, sta
 
 @dataclass(frozen=True, slots=True)
 class StoredHead:
-    """What is stored of a journal: its head, or what is wrong with it, and whether there are records."""
+    """This is what is stored of a journal: its head, or what is wrong with it, and whether there are records."""
 
     head: Head | None
     trouble: str | None

@@ -42,7 +42,7 @@ class Testimony(NamedTuple):
 
 
 class FileWitness:
-    """The witness file at ``path``. One thread uses it; another process may write it after it took the journal over."""
+    """Read and write the witness file at ``path``, from one thread; another process may write it after it took over."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

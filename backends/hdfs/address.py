@@ -15,7 +15,7 @@ _MAX_REPLICATION = 512
 
 @dataclass(frozen=True, slots=True)
 class HdfsAddress:
-    """The place of blobs. An empty ``authority`` is that of ``fs.defaultFS``, no ``replication`` the NameNode's."""
+    """Blobs lie here. An empty ``authority`` is that of ``fs.defaultFS``, no ``replication`` the NameNode's."""
 
     authority: str
     root: str

@@ -20,7 +20,7 @@ from backends.hdfs.writing import HdfsDraft
 
 @dataclass
 class _Opened:
-    """The parts that exist between `open` and `close`."""
+    """These parts exist between `open` and `close` of a blob store."""
 
     connection: HdfsConnection
     clock: NameNodeClock

@@ -38,7 +38,7 @@ _WRITING_DEADLINES: Final = 3
 
 
 class HdfsConnection:
-    """A connection to the files below the root of ``address``; ``deadline`` bounds each exchange in seconds."""
+    """A connection reaches the files below the root of ``address``; ``deadline`` bounds each exchange in seconds."""
 
     def __init__(self, address: HdfsAddress, *, deadline: float) -> None:
         self.root = address.root

@@ -35,7 +35,7 @@ _SET_UP = ("InvalidArgument(", "UrlParseError(", "XmlParseError(", "SASLError(",
 
 
 class NotThere(BackendError):
-    """There is no such file or directory. The reader, writer or lister says what that means."""
+    """The file or directory does not exist. The reader, writer or lister says what that means."""
 
 
 class AlreadyThere(BackendError):

@@ -25,7 +25,7 @@ _LISTED_AT_ONCE: Final = 500
 
 
 class NameNodeClock:
-    """The NameNode's wall clock, read once and then continued by this machine's monotonic clock."""
+    """Tell the NameNode's time: its wall clock is read once, and then continued by our monotonic clock."""
 
     def __init__(self, milliseconds: int) -> None:
         self._read = milliseconds / 1000

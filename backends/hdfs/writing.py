@@ -36,7 +36,7 @@ _MOVES: Final = 3
 
 
 class HdfsDraft:
-    """A blob to be written under ``key``; call `write` once."""
+    """Write a blob under ``key``, by one call of `write`."""
 
     def __init__(self, connection: HdfsConnection, key: str) -> None:
         self._connection = connection

@@ -119,7 +119,7 @@ class ApiAnswer:
 
 
 class _Status(msgspec.Struct):
-    """The parts of the API's ``Status`` that matter here."""
+    """These parts of the API's ``Status`` matter here."""
 
     kind: str = ""
     reason: str = ""

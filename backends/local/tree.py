@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class BlobTree:
-    """A tree of blobs under ``root``. A key is the path of its file; names with a leading dot are the tree's own."""
+    """Keep blobs under ``root``. A key is the path of its file; names with a leading dot are the tree's own."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()

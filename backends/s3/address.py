@@ -19,7 +19,7 @@ _MAX_PREFIX = 100
 
 @dataclass(frozen=True, slots=True)
 class S3Address:
-    """The place of blobs. ``prefix`` is empty or ends with a slash; boto3 finds out what is None, as it always does."""
+    """This is where blobs lie. ``prefix`` is empty or ends with a slash; what is None, boto3 finds out as always."""
 
     bucket: str
     prefix: str = ""

@@ -34,7 +34,7 @@ _ANY_SECONDS = 7 * 86400.0
 
 
 class S3Connection:
-    """The clients of the bucket at ``address``. Making them blocks: on files, and perhaps on a metadata service.
+    """Make and own the clients of the bucket at ``address``. This blocks on files, and perhaps on a metadata service.
 
     ``deadline`` bounds each exchange in seconds. Raises `Misconfigured`, `StorageUnavailable`.
     """

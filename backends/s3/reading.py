@@ -22,7 +22,7 @@ _BACKOFF_SECONDS: Final = 0.1
 
 
 class S3Source:
-    """The bytes from ``start`` up to but without ``end`` of the blob under ``key``, to be read once."""
+    """Read the bytes from ``start`` up to but without ``end`` of the blob under ``key``, once."""
 
     def __init__(self, connection: S3Connection, key: str, start: int, end: int | None) -> None:
         self._connection = connection

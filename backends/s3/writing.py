@@ -36,7 +36,7 @@ _ATTEMPT: Final = "milepost-attempt"
 
 
 class S3Draft:
-    """A blob to be written under ``key``; call `write` once."""
+    """Write a blob under ``key``, by one call of `write`."""
 
     def __init__(self, connection: S3Connection, key: str) -> None:
         self._connection = connection

@@ -105,7 +105,7 @@ class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """A client of kazoo's for one address, not started yet."""
+    """This client of kazoo's is for one address; it is not started when it is made."""
 
     def __init__(self, address: ZooKeeperAddress) -> None:
         """Raise `Misconfigured` for files of the address that cannot be used."""

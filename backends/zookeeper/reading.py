@@ -29,7 +29,7 @@ _FAILED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ZnodeContent:
-    """The value of a znode, and the number of its children."""
+    """This answers a read with the value of a znode, and the number of its children."""
 
     value: bytes
     children: int = 0
@@ -37,7 +37,7 @@ class ZnodeContent:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The names of a znode's children."""
+    """This answers a read with the names of a znode's children."""
 
     names: Sequence[str]
 

@@ -30,7 +30,10 @@ _SHOWN = 40
 
 
 class FoundingMark:
-    """The mark in ``blobs`` of the deployment on the open ``pointers``. For ``accepted`` see `JournalDamaged`."""
+    """Read and write the mark, in ``blobs``, of the deployment on the open ``pointers``.
+
+    For ``accepted`` see `JournalDamaged`.
+    """
 
     def __init__(self, blobs: BlobsWithTimeout, pointers: PointerStore, accepted: Collection[str]) -> None:
         self._blobs = blobs

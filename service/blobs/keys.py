@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class BlobPlace(NamedTuple):
-    """What a blob's key says: its deployment, store and term."""
+    """A blob's key says this: its deployment, store and term."""
 
     deployment: str
     store: str

@@ -81,7 +81,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class StoreRequest(Request):
-    """A request about one store."""
+    """This request is about one store."""
 
     store_name: str = ""
 
@@ -92,7 +92,7 @@ class StoreRequest(Request):
 
 @dataclass(frozen=True, slots=True)
 class HandleRequest(StoreRequest):
-    """A request about one handle."""
+    """This request is about one handle."""
 
     name: str = ""
 
@@ -102,7 +102,10 @@ class HandleRequest(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class Add(HandleRequest):
-    """Flink's addAndLock. With ``upload``, the bytes are an upload's, and ``blob`` is what is announced (no key)."""
+    """Add a handle and lock it (Flink's addAndLock).
+
+    With ``upload``, the bytes are an upload's, and ``blob`` is what is announced (no key).
+    """
 
     epoch: int | None = None
     blob: BlobRef = BlobRef("", 0, "")
@@ -115,7 +118,7 @@ class Add(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class Replace(HandleRequest):
-    """Flink's replace, on the condition of ``version``. Labels of None keep the old ones. For ``upload`` see `Add`."""
+    """Replace a state at ``version`` (Flink's replace). Labels of None keep the old ones. For ``upload`` see `Add`."""
 
     epoch: int | None = None
     version: str = ""
@@ -129,7 +132,7 @@ class Replace(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class Remove(HandleRequest):
-    """Flink's releaseAndTryRemove, optionally only at ``version``."""
+    """Release a handle and remove it, optionally only at ``version`` (Flink's releaseAndTryRemove)."""
 
     epoch: int | None = None
     version: str | None = None
@@ -140,27 +143,27 @@ class Remove(HandleRequest):
 
 @dataclass(frozen=True, slots=True)
 class LockHandle(HandleRequest):
-    """Flink's getAndLock."""
+    """Lock a handle and return its record (Flink's getAndLock)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseHandle(HandleRequest):
-    """Flink's release."""
+    """Release the session's lock on a handle (Flink's release)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockAll(StoreRequest):
-    """Flink's getAllAndLock."""
+    """Lock all handles and return their records (Flink's getAllAndLock)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseAll(StoreRequest):
-    """Flink's releaseAll."""
+    """Release all locks of the session in a store (Flink's releaseAll)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clear(StoreRequest):
-    """Flink's clearEntries."""
+    """Remove all handles of a store, and leave the blobs (Flink's clearEntries)."""
 
     epoch: int | None = None
 

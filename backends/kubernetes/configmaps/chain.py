@@ -68,7 +68,7 @@ class Chain:
 
 @dataclass(slots=True)
 class SegmentListing:
-    """A listing of one journal: its segments by number, its witness, and its founding mark."""
+    """A listing shows one journal: its segments by number, its witness, and its founding mark."""
 
     layout: ConfigMapLayout
     found: dict[int, ConfigMap]

@@ -43,7 +43,7 @@ def encode(key: str, value: bytes | None) -> tuple[str, str]:
 
 
 def is_tombstone(text: str) -> bool:
-    """Whether the entry says that the record was deleted."""
+    """Return whether the entry says that the record was deleted."""
     return text == _DELETED or (text.startswith(_KEY) and text.partition("\n")[2] == _DELETED)
 
 

@@ -20,7 +20,7 @@ _SUM_BYTES: Final = 16
 
 
 class SegmentState(Enum):
-    """The state of a segment.
+    """A segment is in one of three states.
 
     ``empty``: made beforehand, and not written to yet. ``active``: groups go here. ``sealed``: groups go on in the
     next one.

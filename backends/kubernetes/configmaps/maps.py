@@ -26,7 +26,10 @@ T = TypeVar("T")
 
 
 class Maps:
-    """The ConfigMaps of one namespace. After etcd had no room left, writes raise `StorageFull` for some seconds."""
+    """Read and write the ConfigMaps of one namespace.
+
+    After etcd had no room left, writes raise `StorageFull` for some seconds.
+    """
 
     def __init__(self, client: KubernetesClient, clock: Callable[[], float] = time.monotonic) -> None:
         self.client = client

@@ -19,7 +19,7 @@ from backends.kubernetes.configmaps.stamps import Stamp
 
 @dataclass(frozen=True, slots=True)
 class SegmentDraft:
-    """What the last segment, ``number``, is to become; ``then`` is the segment in which groups go on after it."""
+    """A draft is what the last segment, ``number``, is to become; groups go on in the segment ``then`` after it."""
 
     number: int
     head: SegmentHead

@@ -57,7 +57,7 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Frozen(NamedTuple):
-    """What a ConfigMap that somebody made immutable holds beside its entries; each PUT has to repeat it."""
+    """Each PUT of a ConfigMap that somebody made immutable has to repeat this, which it holds beside its entries."""
 
     binary: Mapping[str, str]
 
@@ -82,7 +82,7 @@ class _Continue(msgspec.Struct):
 
 
 class ConfigMaps(msgspec.Struct):
-    """A page of a listing."""
+    """This is one page of a listing of ConfigMaps."""
 
     metadata: _Continue
     items: list[ConfigMap] | None = None
@@ -90,7 +90,7 @@ class ConfigMaps(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ConfigMapLayout:
-    """The names, labels and annotations of one journal's ConfigMaps, in the deployment ``instance``."""
+    """Give the names, labels and annotations of one journal's ConfigMaps, in the deployment ``instance``."""
 
     instance: str
     journal: str

@@ -46,7 +46,7 @@ async def look(
 
 
 class LeaseCandidate:
-    """A candidate with an identity and connections of its own, so that no renewal waits behind bulk data.
+    """A candidate has an identity and connections of its own, so that no renewal waits behind bulk data.
 
     Its requests go one after the other, and a task that is cancelled waits for the end of its request: only then is it
     known what there is to release.

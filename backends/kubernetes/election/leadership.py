@@ -18,10 +18,11 @@ _AGAIN_SECONDS: Final = 0.25
 
 
 class LeaseLeadership:
-    """A `Leadership` on a Lease. It is certain for the renew deadline, counted from before a renewal was sent.
+    """This `Leadership` lasts as long as its Lease is renewed.
 
-    The last confirmed renewal counts. Others wait for the lease's duration, which is longer, and from a later moment.
-    If no renewal is confirmed in time, leadership is lost for good, even if nobody has taken the Lease.
+    It is certain for the renew deadline, counted from before the last confirmed renewal was sent. Others wait for the
+    lease's duration, which is longer, and from a later moment. If no renewal is confirmed in time, leadership is lost
+    for good, even if nobody has taken the Lease.
     """
 
     def __init__(self, candidate: LeaseCandidate, label: LeaderLabel | None, clock: Callable[[], float]) -> None:

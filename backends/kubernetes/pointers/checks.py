@@ -28,7 +28,7 @@ log = logging.getLogger("milepost.kubernetes")
 
 
 class Checks:
-    """The checks of one journal. Groups hold ``turn``; ``stands`` says whether its memory still proves anything."""
+    """Check one journal. Groups hold ``turn``; ``stands`` says whether its memory still proves anything."""
 
     def __init__(self, maps: Maps, memory: ChainMemory, turn: asyncio.Lock, stands: Callable[[], bool]) -> None:
         self.deposed = False

@@ -45,10 +45,10 @@ _MOST_BELOW: Final = 1000
 
 
 class Heads:
-    """The heads of journals, over one connection. ``accepted`` holds the losses that the owner has accepted.
+    """Read and change the heads of journals, over one connection.
 
-    This object remembers lineage and term of each take-over that this process has sent and that may stand, or land
-    late.
+    ``accepted`` holds the losses that the owner has accepted. This object remembers lineage and term of each take-over
+    that this process has sent and that may stand, or land late.
     """
 
     def __init__(self, connection: ZooKeeperConnection, accepted: Collection[str] = ()) -> None:

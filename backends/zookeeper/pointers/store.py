@@ -49,9 +49,9 @@ _LOOKUPS: Final = 64
 
 @dataclass(slots=True)
 class _LeaderState:
-    """What a leader knows of its journal, counting all groups that were sent.
+    """A leader knows this of its journal, counting all groups that were sent.
 
-    This is the head, the version of the head's data, and which znodes exist.
+    It knows the head, the version of the head's data, and which znodes exist.
     """
 
     head: Head

@@ -29,7 +29,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class StoredJournal:
-    """What was found of a journal in ZooKeeper: its znode, that of its records, its heads, its witness.
+    """This was found of a journal in ZooKeeper: its znode, that of its records, its heads, its witness.
 
     The witness is read before the heads, so that a group which lands meanwhile does not make it look newer.
     """
@@ -49,9 +49,9 @@ class StoredJournal:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What the leading process remembers of a journal.
+    """The leading process remembers this of a journal.
 
-    This is the head that it committed last; the lineages of its own take-overs since, of which one with an unknown
+    It remembers the head that it committed last; the lineages of its own take-overs since, of which one with an unknown
     outcome may land late; and the digests that its last groups were to leave.
     """
 
@@ -70,7 +70,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """The head to go on from, with term 0 for a journal that never existed, and the lines for the log."""
+    """This is the head to go on from, with term 0 for a journal that never existed, and the lines for the log."""
 
     last: Head
     log_lines: tuple[str, ...] = ()
