@@ -113,7 +113,7 @@ class SessionCandidate:
         )
 
     async def _queue(self) -> list[Entry]:
-        """Return the queue, after the server caught up, so that an entry of ours which was made is seen."""
+        """Return the queue as of now: the server first catches up, so that it shows an entry that we have just made."""
         await self.connection.ask("catch up", lambda client: client.sync_async(self._place))
         names = await self.connection.ask("see the queue", lambda client: client.get_children_async(self._place))
         return in_order(names)

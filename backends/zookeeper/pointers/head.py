@@ -83,8 +83,8 @@ class Heads:
         """
         ours = self._attempted.get(layout.journal, {})
         found = await self._found(layout)
-        told = [] if found is None else [stored.head for stored in found.stored if stored.head is not None]
-        if head.lineage not in ours or any(each.term > head.term and each.lineage not in ours for each in told):
+        heads = [] if found is None else [stored.head for stored in found.stored if stored.head is not None]
+        if head.lineage not in ours or any(each.term > head.term and each.lineage not in ours for each in heads):
             return TakeOverLost(f"another leader took {layout.journal!r} over")
         return StorageUnavailable(f"somebody else deleted or altered {layout.head(head)}")
 

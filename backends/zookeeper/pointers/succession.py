@@ -141,8 +141,8 @@ def _damage(found: StoredJournal, head: Head | None, witness: Head | None) -> st
         names = sorted(stored.path.rpartition("/")[2] for stored in found.heads)
         return f"{found.place} has {len(names)} heads, and its witness knows none of them: {names[:_SHOWN]}"
     if witness is not None and _contradicts(witness, head):
-        told = found.witness.path if found.witness is not None else ""
-        return f"{found.heads[0].path} is an older copy: {_named(head)}, but {told} holds {_named(witness)}"
+        path = found.witness.path if found.witness is not None else ""
+        return f"{found.heads[0].path} is an older copy: {_named(head)}, but {path} holds {_named(witness)}"
     return None
 
 
