@@ -1,8 +1,8 @@
-"""The journal: group commit, settling and take-over. The only caller of a pointer store.
+"""The journal package keeps all records in order: group commit, settling and take-over.
 
-`Journal` is what the service talks to. It takes a journal over (`loading`), keeps what was committed in `memory`,
-commits what is admitted in groups (`admission`, `groups`, `pipeline`), and settles what is in doubt (`settlement`,
-which judges by `settling` and puts the store right by `restoring`).
+It is the only caller of a pointer store, and `Journal` is what the rest of the service uses. A `Journal` takes over
+what is stored (`loading`), remembers what was committed (`memory`), admits requests (`admission`), commits them in
+groups (`commit`), and finds out what became of commits whose outcome is in doubt (`settling`).
 """
 
 from service.journal.journal import Journal, Reading

@@ -1,4 +1,4 @@
-"""The journal of a leader: admits requests, commits them in groups, answers after the commit."""
+"""The journal of a leader: it admits requests, commits them in groups, and answers each after its commit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ log = logging.getLogger("milepost.journal")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Committed state, read while the lease surely holds."""
+    """The committed state at one revision, read while the lease surely held."""
 
     view: View
     revision: int
@@ -55,20 +55,26 @@ class Reading:
 
 
 class Founding(Protocol):
-    """What remembers, elsewhere, that a deployment was founded on these pointers."""
+    """The mark, kept outside the pointer store, that a deployment was already created there.
+
+    It prevents that a deployment whose records were all lost is silently created anew, as if it were empty.
+    """
 
     async def refuse_to_found(self) -> None:
-        """Raises `JournalDamaged` if one was, of which nothing is left, `StorageUnavailable`."""
+        """Raise `JournalDamaged` if the mark names a deployment, of which the pointer store has nothing left.
+
+        Raises `StorageUnavailable` if the mark cannot be read.
+        """
 
     async def set(self, deployment: str) -> None:
-        """Remember this one. Raises `StorageUnavailable`, `StorageFull`."""
+        """Set the mark for the id ``deployment``. Raises `StorageUnavailable`, `StorageFull`."""
 
 
 class Journal:
-    """One journal under one leadership at a time.
+    """One journal of a pointer store, which this process leads for one period of leadership after another.
 
-    ``clock`` gives monotonic seconds, ``wall`` the time for people to read. ``generation`` counts the leaderships of
-    this process, ``first_term`` is the term with which the present one began.
+    ``clock`` gives monotonic seconds, ``wall`` the time of day as text. ``generation`` counts the leaderships of this
+    process; ``first_term`` is the term with which the current one began.
     """
 
     def __init__(
@@ -90,7 +96,9 @@ class Journal:
         self.generation = 0
         self.first_term = 0
         self.unproven: str | None = None
-        """Why what is stored could not be proven at the last take-over, so that this process does not lead."""
+        """Why the last take-over could not prove that the stored records are complete, so that this process does not
+        lead; None if it could.
+        """
         self._store = store
         self._founding = founding
         self._settings = settings = settings or JournalSettings()
@@ -117,11 +125,11 @@ class Journal:
             jitter or random.Random(),
         )
 
-    # -- what it is ------------------------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------------------------
 
     @property
     def leading(self) -> bool:
-        """Whether requests are admitted."""
+        """Whether this process leads and admits requests."""
         return self._lease.leadership is not None and not self._closing
 
     @property
@@ -131,37 +139,39 @@ class Journal:
 
     @property
     def term(self) -> int:
-        """The term of this leadership, or of the last one."""
+        """The term of the current leadership, or of the last one if this process does not lead."""
         return self._memory.head.term
 
     @property
     def records(self) -> int:
-        """How many records are committed."""
+        """The number of committed records."""
         return len(self._memory.view.state.records)
 
     @property
     def damaged(self) -> list[str]:
-        """The keys of records that do not prove themselves, so that they are not served, and of those that could not be
-        written back, which are right in memory alone.
+        """The keys of damaged records, sorted.
+
+        These are records whose checksum is wrong, which are not served, and records that are right in memory but could
+        not be written back to the store.
         """
         return self._memory.damaged
 
     @property
     def groups_committed(self) -> int:
-        """How many groups this process committed."""
+        """The number of groups that this process committed."""
         return self._pipeline.committed
 
     @property
     def terms_burnt(self) -> int:
-        """How many terms this process gave up to settle what was in doubt."""
+        """The number of terms that this process gave up in order to settle commits whose outcome was in doubt."""
         return self._settlement.terms_burnt
 
     # -- leadership ------------------------------------------------------------------------------------------------
 
     async def lead(self, leadership: Leadership) -> None:
-        """Take the journal over and load it.
+        """Take the journal over under ``leadership``, load its records, and begin to admit requests.
 
-        Raises `LeadershipLost`, and what `PointerStore.take_over` and `load` raise.
+        Raises `LeadershipLost`, TimeoutError, and what `PointerStore.take_over` and `PointerStore.load` raise.
         """
         try:
             await self._take_over(leadership)
@@ -188,7 +198,7 @@ class Journal:
         self._closing, self._pipeline.fault = False, None
         self._lease.leadership = leadership
         log.info(
-            "leading journal %s of deployment %s at term %d, revision %d",
+            "leading journal %s of deployment %s at term %d, revision %d: requests are admitted from now on",
             self.name,
             self.deployment,
             memory.head.term,
@@ -196,7 +206,7 @@ class Journal:
         )
 
     async def _create_deployment(self) -> str:
-        """Return the deployment's id, which is given to it now or was long ago."""
+        """Return the id of the deployment; create the deployment if the journal has none yet."""
         memory = self._memory
         request = CreateDeployment(LEADER, deployment=secrets.token_hex(6))
         decision = self._decide(View(memory.view.state), request, self.context(memory.head.revision + 1))
@@ -212,7 +222,7 @@ class Journal:
             async with asyncio.timeout(self._settings.commit_seconds):
                 outcome = await self._store.commit(memory.head, changes, revision, digest)
             if not isinstance(outcome, Done):
-                raise StorageUnavailable(f"the deployment has no id yet: {outcome.detail}")
+                raise StorageUnavailable(f"the deployment could not be created: {outcome.detail}")
             memory.head = outcome.head
             memory.view.state.apply(made)
             if self._founding is not None:
@@ -220,7 +230,7 @@ class Journal:
         return deployment
 
     async def run(self) -> None:
-        """Commit what is submitted until cancelled. Raises `LeadershipLost`."""
+        """Commit submitted requests until cancelled. Raises `LeadershipLost` when this process has to stop leading."""
         pipeline = self._pipeline
         try:
             while True:
@@ -231,7 +241,7 @@ class Journal:
                     await self._settlement.resolve()
                 elif pipeline.may_launch():
                     pipeline.launch()
-                    await asyncio.sleep(0)  # the commit is on its way before those of the last are answered
+                    await asyncio.sleep(0)  # send this commit before answering the callers of the last one
                 elif pipeline.has_answers:
                     pipeline.acknowledge()
                 else:
@@ -241,7 +251,7 @@ class Journal:
             self.retire()
 
     async def drain(self) -> None:
-        """Admit nothing more and wait until what is on its way has ended."""
+        """Stop admitting requests, and wait until those that were admitted have ended."""
         pipeline = self._pipeline
         self._closing = True
         pipeline.hurry()
@@ -251,44 +261,49 @@ class Journal:
             await pipeline.progress.wait()
 
     def retire(self) -> None:
-        """Leadership is over. What was never submitted, or was refused, is not applied; the rest is of unknown outcome.
-        Idempotent.
+        """End the leadership and every pending request. Idempotent.
+
+        A request that was never sent to the store, or was refused there, ends as not applied; any other ends with
+        outcome unknown.
         """
         self._lease.leadership = None
         self._settlement.drop()
         self._pipeline.end()
-        self._admission.drop(problem(Code.NO_LEADER, "leadership was lost before the request was submitted"))
+        self._admission.drop(problem(Code.NO_LEADER, "leadership was lost before the write was sent to the storage"))
         self._pipeline.progress.set()
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def lease_remaining(self) -> float | None:
-        """The seconds that the lease still runs, infinite if it ends with the process; None while there is none."""
+        """Return the seconds that the lease still runs, infinite if it ends with the process; None without a lease."""
         return self._lease.remaining()
 
     def lease_holds(self) -> bool:
-        """Whether answers may be given from memory."""
+        """Return whether the lease surely holds, so that answers may be given from memory."""
         return self._lease.holds()
 
     def read(self) -> Reading:
-        """Committed state. Raises a ``no-leader`` problem unless the lease surely holds."""
+        """Return the committed state. Raises a ``no-leader`` problem unless the lease surely holds."""
         if not self._lease.holds():
             raise problem(Code.NO_LEADER, "this replica does not lead, or its lease is in doubt")
         return Reading(View(self._memory.view.state), self._memory.head.revision, self._memory.head.term)
 
     def context(self, revision: int) -> DecisionContext:
-        """What a decision may know of now that would make ``revision``."""
+        """Return what the rules may know of the present when they decide the change to ``revision``."""
         return self._memory.contexts()(revision)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def submit(self, request: Request, deadline: float, generation: int | None = None) -> PendingRequest:
-        """Admit a request; a retry joins the attempt under its key that is still running.
+        """Admit a request and return it as pending; a retry joins the attempt of its key that is still running.
 
-        ``generation``: the leadership under which its blob was put; under another one the request is refused.
+        ``generation`` is the leadership under which the request's blob was put, None if it has none. Under another
+        leadership the request is refused, since the blob may have been collected.
+
+        Raises ``no-leader``, ``shutting-down``, ``too-many-requests`` and ``idempotency-mismatch`` problems.
         """
         if (joined := self.retries.joined(request, deadline)) is not None:
-            return joined  # asked before any refusal: that says "not applied", and what is on its way may be applied
+            return joined  # before any refusal: that would say "not applied" of an attempt that may be applied yet
         if self._closing:
             raise problem(Code.SHUTTING_DOWN, "this replica is shutting down")
         if not self.leading or generation not in (None, self.generation):
@@ -298,5 +313,8 @@ class Journal:
         return pending
 
     def wait(self, pending: PendingRequest) -> Awaitable[Served]:
-        """The end of a request, at its deadline at the latest: then it is withdrawn, or its outcome is unknown."""
+        """Return an awaitable that gives the end of a submitted request, at its deadline at the latest.
+
+        See `Admission.wait` for what it raises.
+        """
         return self._admission.wait(pending)

@@ -8,15 +8,18 @@ from backends.contract import Leadership
 
 
 class LeadershipLost(Exception):
-    """The lease is over, or another leader took the journal: this process does not lead any more."""
+    """Raised when the lease is over or another leader took the journal over: this process must stop leading."""
 
 
 class NotTakenOver(LeadershipLost):
-    """The lease holds, but the journal could not be taken over for so long that another should try."""
+    """Raised when the lease holds, but taking the journal over failed for so long that another replica should try."""
 
 
 class LeaderLease:
-    """The ``leadership`` under which the journal is led, None while it is not. ``clock`` gives monotonic seconds."""
+    """The lease under which this process leads the journal; ``leadership`` is None while it does not lead.
+
+    ``clock`` gives monotonic seconds.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.leadership: Leadership | None = None
@@ -31,11 +34,11 @@ class LeaderLease:
         return None if self.leadership is None else max(0.0, self.leadership.remaining(self._clock()))
 
     def require(self, leadership: Leadership) -> None:
-        """Raise `LeadershipLost` unless the lease of ``leadership`` still runs. To be asked after each take-over.
+        """Raise `LeadershipLost` unless the lease of ``leadership`` still runs. Call it after each take-over.
 
-        Whoever paused on the way there may have taken the journal from a successor, which still answers from memory. If
-        the lease held at some moment after the take-over, any successor's take-over comes later, and fences all that is
-        written under this term. Nothing else is needed.
+        A process that was paused during a take-over may have taken the journal from its own successor, which still
+        answers from memory. If the lease held at some moment after the take-over, the take-over of any successor comes
+        later, and fences everything that is written under this term. No other check is needed.
         """
         if leadership.remaining(self._clock()) <= 0:
             raise LeadershipLost("the lease ran out while the journal was taken over")

@@ -1,4 +1,4 @@
-"""Loading: what a journal is under a head, and whether that is what was committed."""
+"""Load a journal from the pointer store, and verify that it holds exactly what was committed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _LOAD_CHUNK = 500
 
 @dataclass(slots=True)
 class Loaded:
-    """A journal as it was found under a head: its records, and how many bytes they take.
+    """A journal as it was found in the store: its records in ``state``, and their ``size`` in bytes.
 
-    ``proof``: the hashes of those that prove themselves, though this release may not know what is in them. ``damaged``:
-    records of ours that do not, each with what it says its hash is. What is in neither is a stranger's.
+    ``proof`` has the hashes of the records whose checksum is right, even if this release does not know their kind.
+    ``damaged`` has the keys of Milepost's records whose checksum is wrong, each with the hash that the record states.
+    A key that is in neither was put there by somebody else.
     """
 
     state: State
@@ -34,7 +35,10 @@ class Loaded:
 
 
 async def load(store: PointerStore, head: Head, gets_on: Callable[[], None] = lambda: None) -> Loaded:
-    """The journal as it stands under ``head``. ``gets_on`` is called after every so many records, and may raise."""
+    """Return the journal as the store has it under ``head``.
+
+    ``gets_on`` is called after every 500 records, to report progress; it raises in order to stop the load.
+    """
     loaded = Loaded(State(), Proof())
     count = 0
     async for key, value in store.load(head):
@@ -54,12 +58,11 @@ async def load(store: PointerStore, head: Head, gets_on: Callable[[], None] = la
 
 
 def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
-    """Compare what was found with the digest of ``head``, and count damaged records with the hashes that they had.
+    """Compare the loaded records with the digest of ``head``.
 
-    Records that are damaged explain a digest that differs, if none is missing. ``accepted`` are the losses that the
-    owner accepts.
-
-    Raises `JournalDamaged`.
+    A digest that differs is accepted if damaged records explain it and no record is missing; the proof then counts each
+    damaged record with the hash that it had. It is also accepted if ``accepted``, the losses that the owner accepts,
+    names this loss. Otherwise `JournalDamaged` is raised.
     """
     proof, damaged = loaded.proof, loaded.damaged
     proof.count(damaged.items())
@@ -73,11 +76,16 @@ def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
     told = Digest.read(head.digest)
     if told is not None and told.records == len(proof.hashes):
         if damaged:
-            log.error("%s: that is taken for the work of the records that are damaged (%d)", what, len(damaged))
+            log.error("%s: none is missing, and %d damaged ones account for it; loading goes on", what, len(damaged))
             proof.leave_open(damaged, told.total, told.lost)
             return
         if told.lost:
-            log.error("%s: %d of the records that were damaged are gone, and what they were with them", what, told.lost)
+            log.error(
+                "%s: %d of the records that were damaged were replaced or removed since, which accounts for that;"
+                " loading goes on",
+                what,
+                told.lost,
+            )
             return
     error = JournalDamaged(
         f"{what}: at least one is missing, an older copy, or was put there by somebody else. Put back what is stored as"
@@ -86,8 +94,12 @@ def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
     )
     if error.loss not in accepted:
         raise error
-    log.error("%s: accepted as the loss %s; see --epochs-above for epochs that were granted since", what, error.loss)
-    if damaged:  # whatever they were may be put back all the same
+    log.error(
+        "%s: accepted as the loss %s, which --accept-loss names; if epochs were granted since, see --epochs-above",
+        what,
+        error.loss,
+    )
+    if damaged:  # their right content may still be put back later
         proof.leave_open(damaged, proof.total, lost=1)
 
 
@@ -101,11 +113,11 @@ async def take_over(
     taken: Callable[[Head], None],
     seconds: float,
 ) -> Loaded:
-    """Take the journal ``name`` over and load what stands under the head of the next term.
+    """Take the journal ``name`` over, and load what the store has under the head of the next term.
 
-    ``taken`` is told that head before anything else may fail, so that it is never mistaken for a successor's. Each step
-    may take ``seconds``: a load as a whole may take as long as there is to load, if it gets on, or nobody could ever
-    lead once that is too much. ``ours``: see `PointerStore.take_over`.
+    ``taken`` is called with the new head before anything else can fail, so that the caller never mistakes that head for
+    a successor's. ``seconds`` bounds each step, not the whole load: a load that makes progress may take as long as it
+    needs, or a journal that has grown too large could never be led again. ``ours``: see `PointerStore.take_over`.
 
     Raises `LeadershipLost`, TimeoutError, and what `PointerStore.take_over` and `PointerStore.load` raise.
     """

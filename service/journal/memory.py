@@ -1,6 +1,6 @@
-"""What a leader remembers of its journal: the records, and their sums.
+"""The leader's copy of its journal in memory: all records, their checksums and their size.
 
-While the lease holds this is the truth, whatever a foreign hand does to the store.
+While the lease holds, this copy is the truth, whatever somebody else does to the pointer store.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ log = logging.getLogger("milepost.journal")
 
 
 class JournalMemory:
-    """The records as of the last commit and, in ``view``, as of the groups that are under way.
+    """The records of a journal, as committed and as they will be once the groups in flight have landed.
 
-    ``head`` is the head after the last commit. ``proof`` and ``bound`` count the groups that are under way in.
-    ``unwritten``: the keys of records that could not be written back to the store, and are right in memory alone.
-    ``clock`` gives monotonic seconds, ``wall`` the time for people to read; ``epoch_floor`` and ``most_uploads``: see
-    `JournalSettings`.
+    ``head`` is the head after the last commit. ``view`` shows both states of the records; ``proof`` and ``bound``
+    already include the groups in flight. ``unwritten`` has the keys of records that are right in memory but could not
+    be written back to the store. ``clock`` gives monotonic seconds, ``wall`` the time of day as text.
+    ``epoch_floor`` and ``most_uploads`` are those of `JournalSettings`.
     """
 
     def __init__(
@@ -49,7 +49,10 @@ class JournalMemory:
         self._most_uploads = most_uploads
 
     def begin(self, loaded: Loaded, head: Head, most_bytes: int | None) -> None:
-        """Remember what was loaded under ``head`` and nothing else. ``most_bytes``: how much there may be of it."""
+        """Begin a leadership with the records that were loaded under ``head``, and forget all earlier ones.
+
+        ``most_bytes`` bounds the size of all records together; None sets no limit.
+        """
         self.head = head
         self.view = View(loaded.state)
         self.proof = loaded.proof
@@ -61,12 +64,12 @@ class JournalMemory:
 
     @property
     def damaged(self) -> list[str]:
-        """The keys of records that do not prove themselves, so that they are not served, and of those `unwritten`."""
+        """The sorted keys of records that are not served because their checksum is wrong, and of ``unwritten`` ones."""
         corrupt = (key for key in self._damaged if isinstance(self.view.state.get(key), Corrupt))
         return sorted({*corrupt, *self.unwritten})
 
     def name_damage(self) -> None:
-        """Look which records do not prove themselves, and log each."""
+        """Find the records whose checksum is wrong, and log each of them."""
         self._damaged = frozenset(self.view.state.damaged())
         for key in self.damaged:
             record = self.view.state.get(key)
@@ -74,7 +77,10 @@ class JournalMemory:
                 log.error("the record %s of journal %s is damaged and not served: %s", key, self.name, record.reason)
 
     def contexts(self) -> Callable[[int], DecisionContext]:
-        """What decisions may know of now, by the revision that they would make: many are made at once."""
+        """Return a function from a revision to what the rules may know when they decide the change to that revision.
+
+        The clock is read only once, for all requests of a group.
+        """
         now, lineage, wall = self._clock(), self.head.lineage, self._wall()
         keys_horizon = self._ages.before(now - KEPT_KEYS_SECONDS)
         sessions_horizon = self._ages.before(now - ENDED_SESSION_SECONDS)
@@ -86,27 +92,30 @@ class JournalMemory:
         return context
 
     def stage(self, group: Group) -> None:
-        """Count a group in that is about to be written. Its changes are staged on the view already."""
+        """Add a group that is about to be written to the proof and the size. The view has its changes already."""
         group.replaced = self.proof.apply(group.values.items())
         group.digest = self.proof.digest
         self.bound.taken += group.growth
 
     def land(self, group: Group) -> None:
-        """The group was committed: it is what readers see from now on."""
+        """Make a committed group what readers see from now on."""
         self.take_in(group)
         self.head = replace(self.head, revision=group.revision, digest=group.digest)
         self.unwritten.difference_update(group.values)
         self._ages.note(self._clock(), group.revision)
 
     def take_in(self, group: Group) -> None:
-        """Show the group's changes to readers. An inventory tells of what is there now, and of nothing later."""
+        """Show the group's changes to readers, and take the snapshots that its inventories need.
+
+        A snapshot shows the records right after this group, without any later change.
+        """
         self.view.land(group.number)
         for member in group.members:
             if member.accepted.inventory is not None:
                 member.accepted.inventory.snapshot = self.view.state.snapshot()
 
     def withdraw(self, landed: Sequence[Group], others: Sequence[Group]) -> None:
-        """Of the groups under way these ``landed``, and the ``others`` never will."""
+        """Take all groups out of flight: those that ``landed`` are shown to readers, the ``others`` are undone."""
         for group in reversed(others):
             self.proof.put_back(group.replaced)
             self.bound.taken -= group.growth
@@ -115,7 +124,7 @@ class JournalMemory:
         self.view.withdraw()
 
     def settle(self, head: Head, unwritten: Sequence[str]) -> None:
-        """What is remembered stands in the store under ``head``, but for the records that could not be written."""
+        """Note that the store holds these records under ``head``, except for those that are ``unwritten``."""
         self.head = head
         self.unwritten = set(unwritten)
         self._ages.note(self._clock(), head.revision)

@@ -1,4 +1,4 @@
-"""Who is told of what happens to a journal."""
+"""The interface through which a journal reports what happens to it."""
 
 from __future__ import annotations
 
@@ -10,26 +10,35 @@ from service.rules.requests import Request
 
 
 class JournalObserver(Protocol):
-    """Is told of each event once, in the order in which they happen. What it raises ends the leadership."""
+    """The receiver of a journal's events: one call for each event, in the order in which they happen.
+
+    An exception that a method raises ends the leadership.
+    """
 
     def landed(self, request: Request, accepted: Accepted) -> None:
-        """The changes of ``request`` are committed, and every reader sees them. It is answered right after."""
+        """Note that the changes of ``request`` are committed, so that every reader sees them.
+
+        The request is answered right after this call.
+        """
 
     def given_up(self, request: Request) -> None:
-        """``request`` can never be committed, and who asked for it was told before that its outcome is unknown."""
+        """Note that ``request`` can never be committed any more.
+
+        Called only for a request that was answered with outcome unknown before.
+        """
 
     def found(self, key: str, record: Record) -> None:
-        """A record that had been damaged, or was not known, is in the store and in memory now."""
+        """Note that a record which was damaged or not known before is now in the store and in memory."""
 
 
 class NoObserver:
-    """Is told of everything, and does nothing about it."""
+    """An observer that ignores every event."""
 
     def landed(self, request: Request, accepted: Accepted) -> None:
-        """See `JournalObserver.landed`."""
+        """Do nothing. See `JournalObserver.landed`."""
 
     def given_up(self, request: Request) -> None:
-        """See `JournalObserver.given_up`."""
+        """Do nothing. See `JournalObserver.given_up`."""
 
     def found(self, key: str, record: Record) -> None:
-        """See `JournalObserver.found`."""
+        """Do nothing. See `JournalObserver.found`."""

@@ -1,4 +1,4 @@
-"""A request on its way through the journal."""
+"""Pending requests: a `PendingRequest` is a request on its way through the journal, a `Served` one way that it ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.rules.requests import Request
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A final decision, and the revision and term that it reflects."""
+    """A final decision of the rules, with the revision and the term of the state that it reflects."""
 
     decision: Decision
     revision: int
@@ -20,12 +20,13 @@ class Served:
 
 @dataclass(eq=False, slots=True)
 class PendingRequest:
-    """A request, its deadline (monotonic seconds) and its end.
+    """A request on its way through the journal, its deadline (monotonic seconds), and its end.
 
-    ``done`` ends with what truly became of the request, also when nobody waits any more: a `Served`, or a problem whose
-    outcome is ``not_applied`` (it can never land) or ``unknown`` (leadership was lost over it). ``abandoned``: whoever
-    waited was told before, that the outcome is unknown. ``waiter`` ends with ``done``, or at the deadline before it.
-    ``spared``: it goes on although the store was full, since it frees room; but not a second time.
+    ``done`` ends with what truly became of the request, even when no caller waits for it any more: with a `Served`, or
+    with a problem whose outcome is ``not_applied`` (it can never land) or ``unknown`` (leadership was lost meanwhile).
+    ``queued`` is true while the request waits for a group. ``abandoned``: its caller was already answered that the
+    outcome is unknown. ``waiter`` ends with ``done``, or at the deadline if that comes first. ``spared``: the request
+    was tried once more although the store was full, since it frees room; that is done only once.
     """
 
     request: Request
@@ -37,19 +38,19 @@ class PendingRequest:
     waiter: asyncio.Future[None] | None = None
 
     def serve(self, decision: Accepted | Refused | Blocked, revision: int, term: int) -> None:
-        """End well."""
+        """End the request with a decision of the rules, which reflects ``revision`` and ``term``."""
         if not self.done.done():
             self.done.set_result(Served(decision, revision, term))
             self.wake()
 
     def fail(self, error: Exception) -> None:
-        """End without a decision."""
+        """End the request with ``error``, without a decision of the rules."""
         if not self.done.done():
             self.done.set_exception(error)
-            self.done.exception()  # whoever waits sees it; nobody waiting is no error
+            self.done.exception()  # mark it as seen: asyncio would complain where no caller waits
             self.wake()
 
     def wake(self) -> None:
-        """Let whoever waits look, be it that the end has come or that the time is up."""
+        """Wake the waiting caller, because the request has ended or its deadline has come."""
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)

@@ -1,10 +1,12 @@
-"""The proof that what was loaded is what was committed: hashes of all records, and their sum.
+"""The hashes of all records of a journal and their sum: they prove that what was loaded is what was committed.
 
-See `service.rules.checksums` for what is summed up. A `Proof` goes with the view: each group in flight counts in it.
+`service.rules.checksums` says what is summed up. A `Proof` is kept in step with the view: it includes the groups in
+flight.
 
-A record that was damaged counts with the hash that it had, so that it may be put back. Of one alone this is what the
-sum lacks. Of several only the sum of their hashes is known: it stays in the digest until the last of them was replaced,
-removed or put back. If one of them goes before, its hash stays behind in that sum, which is said in the digest.
+A damaged record counts with the hash that it had before the damage, so that its right content may be put back later. If
+one record alone is damaged, its hash is what the sum lacks. If several are, only the sum of their hashes is known: that
+sum stays in the digest until the last of them was replaced, removed or put back. When one of them is replaced or
+removed earlier, its hash stays in that sum, and the digest says of how many records this is true.
 """
 
 from __future__ import annotations
@@ -15,45 +17,47 @@ from typing import Final
 from service.rules.checksums import MODULUS, Digest, hash_of
 
 UNTOLD: Final = -1
-"""Stands for the hash of a record of which only the sum with others is known."""
+"""Stands for the hash of a damaged record of which only the sum with those of others is known."""
 
 Replaced = dict[str, int | None]
-"""The hashes that some keys had before; None: there was no record."""
+"""The hashes that the records of some keys had before a change; None where there was no record."""
 
 
 class Proof:
-    """The hash of each record, by its key; some may be `UNTOLD`. ``total``: the sum of the others."""
+    """The hash of each record by its key, and the sum ``total`` of all hashes that are known, that is, not `UNTOLD`."""
 
     def __init__(self) -> None:
         self.hashes: dict[str, int] = {}
         self.total = 0
         self._untold: set[str] = set()
         self._residue = 0
-        self._summed = 0  # so many hashes are in the residue
+        self._summed = 0  # the number of hashes in the residue
 
     @property
     def digest(self) -> str:
-        """The digest of all records, as a head has it."""
+        """The digest of all records, in the form in which a head stores it."""
         if not self._untold:
             return str(Digest(len(self.hashes), self.total))
         return str(Digest(len(self.hashes), self.total + self._residue, self._summed - len(self._untold)))
 
     def apply(self, changes: Iterable[tuple[str, bytes | None]]) -> Replaced:
-        """Count changes in; what is returned takes them back by `put_back`."""
+        """Add changes to the proof. Return the hashes that were there before, with which `put_back` undoes it."""
         return self.count((key, None if value is None else hash_of(key, value)) for key, value in changes)
 
     def count(self, hashes: Iterable[tuple[str, int | None]]) -> Replaced:
-        """The same with hashes that are known already."""
+        """Do as `apply` does, with hashes in place of values."""
         return {key: self._set(key, hashed) for key, hashed in hashes}
 
     def put_back(self, replaced: Mapping[str, int | None]) -> None:
-        """Take back what was applied last."""
+        """Undo the last changes; ``replaced`` is what `apply` or `count` returned for them."""
         for key, hashed in replaced.items():
             self._set(key, hashed)
 
     def leave_open(self, damaged: Iterable[str], total: int, lost: int = 0) -> None:
-        """These records, which were counted with what they say of themselves, had hashes that make the sum of all
-        ``total``. ``lost``: so many others, which are gone, count in that.
+        """Note that the right hashes of the ``damaged`` records are not known one by one.
+
+        So far they count with the hashes that they state themselves. ``total`` is the right sum over all records;
+        ``lost`` is the number of records that are gone, but whose hashes are still part of that sum.
         """
         for key in damaged:
             self._set(key, UNTOLD)
@@ -61,7 +65,7 @@ class Proof:
         self._tell_the_last()
 
     def found_again(self, key: str, hashed: int) -> None:
-        """One of those that were left open was put back: its own hash is known, what is left is that of the others."""
+        """Note that a record which was left open was put back, so that its own hash, ``hashed``, is known again."""
         self._residue -= hashed
         self._summed -= 1
         self._set(key, hashed)

@@ -1,12 +1,12 @@
-"""Retries: under one idempotency key one attempt stands for all others that run at the same time.
+"""Retries: of all attempts that run at the same time under one idempotency key, only one submits its request.
 
-Were each attempt answered by itself, "not applied" could be answered to one while the other, still on its way, is
-applied later. An attempt may be found in two places:
+If each attempt were answered by itself, one could be answered "not applied" while another, still in flight, is applied
+later. When a retry arrives, the earlier attempt is in one of two states:
 
-- It was submitted to the journal and has not ended. A retry joins it (`Retries.joined`) and ends as it does.
-- It has submitted nothing yet: its bytes still come in, or it waits between two requests. Then the newest attempt
-  stands for the key, and an older one never submits anything (`Retries.run`). The newer attempt does not wait for the
-  older one, whose connection may be long dead; the older one waits for the newer, and ends as it does.
+- It was submitted to the journal and has not ended. Then the retry joins it (`Retries.joined`), and ends as it does.
+- It has not submitted its request yet, because its bytes are still being received or it waits between two requests.
+  Then the newest attempt acts for the key, and an older one never submits anything (`Retries.run`). The newer attempt
+  does not wait for the older one, whose connection may be dead; the older one waits for the newer, and ends as it does.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from service.rules.requests import KeyScope, Request
 T = TypeVar("T")
 
 MaySubmit = Callable[[Request], None]
-"""Called right before a request is submitted. Raises `Superseded` if it must not be."""
+"""A function that is called right before a request is submitted, and raises `Superseded` if it must not be."""
 
 
 class Superseded(Exception):
-    """A newer attempt under the same key has begun, so this one submits nothing."""
+    """Raised in an attempt that must not submit its request, because a newer attempt of the same key has begun."""
 
 
 class Retries:
-    """The attempts that run now, by the scope of their idempotency key."""
+    """All attempts that are running, by the scope of their idempotency key."""
 
     def __init__(self) -> None:
         self._submitted: dict[KeyScope, PendingRequest] = {}
@@ -46,7 +46,7 @@ class Retries:
         pending.done.add_done_callback(lambda _: self._submitted.pop(scope))
 
     def joined(self, request: Request, deadline: float) -> PendingRequest | None:
-        """Return a pending request that ends as the submitted attempt of the same key does; None if there is none.
+        """Return a pending request that ends as the submitted attempt of the same key will; None if there is none.
 
         Raises an ``idempotency-mismatch`` problem if that attempt is another request under the same key.
         """
@@ -54,17 +54,19 @@ class Retries:
         if first is None:
             return None
         if first.request.fingerprint() != request.fingerprint():
-            raise problem(Code.IDEMPOTENCY_MISMATCH, f"the key {request.key!r} is in use for another request")
+            raise problem(Code.IDEMPOTENCY_MISMATCH, f"the idempotency key {request.key!r} is used by another request")
         pending = PendingRequest(request, deadline, queued=False)
         first.done.add_done_callback(lambda done: _end_alike(pending, done))
         return pending
 
     async def run(self, scope: KeyScope, act: Callable[[MaySubmit], Awaitable[T]], timeout: float) -> tuple[T, bool]:
-        """Run ``act`` as the newest attempt of its key. Return its result, or the result of a newer attempt that took
-        its place meanwhile, and whether it was the newer one's.
+        """Run ``act`` as the newest attempt of its key, and return its result and False.
 
-        Raises what the two raise; an ``outcome-unknown`` problem if the newer attempt does not end within ``timeout``
-        seconds, an ``idempotency-mismatch`` problem if it was another request.
+        If a newer attempt takes its place before it has submitted its request, wait for that one, and return the newer
+        one's result and True.
+
+        Raises what ``act`` or the newer attempt raises; an ``outcome-unknown`` problem if the newer attempt does not
+        end within ``timeout`` seconds; an ``idempotency-mismatch`` problem if the newer attempt is another request.
         """
         attempt = _RunningAttempt()
         if (older := self._newest.get(scope)) is not None:
@@ -79,7 +81,7 @@ class Retries:
             attempt.fail(error)
             raise
         except BaseException:
-            attempt.fail(problem(Code.OUTCOME_UNKNOWN, "the attempt was broken off"))
+            attempt.fail(problem(Code.OUTCOME_UNKNOWN, "this attempt was cancelled before it ended"))
             raise
         finally:
             if self._newest.get(scope) is attempt:
@@ -103,22 +105,22 @@ class _RunningAttempt:
 
     def fail(self, error: Exception) -> None:
         self.ended.set_exception(error)
-        self.ended.exception()  # an older attempt may wait for it, or none does
+        self.ended.exception()  # mark it as seen: asyncio would complain where no older attempt waits
 
     async def result_of_newer(self, timeout: float) -> Any:
         newer = self.newer
         assert newer is not None
         await asyncio.wait((newer.ended,), timeout=timeout)
         if not newer.ended.done():
-            raise problem(Code.OUTCOME_UNKNOWN, "a newer attempt of this key has not ended yet")
+            raise problem(Code.OUTCOME_UNKNOWN, "a newer attempt with this idempotency key has not ended yet")
         result = newer.ended.result()
         if newer._fingerprint != self._fingerprint:
-            raise problem(Code.IDEMPOTENCY_MISMATCH, "the key is in use for another request")
+            raise problem(Code.IDEMPOTENCY_MISMATCH, "the idempotency key is used by another request")
         return result
 
 
 def _end_alike(pending: PendingRequest, done: asyncio.Future[Served]) -> None:
-    """End a joined retry as the first attempt ended; a success is answered as a replay."""
+    """End a joined retry as the first attempt ended. A success is marked as a replay."""
     error = done.exception()
     if isinstance(error, Exception):
         pending.fail(error)

@@ -1,4 +1,4 @@
-"""Ages as revisions: which revision was already committed so many seconds ago, under this leadership."""
+"""The ages of revisions: which revision was already committed a given time ago under this leadership."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from bisect import bisect_right
 
 
 class RevisionAges:
-    """Remembers, once a ``step``, which revision was current when, and the latest always: nothing may follow it.
+    """A history of which revision was current at which time: one entry each ``step`` seconds, and always the latest.
 
-    A new leader knows nothing about the time before it, so nothing counts as old until it has led that long itself:
-    ages are only ever overestimated towards keeping.
+    The latest is always kept, since perhaps no other revision follows it. Entries older than ``keep`` seconds are
+    forgotten. A new leader knows nothing about the time before its leadership, so nothing counts as old until it has
+    led for that long itself. If an age is wrong, it is too low, so that records are kept too long and never too short.
     """
 
     def __init__(self, keep: float, step: float = 5.0) -> None:
@@ -19,7 +20,7 @@ class RevisionAges:
         self._revisions: list[int] = []
 
     def note(self, now: float, revision: int) -> None:
-        """``revision`` is committed at ``now`` (monotonic seconds)."""
+        """Note that ``revision`` is committed at ``now`` (monotonic seconds)."""
         if len(self._times) > 1 and now - self._times[-2] < self._step:
             self._times.pop()
             self._revisions.pop()
@@ -30,6 +31,6 @@ class RevisionAges:
             del self._times[:stale], self._revisions[:stale]
 
     def before(self, context: float) -> int:
-        """A revision that was committed at or before ``context``; 0 where that is not known."""
+        """Return the latest noted revision that was committed at or before the monotonic time ``context``, else 0."""
         index = bisect_right(self._times, context) - 1
         return self._revisions[index] if index >= 0 else 0

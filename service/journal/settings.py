@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """Times in seconds. ``most_waiting``: requests that may wait to be submitted. ``epoch_floor``: granted epochs
-    are above it. ``most_uploads``: how many a store may have pending. ``give_up_seconds``: how long who holds the lease
-    may fail to take the journal over. ``accepted_losses``: names of damages that the owner goes on from.
+    """Limits of a journal. Times are in seconds.
+
+    ``commit_seconds`` bounds one commit, ``take_over_seconds`` each step of a take-over. ``give_up_seconds``: how long
+    a leader with a lease keeps trying to take the journal over before it lets another replica try. ``most_waiting``:
+    how many requests may wait to be committed. ``epoch_floor``: every granted epoch is above this number.
+    ``most_uploads``: how many pending uploads a store may have. ``accepted_losses``: the names of the losses that the
+    owner accepts.
     """
 
     commit_seconds: float = 10.0

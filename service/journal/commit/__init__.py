@@ -1,1 +1,1 @@
-"""The way of requests into the pointer store: decided in order, put together in groups, committed."""
+"""Group commit: waiting requests are decided in order, folded into groups, and written to the pointer store."""

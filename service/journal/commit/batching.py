@@ -1,9 +1,10 @@
-"""Whether a group waits for the callers that were just answered: a caller who waits for each answer asks again at once.
+"""Adaptive batching decides whether the next group waits a little for the callers that were just answered.
 
-While a commit is on its way nothing else is submitted where only one may be. Were the first request to come back
-committed alone, all the others would wait for that commit and then for their own. So the group waits for them, if
-they came back sooner last time than a commit took: one commit for all of them instead of two for a part each. If not,
-it does not, and the next commit is under way while they are being answered.
+A caller that waits for each answer sends its next request right after it. Where the store takes only one commit at a
+time, the first of these requests would be committed alone, and all others would wait for that commit and then for their
+own. So the group waits until as many requests came in as were answered, provided that last time this took less time
+than a commit: then one commit serves all of them instead of two. Otherwise the group does not wait, and its commit is
+in flight while the callers are being answered.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ MOST_SECONDS: Final = 0.05
 
 
 class AdaptiveBatching:
-    """Watches how long commits take, and how soon as many requests come in as were answered.
+    """`AdaptiveBatching` measures how long commits take, and how soon as many requests come in as were answered.
 
-    Times are the loop's. ``ended`` is called when the wait for a group to gather is over by time.
+    It uses the event loop's clock. ``ended`` is called when the wait for more requests has reached its time limit.
     """
 
     def __init__(self, ended: Callable[[], None]) -> None:
@@ -32,27 +33,31 @@ class AdaptiveBatching:
         self._timer: asyncio.TimerHandle | None = None
 
     def launched(self) -> None:
-        """A group is on its way."""
+        """Note that a group was sent to the store."""
         self._launched = _now()
         self._stop()
 
     def landed(self, answered: int) -> None:
-        """A group has landed, and so many callers are being answered."""
+        """Note that a group has landed, so that ``answered`` callers are being answered."""
         if self._due > 0:
-            self._return_seconds = math.inf  # those of the last group are not all back yet
+            self._return_seconds = math.inf  # not all callers of the group before have asked again yet
         self._landed = _now()
         self._commit_seconds = self._landed - self._launched
         self._due = answered
 
     def arrived(self) -> None:
-        """A request came in."""
+        """Note that a request came in."""
         self._due -= 1
         if self._due == 0:
             self._return_seconds = _now() - self._landed
             self._stop()
 
     def complete(self) -> bool:
-        """Whether a group may go; if not, ``ended`` is called when it may, unless all have `arrived` before."""
+        """Return whether a group may be sent now.
+
+        If not, it may be once as many requests have `arrived` as were answered; ``ended`` is called if that takes too
+        long.
+        """
         if self._due <= 0 or self._return_seconds >= self._commit_seconds:
             return True
         if self._timer is None:
@@ -64,7 +69,7 @@ class AdaptiveBatching:
         return False
 
     def give_up(self) -> None:
-        """Wait for nobody any more."""
+        """Stop waiting for more requests."""
         self._due = 0
         self._return_seconds = math.inf
         self._stop()

@@ -1,7 +1,7 @@
-"""How much the records of a journal may take where its store bounds that, and which requests have what is left.
+"""The bound on the size of a journal, and which requests may still use the last of its room.
 
-Whoever removes, releases or ends something must be able to when nothing else is possible any more, or room could never
-be made; and it takes a session and often an epoch to get there. So the last parts are kept for them.
+Removing, releasing and ending must be possible when nothing else is, or room could never be made again. A client also
+needs a session, and often an epoch, before it can remove anything. So the last parts of the room are kept for these.
 """
 
 from __future__ import annotations
@@ -34,26 +34,35 @@ _KEPT: Final[dict[type[Request], int]] = {
     LockHandle: 1,
     LockAll: 1,
 }
-"""How many parts of all the room are kept from a request that makes the journal larger; none from any other kind."""
+"""How many of the `_PARTS` parts of the room each kind of request must leave free when it makes the journal larger.
+
+A kind that is not listed may use all of the room.
+"""
 _MIB: Final = 1024 * 1024
 
 
 class Bound:
-    """``most`` bytes, or as many as one likes where it is None; ``taken``: by all records, with groups in flight."""
+    """The bound of ``most`` bytes on a journal; None sets no limit.
+
+    ``taken`` is the size in bytes of all records, including the groups in flight.
+    """
 
     def __init__(self, most: int | None) -> None:
         self.most = most
         self.taken = 0
 
     def growth(self, view: View, encoded: Mapping[str, bytes | None]) -> int:
-        """By how many bytes these make the journal larger; 0 where that does not matter."""
+        """Return by how many bytes the ``encoded`` records make the journal larger; 0 where there is no bound."""
         if self.most is None:
             return 0
         before = sum(_size(key, view) for key in encoded)
         return sum(len(key) + len(value) for key, value in encoded.items() if value is not None) - before
 
     def refusal(self, request: Request, growth: int, waiting: int) -> Refused | None:
-        """Why the request may not make the journal larger by that, beside the ``waiting`` bytes of its group."""
+        """Return the refusal of a request that may not make the journal ``growth`` bytes larger; None if it may.
+
+        ``waiting`` is by how many bytes the requests before it in the same group make the journal larger.
+        """
         if self.most is None or growth <= 0:
             return None
         kept = self.most * _KEPT.get(type(request), 0) // _PARTS
@@ -62,8 +71,8 @@ class Bound:
             return None
         return Refused(
             Code.STORAGE_FULL,
-            f"the records take {taken / _MIB:.1f} of {self.most / _MIB:.1f} MiB, and what is left is kept for removals:"
-            " remove what is not needed, or give the pointers more",
+            f"the records take {taken / _MIB:.1f} of {self.most / _MIB:.1f} MiB, and the rest is reserved for removals:"
+            " remove handles that are not needed, or give the pointer store more room",
         )
 
 

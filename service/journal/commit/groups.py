@@ -1,4 +1,4 @@
-"""Groups: what waits is decided in order and folded into one atomic write."""
+"""Build groups: waiting requests are decided in order and folded into one atomic write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Decide = Callable[[View, Request, DecisionContext], Decision]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A request that is part of a group, with the answer it will get and the revision of its change."""
+    """A request that is part of a group, with the answer that it will get and the revision of its change."""
 
     pending: PendingRequest
     accepted: Accepted
@@ -31,7 +31,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Unchanging:
-    """A request that changes nothing; it may be answered once group ``depends`` has landed (0: now)."""
+    """A request that changes nothing. It may be answered once the group number ``depends`` has landed; at once if 0."""
 
     pending: PendingRequest
     decision: Decision
@@ -40,9 +40,11 @@ class Unchanging:
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """One atomic write on its way: from ``head`` to ``revision`` and ``digest``.
+    """One atomic write of many requests: it moves the journal from ``head`` to ``revision`` and ``digest``.
 
-    ``replaced``: the hashes that its records had before. ``growth``: see `Bound`.
+    ``values`` has the encoded records by key, None for one that is deleted; ``size`` is their size in bytes, and
+    ``growth`` by how many bytes they make the journal larger (see `Bound`). ``replaced`` has the hashes that its
+    records had before. ``task`` is the running commit, ``outcome`` how it ended.
     """
 
     number: int
@@ -59,11 +61,11 @@ class Group:
 
     @property
     def changes(self) -> list[Change]:
-        """The folded changes: the last value a key got in this group."""
+        """The folded changes: for each key, the last value that it got in this group."""
         return [Change(key, value) for key, value in self.values.items()]
 
     def take(self, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None]) -> None:
-        """Make an accepted request part of the group, one revision further."""
+        """Add an accepted request to the group; its change raises the revision by one."""
         self.revision += 1
         self.members.append(Member(pending, accepted, self.revision))
         self.values.update(encoded)
@@ -79,10 +81,10 @@ def build(
     context_at: Callable[[int], DecisionContext],
     bound: Bound,
 ) -> list[Unchanging]:
-    """Decide waiting requests in order until ``group`` is full; its changes are staged on ``view``.
+    """Decide waiting requests in order until ``group`` is full, and return those that change nothing.
 
-    Epochs, versions and locks are judged here, on the state that will be there when the group lands, not when the
-    request came in. Returns what changes nothing.
+    The changes of the others are staged on ``view``. Epochs, versions and locks are checked here, on the state that
+    will be there when the group lands, not on the state when the request came in.
     """
     unchanging: list[Unchanging] = []
     while queue and len(group.members) + len(unchanging) < limits.requests:
@@ -109,7 +111,7 @@ def build(
         group.growth += growth
         view.stage(decision.changes, group.number)
         if decision.inventory is not None:
-            break  # its snapshot, taken when the group has landed, has to show nothing that came later
+            break  # its snapshot is taken when the group has landed, and must not show later requests
     return unchanging
 
 
@@ -122,6 +124,6 @@ def _oversized(encoded: dict[str, bytes | None], limits: GroupLimits) -> Refused
         if value is not None and len(value) > limits.value_bytes:
             return Refused(
                 Code.TOO_LARGE,
-                f"the record {key!r} would take {len(value)} bytes, above the {limits.value_bytes} stored here",
+                f"the record {key!r} would have {len(value)} bytes; the store takes {limits.value_bytes} at most",
             )
     return None

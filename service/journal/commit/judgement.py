@@ -1,8 +1,8 @@
-"""Settling: what became of groups whose outcome is in doubt.
+"""Judge which groups landed, of those whose outcome is in doubt.
 
-The term is burnt first, so that nothing of the old one can land any more. Only then is the journal loaded. How many of
-the groups in doubt landed is told by the digest of the head that was taken over; where a foreign hand changed that, by
-the ids that the requests left in the records they changed.
+The term is burnt first, that is, given up for the next one, so that nothing of the old term can land any more. Only
+then is the journal loaded. The digest of the head that was taken over says how many of the groups landed; if somebody
+else changed that digest, the ids that requests leave in the records they change say it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from service.rules.requests import INTERNAL
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of the groups in doubt: they landed; nobody waits for them, or the store refused them; they go on."""
+    """What became of the groups in doubt, and what is done about each of their requests.
+
+    ``landed`` has the groups that were committed. ``given_up`` has requests that end with an error, because their
+    deadline has passed or the store refused them; ``again`` has those that are to be committed again.
+    """
 
     landed: list[Group]
     given_up: list[tuple[PendingRequest, Problem]]
@@ -33,7 +37,10 @@ class Verdict:
 
 
 def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
-    """Judge the groups in flight, of which the first ``count`` landed and the others never will."""
+    """Judge the groups in flight, of which the first ``count`` landed and the others never will.
+
+    ``now`` is the monotonic time.
+    """
     verdict = Verdict(list(flight[:count]), [], [])
     for position, group in enumerate(flight[count:]):
         error = certain_refusal(group) if position == 0 else None
@@ -41,7 +48,7 @@ def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
             if error is not None and not _spared(pending, error):
                 verdict.given_up.append((pending, error))
             elif pending.deadline <= now:
-                late = problem(Code.STORAGE_UNAVAILABLE, "the storage did not take the write in time")
+                late = problem(Code.STORAGE_UNAVAILABLE, "the storage did not take the write before its deadline")
                 verdict.given_up.append((pending, late))
             else:
                 verdict.again.append(pending)
@@ -49,8 +56,9 @@ def judge(flight: Sequence[Group], count: int, now: float) -> Verdict:
 
 
 def _spared(pending: PendingRequest, error: Problem) -> bool:
-    """Whether a request that frees room is tried once more: beside others that grow, or before the store made room for
-    it, it was refused along with them.
+    """Return whether a request that frees room is tried once more, after its group was refused by a full store.
+
+    Its group may have been refused for others that grow, or before the store gave up the room that it reserves.
     """
     if error.code is not Code.STORAGE_FULL or grows(pending.request) or pending.spared:
         return False
@@ -59,12 +67,12 @@ def _spared(pending: PendingRequest, error: Problem) -> bool:
 
 
 def landed(flight: Sequence[Group], head: Head, state: State) -> int:
-    """How many of the groups in flight, from the first on, have landed.
+    """Return how many of the groups in flight, counted from the first, have landed.
 
-    ``head`` keeps the digest of the last group that landed. If it is none of theirs, a foreign hand was at it; then
-    ``state``, what was loaded under it, tells. Each group is conditional on the one before it, so the last that left a
-    trace proves all before it. Later groups may have pushed an id out of its record, which is why the search runs from
-    the end.
+    ``head`` keeps the digest of the last group that landed. If that is none of their digests, somebody else changed the
+    head, and ``state``, which was loaded under it, decides. Each group is conditional on the one before it, so the last
+    group that left a trace proves all before it. The search begins at the end, since later groups may have pushed an
+    earlier id out of its record.
     """
     digests = [group.digest for group in flight]
     if head.digest in digests:
@@ -76,17 +84,20 @@ def landed(flight: Sequence[Group], head: Head, state: State) -> int:
 
 
 def without_settling(flight: Sequence[Group]) -> Problem:
-    """The error for groups that this process will not settle, since it does not lead any more.
+    """Return the error for groups that this process will not settle, since it does not lead any more.
 
-    Where the first was refused none can land: each is conditional on the one before it.
+    If the first one was refused, none can land, for each is conditional on the one before it.
     """
     if flight and isinstance(flight[0].outcome, CommitRefused):
-        return certain_refusal(flight[0]) or problem(Code.NO_LEADER, "another leader has taken over")
-    return problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the write was on its way")
+        return certain_refusal(flight[0]) or problem(Code.NO_LEADER, "another replica has taken the journal over")
+    return problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the write was in flight")
 
 
 def certain_refusal(group: Group) -> Problem | None:
-    """The error for a group that the store refused for a reason of its own: it did not land and never will."""
+    """Return the error for a group that the store refused for a reason of its own; None for any other outcome.
+
+    Such a group did not land and never will.
+    """
     if not isinstance(group.outcome, CommitRefused):
         return None
     match group.outcome.reason:
@@ -113,7 +124,9 @@ def _is_the_leaders_own(group: Group) -> bool:
 
 
 def _is_there(view: View, group: Group) -> bool:
-    """Whether each record is as the group was to leave it. The leader's own requests leave no answers; what they write
-    carries their revision, and what they delete was there before.
+    """Return whether each record is as the group was to leave it.
+
+    This decides for the leader's own requests, which leave no ids in records. What they write carries their revision,
+    and what they delete was there before.
     """
     return all(view.get(key) == (None if value is None else decode(key, value)) for key, value in group.values.items())

@@ -1,4 +1,7 @@
-"""Group commit: what is admitted is committed in groups, several of them under way at once, and answered after it."""
+"""The commit pipeline: it sends admitted requests to the store in groups, and answers each after its commit.
+
+Several groups may be in flight at once, if the store allows it.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,11 @@ log = logging.getLogger("milepost.journal")
 
 
 class Pipeline:
-    """The groups that are under way, the first one first, and what waits behind them.
+    """The groups in flight, in the order of their commits, and the requests that wait for them.
 
-    ``wake`` is set when there is something to do, ``progress`` each time that something was done. ``fault`` is an error
-    that nobody expected: leadership ends with it. A commit may take ``seconds``.
+    ``wake`` is set when there is something to do, ``progress`` each time that something was done. ``fault`` is an
+    unexpected error, which ends the leadership. ``committed`` counts the groups that landed, ``refusals`` the refusals
+    for a failure of the store since the last group landed. A commit may take ``seconds``.
     """
 
     def __init__(
@@ -57,32 +61,32 @@ class Pipeline:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way or waits to be."""
+        """Whether no group is in flight and no request waits for one."""
         return not (self._admission.queue or self.flight or self._landed)
 
     @property
     def has_answers(self) -> bool:
-        """Whether groups have landed that are not acknowledged yet."""
+        """Whether groups have landed whose callers are not answered yet."""
         return bool(self._landed)
 
     def arrived(self) -> None:
-        """A request was admitted."""
+        """Note that a request was admitted."""
         self._batching.arrived()
         if self.may_launch():
             self.wake.set()
 
     def hurry(self) -> None:
-        """Wait no longer for requests that may still come."""
+        """Send the next group without waiting for more requests."""
         self._batching.give_up()
 
     def may_launch(self) -> bool:
-        """Return whether a group may be sent now."""
+        """Return whether there are requests for a group that may be sent now."""
         if not self._admission.queue or len(self.flight) >= self._store.limits.in_flight:
             return False
         return bool(self.flight) or self._batching.complete()
 
     def launch(self) -> None:
-        """Send a group of what waits, behind those that are under way, and answer what changes nothing."""
+        """Send waiting requests as a group behind those in flight, and answer requests that change nothing."""
         last = self.flight[-1] if self.flight else None
         memory = self._memory
         head = replace(last.head, revision=last.revision, digest=last.digest) if last else memory.head
@@ -107,7 +111,7 @@ class Pipeline:
             async with asyncio.timeout(self._seconds):
                 group.outcome = await self._store.commit(group.head, group.changes, group.revision, group.digest)
         except TimeoutError:
-            group.outcome = Unknown(f"no answer within {self._seconds} s")
+            group.outcome = Unknown(f"the store has not answered within {self._seconds} s")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (fault := task.exception()) is not None:
@@ -116,7 +120,7 @@ class Pipeline:
             try:
                 self._land(self.flight.pop(0))
             except Exception as fault:
-                log.exception("a group that landed could not be taken in: this replica ends")
+                log.exception("cannot update the memory for a group that was committed: this process ends")
                 self.fault = fault
         self.wake.set()
 
@@ -129,17 +133,17 @@ class Pipeline:
         self._report(group)
 
     def _report(self, group: Group) -> None:
-        """Tell the observer. A fault there ends the leadership, and changes nothing about what has landed."""
+        """Tell the observer that the group landed. A fault there ends the leadership; the group stays committed."""
         self.committed += 1
         for member in group.members:
             try:
                 self._observer.landed(member.pending.request, member.accepted)
             except Exception as fault:
-                log.exception("what follows from a request that landed could not be done: this replica ends")
+                log.exception("cannot do what follows from a committed request: this process ends")
                 self.fault = fault
 
     def acknowledge(self) -> None:
-        """Answer what has landed, and what had to wait for it."""
+        """Answer the requests of groups that have landed, and those that waited for these groups."""
         landed, self._landed = self._landed, []
         for group in landed:
             self._serve(group)
@@ -154,22 +158,23 @@ class Pipeline:
             member.pending.serve(member.accepted, member.revision, self._memory.head.term)
 
     def _answer(self, entry: Unchanging) -> None:
-        """Answer what changes nothing: a read, so only of committed state and under the lease."""
+        """Answer a request that changes nothing. It is a read: of committed state alone, and only under the lease."""
         if self._lease.holds():
             entry.pending.serve(entry.decision, self._memory.head.revision, self._memory.head.term)
         else:
             entry.pending.fail(problem(Code.NO_LEADER, "the lease ran out before the request could be answered"))
 
     def cancel_commits(self) -> None:
-        """Wait for no commit any more. Each may land all the same."""
+        """Stop waiting for the commits in flight. Each of them may still land."""
         for group in self.flight:
             if group.task is not None:
                 group.task.cancel()
 
     def judge(self, count: int, now: float) -> Verdict:
-        """Judge the groups under way, of which the first ``count`` landed and the others never will.
+        """Judge the groups in flight, of which the first ``count`` landed and the others never will.
 
-        JournalMemory shows them, and nothing is under way any more. Nobody is answered yet: see `conclude`.
+        The memory then shows those that landed, and no group is in flight any more. No caller is answered yet: see
+        `conclude`. ``now`` is the monotonic time.
         """
         verdict = judge(self.flight, count, now)
         self._memory.withdraw(verdict.landed, self.flight[count:])
@@ -177,7 +182,7 @@ class Pipeline:
         return verdict
 
     def conclude(self, verdict: Verdict) -> None:
-        """Answer, give up or go on, as judged: every doubt is settled now."""
+        """Do what the verdict says: answer requests that landed, fail those given up, queue the others again."""
         again = [*verdict.again, *(entry.pending for entry in self._waiting)]
         self._waiting, self._admission.trouble = [], None
         self._batching.give_up()
@@ -191,16 +196,17 @@ class Pipeline:
         self._admission.again(again)
         self.progress.set()
         log.info(
-            "settled at term %d: %d groups had landed, %d requests go on",
+            "the commits in doubt are settled at term %d: %d groups had landed, %d requests go back to the queue",
             self._memory.head.term,
             len(verdict.landed),
             len(again),
         )
 
     def end(self) -> None:
-        """Leadership is over: what has landed is acknowledged, what is under way is of unknown outcome or was refused.
+        """End the pipeline, because leadership is over. Idempotent.
 
-        Idempotent.
+        Requests that landed are answered; those in flight end with outcome unknown, or as not applied if the store
+        refused them; the others go back to the queue.
         """
         self._batching.give_up()
         self.acknowledge()

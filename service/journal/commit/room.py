@@ -1,4 +1,4 @@
-"""Room: while the store is full, what grows is refused before it is sent, so that what frees room always has some."""
+"""Refuse requests that make the journal larger while the store is full, so that removals always find room."""
 
 from __future__ import annotations
 
@@ -14,18 +14,22 @@ from service.rules.records import Session
 from service.rules.requests import Add, CreateUpload, OpenSession, Replace, Request
 
 _SESSIONS: Final = 64
-"""So many that were opened while the store is full may live at once: who is to remove something needs one."""
+"""How many sessions that were opened while the store is full may live at once: a client needs one to remove handles."""
 _RECORDS: Final = 1024
-"""So many may be recorded, with those that ended: they are forgotten a while later, and take room until then."""
+"""How many of these sessions may have a record, ended ones included: these are dropped later, and take room until then.
+"""
 
 
 def grows(request: Request) -> bool:
-    """Whether it makes the journal larger for good. Locks and epochs stay small, and go as they came."""
+    """Return whether the request makes the journal larger for good.
+
+    Locks and epochs do not count: they are small, and go away as they came.
+    """
     return isinstance(request, Add | Replace | CreateUpload | OpenSession)
 
 
 class Room:
-    """What may be decided while ``store`` is full."""
+    """The check that refuses growth while ``store`` is full."""
 
     def __init__(self, store: PointerStore) -> None:
         self._store = store
@@ -33,7 +37,7 @@ class Room:
         self._ended: deque[str] = deque()
 
     def deciding(self, decide: Decide) -> Decide:
-        """The same decisions, but that nothing is accepted that grows while there is no room."""
+        """Return a function that decides as ``decide`` does, but refuses growing requests while the store is full."""
 
         def decided(view: View, request: Request, context: DecisionContext) -> Decision:
             decision = decide(view, request, context)
@@ -57,7 +61,7 @@ class Room:
         return why
 
     def _admits(self, view: View, session: str) -> bool:
-        """Whether one more session may be opened, and then it counts. A renewal takes no more room than it has."""
+        """Return whether the session may be opened; if so, count it. A renewal takes no more room, so it always may."""
         if _lives(view, session):
             return True
         self._forget(view)
@@ -67,7 +71,7 @@ class Room:
         return True
 
     def _forget(self, view: View) -> None:
-        """Give back the places of sessions that ended, that are not recorded any more, or never were."""
+        """Free the places of sessions that have ended, and of ended ones whose record is dropped or was never made."""
         if len(self._living) >= _SESSIONS:
             over = [session for session in self._living if not _lives(view, session)]
             self._ended.extend(session for session in over if view.session(session) is not None)

@@ -1,1 +1,4 @@
-"""What a leader does when a commit did not end well: find out what landed, and put right what did not."""
+"""Settling: what a leader does when a commit was refused or its outcome is unknown.
+
+It finds out which groups landed, and writes back what somebody else changed in the store.
+"""

@@ -1,7 +1,8 @@
-"""Writing back from memory what a foreign hand changed in the store while this process led.
+"""Write back from memory what somebody else changed in the pointer store while this process led.
 
-Each commit has a deadline of its own, so that there may be many. What the store permits is written, however much it
-denies: a denied group is halved until the records are found that are meant, which stay in memory alone.
+Each commit has a deadline of its own, so that there may be many of them. Every record that the store permits is
+written, however many others it denies: a denied group is halved until the denied records are found, and these are right
+in memory alone.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _UNWRITABLE = (Refusal.DENIED, Refusal.TOO_LARGE)
 
 
 class Restoring:
-    """Make ``store`` hold ``state`` again, whose hashes are in ``proof``, and not what was found under a head.
+    """`Restoring` makes ``store`` hold the records of ``state`` again, whose hashes are in ``proof``.
 
-    What is damaged in the store and unknown in memory stays there, and is in ``state`` from then on. What was damaged
-    in memory already stays as it is, unless it was put back. What somebody else keeps there is left alone, and so is a
-    record of a kind that this release does not know.
+    A record that is damaged in the store and unknown in memory stays in the store, and is in ``state`` from then on. A
+    record that was already damaged in memory stays as it is, unless its right content was put back. What somebody else
+    keeps in the store is left alone, and so is a record of a kind that this release does not know.
 
-    ``moved`` is called with the head after each commit, and with the same head after a refusal that is an answer: it
-    tells that there is progress, and raises if there shall be no more. ``observer`` is told what was put back, or put
-    there, which is in ``state`` by then.
+    ``moved`` is called with the head after each commit, and with an unchanged head after a refusal that can be handled:
+    it reports progress, and raises in order to stop. ``observer`` is told of records that were put back or added in the
+    store, once they are in ``state``. ``unwritten`` has the keys of records that the store denied.
     """
 
     def __init__(
@@ -56,7 +57,10 @@ class Restoring:
         self.unwritten: list[str] = []
 
     async def restore(self, head: Head, found: Loaded) -> Head:
-        """The head afterwards. Raises `StorageUnavailable`, `TimeoutError` and what ``moved`` raises."""
+        """Write back what differs from what was ``found`` under ``head``, and return the head after it.
+
+        Raises `StorageUnavailable`, TimeoutError, and what ``moved`` raises.
+        """
         meant = [key async for key in self._differing(found) if self._is_meant(key, found)]
         if meant:
             log.error(
@@ -87,7 +91,10 @@ class Restoring:
         return head
 
     async def _differing(self, found: Loaded) -> AsyncIterator[str]:
-        """The keys under which memory and store may not agree. Not sorted: that could not be interrupted."""
+        """Yield the keys under which memory and store may differ.
+
+        They are not sorted, since sorting could not be interrupted and would hold up the event loop.
+        """
         keys = dict.fromkeys((*self._state.damaged(), *found.state.damaged()))
         for count, key in enumerate(chain(self._proof.hashes, found.proof.hashes)):
             if self._proof.hashes.get(key) != found.proof.hashes.get(key):
@@ -100,14 +107,14 @@ class Restoring:
                 await asyncio.sleep(0)
 
     def _is_meant(self, key: str, found: Loaded) -> bool:
-        """Whether a record has to be written or deleted; if not, memory is as the store has it from now on."""
+        """Return whether the record has to be written or deleted; if not, make the memory agree with the store."""
         record, there = self._state.get(key), found.state.get(key)
         known, sealed = self._proof.hashes.get(key), found.proof.hashes.get(key)
         if record is not None and not isinstance(record, Corrupt):
             return known != sealed
         if record is None and sealed is not None and not isinstance(there, Corrupt):
             return True
-        if known is None:  # somebody else's, or damaged in the place of none, or of a newer release
+        if known is None:  # put there by somebody else, or damaged and never known, or of a kind from a newer release
             self._proof.count([(key, found.damaged.get(key, sealed))])
             self._take_in(key, there)
         elif sealed is not None and known in (UNTOLD, sealed):
@@ -115,7 +122,11 @@ class Restoring:
                 self._proof.found_again(key, sealed)
             self._take_in(key, there)
         elif sealed is not None:
-            log.error("the record %s was damaged, and what was put in its place is not what it was", key)
+            log.error(
+                "the record %s was damaged, and what somebody put in its place is not its last content;"
+                " it stays damaged",
+                key,
+            )
         return False
 
     def _take_in(self, key: str, there: Record | None) -> None:
@@ -129,7 +140,7 @@ class Restoring:
         return Change(key, None if record is None else encode(key, record))
 
     async def _write(self, head: Head, group: list[Change]) -> Head:
-        """Commit the group, but for the records in it that are denied."""
+        """Commit the group, except for records in it that the store denies, and return the head after it."""
         waiting = [group]
         while waiting:
             group = waiting.pop()
@@ -154,7 +165,7 @@ class Restoring:
 
 
 def _groups(changes: Iterator[Change], limits: GroupLimits) -> Iterator[list[Change]]:
-    """The changes in groups that the store takes."""
+    """Yield the changes in groups that are within the store's limits."""
     group: list[Change] = []
     size = 0
     for change in changes:

@@ -1,6 +1,6 @@
-"""What a leader does about a group that was refused, or whose outcome is unknown.
+"""Settle groups that the store refused, or whose outcome is unknown.
 
-It goes on from memory where nothing was written for certain, and under a new term otherwise.
+If certainly nothing was written, the leader goes on from memory. Otherwise it takes its journal over under a new term.
 """
 
 from __future__ import annotations
@@ -29,11 +29,15 @@ log = logging.getLogger("milepost.journal")
 T = TypeVar("T")
 
 _REFUSALS: Final = 3
-"""So many certain refusals of the store one after another, and it is taken over again: a fresh head may cure it."""
+"""After this many certain failures of the store in a row, the journal is taken over: a new head may cure the store."""
 
 
 class Settlement:
-    """Settles what is in doubt in ``pipeline``, and puts right what a foreign hand changed in the store."""
+    """A `Settlement` settles the groups of ``pipeline`` that are in doubt.
+
+    It also writes back what somebody else changed in the store meanwhile.
+    ``terms_burnt`` counts the terms that were given up for it.
+    """
 
     def __init__(
         self,
@@ -62,13 +66,13 @@ class Settlement:
 
     @property
     def pending(self) -> bool:
-        """Whether groups were judged, and what they left is not put right yet."""
+        """Whether the groups in doubt are judged, but the store is not put right yet."""
         return self._verdict is not None
 
     async def resolve(self) -> None:
-        """The first group under way did not land, or may not have. Go on from memory if that is certain of all.
+        """Settle the groups in flight, of which the first was refused or has an unknown outcome.
 
-        Raises `LeadershipLost`.
+        If all of them were certainly refused, go on from memory. Raises `LeadershipLost`.
         """
         pipeline = self._pipeline
         first = pipeline.flight[0].outcome
@@ -83,34 +87,49 @@ class Settlement:
         await self._settle()
 
     async def _go_on(self, refused: CommitRefused) -> None:
-        """Nothing was written, so memory and head are as they were, and no term has to be burnt for it."""
-        log.warning("journal %s: nothing was written, and it goes on: %s", self._memory.name, refused.detail)
+        """Go on from memory: nothing was written, so memory and head are still right and the term is kept."""
+        log.warning(
+            "the store refused a commit of journal %s and wrote nothing; this replica goes on leading: %s",
+            self._memory.name,
+            refused.detail,
+        )
         self._pipeline.conclude(self._pipeline.judge(0, self._clock()))
         if refused.reason not in (Refusal.FULL, Refusal.TOO_LARGE):
             await self._until_confirmed()
 
     async def _until_confirmed(self) -> None:
-        """Wait until the store answers again, and tells that the head is still of this term."""
+        """Wait until the store answers again and shows a head of this term; if it shows another, settle."""
 
         async def confirm() -> bool:
             try:
                 async with asyncio.timeout(self._settings.take_over_seconds):
                     return await self._store.confirm(self._memory.head)
             except JournalDamaged as error:
-                log.error("somebody changed what is stored of journal %s: %s", self._memory.name, error)
+                log.error(
+                    "somebody else changed what is stored of journal %s; this replica takes it over again: %s",
+                    self._memory.name,
+                    error,
+                )
                 return False
 
         if not await self._persistently(confirm, "confirm the head of"):
             await self._settle()
 
     async def _settle(self) -> None:
-        """Burn the term, so that nothing of it can land any more; judge what is in doubt by what is there; put right in
-        the store what differs from memory.
+        """Take the journal over under the next term, judge the groups in doubt, and put the store right.
+
+        This burns the current term, so that nothing of it can land any more. The groups are judged by what is stored
+        then, and what differs from memory is written back.
         """
         flight, memory = self._pipeline.flight, self._memory
         self.terms_burnt += 1
         self._pipeline.refusals = 0
-        log.warning("term %d is burnt: %s", memory.head.term, flight[0].outcome if flight else "the head moved")
+        log.warning(
+            "term %d of journal %s is burnt, to settle its commits; this replica takes the journal over again: %s",
+            memory.head.term,
+            memory.name,
+            flight[0].outcome if flight else "the head moved",
+        )
         self._pipeline.cancel_commits()
         ours = memory.head
 
@@ -122,7 +141,7 @@ class Settlement:
             taken(head)
             self._give_up_at = self._clock() + self._settings.give_up_seconds
             if not self._lease.holds():
-                raise LeadershipLost("the lease ran out while records were written back")
+                raise LeadershipLost("the lease ran out while records were being written back")
 
         restoring = Restoring(
             self._store, memory.view.state, memory.proof, self._settings.commit_seconds, moved, self._observer
@@ -131,7 +150,7 @@ class Settlement:
         async def take_over() -> None:
             leadership = self._lease.leadership
             if leadership is None:
-                raise LeadershipLost("leadership was given up while a write was in doubt")
+                raise LeadershipLost("leadership was given up while the outcome of a write was in doubt")
             seconds = self._settings.take_over_seconds
             loaded = await loading.take_over(
                 self._store, memory.name, self._lease, leadership, ours=ours, taken=taken, seconds=seconds
@@ -152,20 +171,21 @@ class Settlement:
     async def _persistently(self, act: Callable[[], Awaitable[T]], doing: str) -> T:
         """Return the result of ``act``, which is tried again while the lease holds and the store does not answer.
 
-        Given up once so much time is over since it began or, later, made progress. Raises `LeadershipLost`.
+        ``doing`` is what ``act`` does to the journal, for the log. Gives up when ``give_up_seconds`` have passed since
+        it began or, later, since it made progress. Raises `LeadershipLost`.
         """
         delay = 0.05
         self._give_up_at = self._clock() + self._settings.give_up_seconds
         while True:
             if not self._lease.holds():
-                raise LeadershipLost("the lease ran out while a write was in doubt")
+                raise LeadershipLost("the lease ran out while the outcome of a write was in doubt")
             try:
                 return await act()
             except TakeOverLost as error:
-                raise LeadershipLost("another process took the journal over") from error
+                raise LeadershipLost("another replica took the journal over") from error
             except (BackendError, TimeoutError) as error:
                 self._admission.trouble = error if isinstance(error, BackendError) else None
-                log.warning("cannot %s journal %s yet: %s", doing, self._memory.name, error)
+                log.warning("cannot %s journal %s yet, trying again: %s", doing, self._memory.name, error)
                 self._give_up_certain()
                 if self._clock() >= self._give_up_at:
                     raise NotTakenOver(f"cannot {doing} journal {self._memory.name}: {error!r}") from error
@@ -173,7 +193,10 @@ class Settlement:
                 delay = min(2.0, delay * 2)
 
     def _give_up_certain(self) -> None:
-        """While the store cannot be taken over: a refusal of the store's own is an answer already."""
+        """Fail the requests in flight if the store refused the first group for a reason of its own.
+
+        That refusal is certain, so the callers need not wait until the journal is taken over.
+        """
         flight = self._pipeline.flight
         error = judgement.certain_refusal(flight[0]) if flight else None
         if error is not None:
@@ -183,19 +206,22 @@ class Settlement:
     def _warn_of_the_past(self, head: Head) -> None:
         if head.revision <= self._memory.head.revision:
             log.error(
-                "journal %s went back from revision %d to %d: somebody put an older copy in its place; what was"
-                " acknowledged since is written back from memory",
+                "journal %s went back from revision %d to %d: somebody put an older copy in its place; the changes that"
+                " were acknowledged since are written back from memory",
                 self._memory.name,
                 self._memory.head.revision,
                 head.revision - 1,
             )
 
     def drop(self) -> None:
-        """Leadership was lost after the groups were judged, and before what stands in the store was put right."""
+        """End requests that are judged but not answered, because leadership was lost before the store was put right.
+
+        Does nothing if there are none.
+        """
         verdict, self._verdict = self._verdict, None
         if verdict is None:
             return
-        unknown = problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the write was settled")
+        unknown = problem(Code.OUTCOME_UNKNOWN, "leadership was lost while the outcome of the write was being settled")
         for pending in (member.pending for group in verdict.landed for member in group.members):
             pending.fail(unknown)
         for pending, error in verdict.given_up:
