@@ -1,1 +1,1 @@
-"""The role of a replica: to stand in the election, to lead, and what a leader does besides answering."""
+"""The role of a replica: it takes part in the election, leads while it has won, and does a leader's background work."""

@@ -1,7 +1,7 @@
-"""Who waits for the epoch of a store: a line for each store, of which the first alone is called when it is free.
+"""The callers that wait for the epoch of a store: one queue for each store; only its first caller is woken.
 
-A commit that frees no epoch wakes nobody here, and one that does wakes one. Whoever was called and does not take the
-epoch lets the next one be called.
+A commit that frees no epoch wakes nobody, and one that does wakes one caller. If that caller does not take the epoch,
+the next one in the queue is called.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from service.rules.records import Record, Session, Store
 
 
 class CampaignPlace:
-    """A place in the line of a store. ``called``: the epoch is free, and it is this one's turn. ``asked_at_end``: the
-    session has ended, and its caller has asked since, to be told so.
+    """A caller's place in the queue of a store.
+
+    ``called`` is true when the epoch is free and it is this caller's turn. ``asked_at_end`` is true when the caller has
+    sent its request once more since its session ended, in order to get the answer that the session has ended.
     """
 
     def __init__(self, line: _Line, number: int, session: str) -> None:
@@ -30,11 +32,11 @@ class CampaignPlace:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """Let who waits here look."""
+        """Wake the caller, so that it checks whether to ask for the epoch again."""
         self._woken.set()
 
     async def wait(self, seconds: float) -> None:
-        """Return when it is woken, or after so many seconds."""
+        """Wait until the caller is woken, for ``seconds`` at most."""
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._woken.wait()
@@ -45,7 +47,10 @@ class CampaignPlace:
 
 
 class _Line:
-    """``holder`` is the session that was seen to hold the epoch, "" for none."""
+    """The queue of callers for the epoch of one store.
+
+    ``holder`` is the session that was last seen to hold the epoch, "" for none.
+    """
 
     def __init__(self, store: str) -> None:
         self.store = store
@@ -53,7 +58,7 @@ class _Line:
         self.places: SortedDict[int, CampaignPlace] = SortedDict()
 
     def call(self, behind: int = -1) -> None:
-        """Call the first, or the first behind that number."""
+        """Call the first caller, or the first one behind the place number ``behind``."""
         number = next(self.places.irange(behind, inclusive=(False, True)), None)
         if number is not None:
             place = self.places[number]
@@ -62,7 +67,7 @@ class _Line:
 
 
 class Campaigns:
-    """The lines of all stores."""
+    """The queues of all stores for which a caller waits."""
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
@@ -72,7 +77,7 @@ class Campaigns:
 
     @contextmanager
     def place(self, store: str, session: str) -> Iterator[CampaignPlace]:
-        """A place at the end of the line, for as long as it is waited in."""
+        """Give a caller a place at the end of the store's queue, for as long as the context lasts."""
         line = self._lines.get(store)
         if line is None:
             line = self._lines[store] = _Line(store)
@@ -98,13 +103,13 @@ class Campaigns:
             line.call()
 
     def pass_over(self, place: CampaignPlace) -> None:
-        """It cannot take the epoch now: call the next."""
+        """Call the next caller, because the one at ``place`` cannot take the epoch now."""
         if place.called:
             place.called = False
             place.line.call(place.number)
 
     def held(self, line: _Line, holder: str) -> None:
-        """This session holds the epoch of the line's store, "" for nobody."""
+        """Note that the session ``holder`` holds the epoch of the queue's store; "" for none."""
         if line.holder == holder:
             return
         if line.holder:
@@ -117,7 +122,7 @@ class Campaigns:
             self._held_by.setdefault(holder, set()).add(line.store)
 
     def landed(self, records: Iterable[Record | None]) -> None:
-        """These records were committed."""
+        """Note that these records were committed: if one of them frees an epoch, call the first caller."""
         if not self._lines:
             return
         for record in records:
@@ -134,12 +139,12 @@ class Campaigns:
                 self.heard_of(record.id)
 
     def heard_of(self, session: str) -> None:
-        """The session was renewed, or has ended: who waits for it looks."""
+        """Wake the waiting callers of a session that was renewed or has ended, so that they check again."""
         for place in self._of_session.get(session, ()):
             place.wake()
 
     def end(self) -> None:
-        """Leadership is over: nothing is granted here any more."""
+        """Wake all waiting callers, because leadership is over and no epoch is granted here any more."""
         for line in self._lines.values():
             for place in line.places.values():
                 place.wake()

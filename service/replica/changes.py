@@ -1,4 +1,4 @@
-"""Wakes those who wait for a record to change, and nobody else."""
+"""Wake the tasks that wait for one record to change, and no others."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from collections.abc import Iterable
 
 
 class Changes:
-    """Who waits for which key. A commit that concerns nobody here costs one look."""
+    """The tasks that wait for a change, by the key of the record.
+
+    A commit costs nearly nothing while no task waits.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
 
     def announce(self, keys: Iterable[str]) -> None:
-        """The records under these keys were changed."""
+        """Wake the tasks that wait for one of these keys, because their records were changed."""
         if self._waiting:
             for key in keys:
                 _wake(self._waiting.get(key, ()))
 
     def end(self) -> None:
-        """Leadership is over: nothing will change here any more."""
+        """Wake all waiting tasks, because leadership is over and no record will change here any more."""
         for waiting in self._waiting.values():
             _wake(waiting)
 
     async def wait(self, key: str, seconds: float) -> None:
-        """Return when the record under ``key`` was changed, or after so many seconds."""
+        """Wait until the record under ``key`` is changed, for ``seconds`` at most."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(key, set())
         waiting.add(future)

@@ -1,4 +1,4 @@
-"""What follows from committed requests: bytes are deleted, leases begin and end, waiting clients are woken."""
+"""The effects of committed requests: blobs are deleted, leases begin and end, waiting clients are woken."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.rules.requests import Add, EndSession, ExpireSession, Replace, Requ
 
 
 class Effects:
-    """The `JournalObserver` of a replica."""
+    """The `JournalObserver` of a replica, which carries out what follows from each committed request."""
 
     def __init__(
         self,
@@ -34,10 +34,10 @@ class Effects:
         self._settings = settings
 
     def landed(self, request: Request, accepted: Accepted) -> None:
-        """What was replaced may go after a while, what is asked of sessions is noted."""
+        """Schedule the deletion of blobs that are not needed any more, keep the leases up to date, and wake waiters."""
         for key in accepted.discards:
             self._deletions.schedule(key, self._settings.linger_seconds)
-        for key in accepted.orphans:  # not before a put that began long ago must have ended
+        for key in accepted.orphans:  # later, since a put that has begun may still be writing this blob
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
         self._campaigns.landed(accepted.changes.values())
@@ -53,19 +53,22 @@ class Effects:
                 self._uploads.note(store_of(key) or "", record)
 
     def found(self, key: str, record: Record) -> None:
-        """What runs out by itself begins to, as after a take-over."""
+        """Begin the lease of a session or upload that was put back, with its full time as after a take-over."""
         if isinstance(record, Session):
             self._leases.begin(record)
         elif isinstance(record, Upload) and not record.ended:
             self._uploads.begin(store_of(key) or "", record)
 
     def given_up(self, request: Request) -> None:
-        """The bytes of the request may go. Those of an upload may not: another try may use them."""
+        """Delete the blob of the request. The blob of an upload stays, since another attempt may use it."""
         if isinstance(request, Add | Replace) and request.upload is None:
             self._deletions.schedule(request.blob.key, 0.0)
 
     def _taken(self, store: str, upload: str, changed: Iterable[Stored | None]) -> None:
-        """The URL of an upload that was taken is good for its time still, and a put that begins then may end later."""
+        """Note that the blob of a used upload may still be put while its signed URL is valid, and some time after that.
+
+        A put that begins while the URL is valid may end later.
+        """
         seconds = self._uploads.expires_in(store, upload) + self._settings.collect_after_seconds
         for record in changed:
             if isinstance(record, Handle):

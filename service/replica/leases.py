@@ -1,5 +1,6 @@
-"""When sessions and uploads run out. Deadlines live in the leader's memory only: a keepalive changes nothing that is
-stored.
+"""The deadlines of sessions and uploads.
+
+They are kept in the leader's memory only, so a keepalive writes nothing to the store.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from service.basics.due import Due
 from service.rules.records import Corrupt, Session, Upload
 
 AT_ONCE: Final = 256
-"""So many expiries are begun, or looked for, in one step."""
+"""How many expiries are begun, or looked for, in one step."""
 
 
 @dataclass(slots=True)
@@ -33,20 +34,20 @@ class Leases:
         self._due: Due[str] = Due()
 
     def clear(self) -> None:
-        """A new leadership: each session begins anew."""
+        """Forget all deadlines, because a new leadership begins."""
         self._leases = {}
         self._due.clear()
 
     def begin(self, session: Session | Corrupt) -> None:
-        """A session of before this leadership: if it lives, it gets a full TTL again."""
+        """Give a session from before this leadership a full TTL again, unless it has ended."""
         if isinstance(session, Session) and not session.ended and session.id not in self._leases:
             self.renew(session)
-            self._leases[session.id].renewed = -math.inf  # not by its client
+            self._leases[session.id].renewed = -math.inf  # it was not its client that renewed it
 
     def renew(self, session: Session, received: float | None = None) -> None:
-        """Count the TTL anew, from ``received`` (when the renewing request came in) or from now.
+        """Restart the TTL of a session at ``received``, when the renewing request came in; None means now.
 
-        An earlier renewal that is counted later takes nothing away; one with a shorter TTL does.
+        A renewal that is older than one already counted does not shorten the lease; a shorter TTL does.
         """
         start = self._clock() if received is None else received
         lease = self._leases.get(session.id)
@@ -61,27 +62,27 @@ class Leases:
             self._due.set(session.id, lease.deadline)
 
     def forget(self, session: str) -> None:
-        """The session has ended."""
+        """Drop the deadline of a session that has ended."""
         self._leases.pop(session, None)
         self._due.discard(session)
 
     def ending(self, session: str) -> bool:
-        """Whether the session's expiry has begun: from then on a keepalive must be refused."""
+        """Return whether the session's expiry has begun. From then on a keepalive must be refused."""
         lease = self._leases.get(session)
         return lease is not None and lease.ending
 
     def was_renewed_lately(self, session: str) -> bool:
-        """Whether its client renewed it under this leadership, less than half of its TTL ago."""
+        """Return whether the client renewed the session under this leadership, less than half of its TTL ago."""
         lease = self._leases.get(session)
         return lease is not None and self._clock() - lease.renewed < lease.session.ttl / 2
 
     def expires_in(self, session: str) -> float:
-        """Seconds until the deadline, 0 when it has passed."""
+        """Return the seconds until the session's deadline, 0 when it has passed."""
         lease = self._leases.get(session)
         return max(0.0, lease.deadline - self._clock()) if lease else 0.0
 
     def begin_expiry(self) -> list[Session]:
-        """Sessions whose deadline has passed, `AT_ONCE` at most; their expiry has begun with this call."""
+        """Begin the expiry of sessions whose deadline has passed, `AT_ONCE` at most, and return them."""
         overdue = [self._leases[session] for session in self._due.take(self._clock(), AT_ONCE)]
         for lease in overdue:
             lease.ending = True
@@ -89,11 +90,11 @@ class Leases:
 
     @property
     def overdue(self) -> bool:
-        """Whether there may be more of them."""
+        """Whether there may be more leases whose deadline has passed."""
         return self._due.waiting(self._clock())
 
     def expiry_failed(self, session: Session) -> None:
-        """The expiry could not be committed; it will begin again."""
+        """Make the lease due again at once, because its expiry could not be committed."""
         lease = self._leases.get(session.id)
         if lease is not None and lease.session.born == session.born:
             lease.ending = False
@@ -110,43 +111,43 @@ class UploadLeases:
         self._ending: set[tuple[str, str]] = set()
 
     def clear(self) -> None:
-        """A new leadership: each upload begins anew."""
+        """Forget all deadlines, because a new leadership begins."""
         self._due.clear()
         self._ending = set()
 
     def begin(self, store: str, upload: Upload) -> None:
-        """An upload of before this leadership, pending still, gets its full time again."""
+        """Give a pending upload from before this leadership its full time again."""
         self.note(store, upload)
 
     def note(self, store: str, upload: Upload) -> None:
-        """A record was committed: the upload's time begins, or it has ended."""
+        """Begin or drop the deadline of an upload whose record was committed: it was announced, or it has ended."""
         if upload.ended:
             self.forget(store, upload.id)
         else:
             self._due.set((store, upload.id), self._clock() + upload.ttl)
 
     def forget(self, store: str, upload: str) -> None:
-        """The upload has ended."""
+        """Drop the deadline of an upload that has ended."""
         self._due.discard((store, upload))
         self._ending.discard((store, upload))
 
     def expires_in(self, store: str, upload: str) -> float:
-        """Seconds until the deadline, 0 when it has passed."""
+        """Return the seconds until the upload's deadline, 0 when it has passed."""
         return max(0.0, (self._due.get((store, upload)) or 0.0) - self._clock())
 
     def begin_expiry(self) -> list[tuple[str, str]]:
-        """Store and id of uploads whose deadline has passed, `AT_ONCE` at most; their expiry has begun now."""
+        """Begin the expiry of uploads whose deadline has passed, `AT_ONCE` at most. Return the store and id of each."""
         overdue = self._due.take(self._clock(), AT_ONCE)
         self._ending.update(overdue)
         return overdue
 
     @property
     def overdue(self) -> bool:
-        """Whether there may be more of them."""
+        """Whether there may be more leases whose deadline has passed."""
         return self._due.waiting(self._clock())
 
     def expiry_failed(self, store: str, upload: str) -> None:
-        """The expiry could not be committed; it will begin again."""
+        """Make the lease due again at once, because its expiry could not be committed."""
         if (store, upload) in self._ending:
             self._ending.discard((store, upload))
             self._due.set((store, upload), self._clock())

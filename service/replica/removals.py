@@ -1,4 +1,4 @@
-"""Removals: the mark is committed, then the blob is discarded, then the record goes."""
+"""Finish removals of handles: after the mark is committed, the blob is deleted, and then the record is dropped."""
 
 from __future__ import annotations
 
@@ -17,25 +17,30 @@ log = logging.getLogger("milepost.removals")
 
 
 class Removals:
-    """Finishes removals whose mark is committed."""
+    """The last two steps of removals whose mark is committed."""
 
     def __init__(self, journal: Journal, deletions: DeletionQueue) -> None:
         self._journal = journal
         self._deletions = deletions
 
     async def finish(self, finish: FinishNeeded, deadline: float, code: Code = Code.DISCARD_FAILED) -> None:
-        """Discard the blob, then drop the record. ``deadline`` in monotonic seconds.
+        """Delete the blob, then drop the record. ``deadline`` is in monotonic seconds.
 
-        Raises a problem of ``code`` if the blob could not be discarded: for a removal that is ``discard-failed``,
-        since the removal itself stands.
+        Raises a problem with ``code`` if the blob could not be deleted. For a removal this is ``discard-failed``, whose
+        outcome is ``applied``, since the removal itself is committed.
         """
         try:
             await self._deletions.delete(finish.blob, deadline)
         except BackendError as error:
-            raise problem(code, f"the bytes could not be discarded: {error}") from error
+            raise problem(code, f"the bytes could not be deleted: {error}") from error
         request = FinishRemoval(LEADER, finish.store, finish.name, finish.version)
         try:
             await self._journal.wait(self._journal.submit(request, deadline))
         except Problem as error:
-            # The removal stands and its bytes are gone: the rest is upkeep's, here or at the next leader.
-            log.info("the record of %s/%s will be dropped later: %s", finish.store, finish.name, error)
+            # The removal is committed and its bytes are gone: `upkeep` does the rest, here or at the next leader.
+            log.info(
+                "%s/%s is removed, but its record could not be dropped yet; it is tried again later: %s",
+                finish.store,
+                finish.name,
+                error,
+            )

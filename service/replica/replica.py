@@ -1,6 +1,4 @@
-"""The role of a replica: it stands in the election, leads while it holds the lease, and resigns when it is told to
-stop.
-"""
+"""A replica: it takes part in the election, leads while it holds the lease, and resigns when it is stopped."""
 
 from __future__ import annotations
 
@@ -41,11 +39,14 @@ log = logging.getLogger("milepost.leader")
 
 _BACKOFF_SECONDS = 0.5
 _PAUSE_SECONDS = 0.05
-"""Before it stands again after a loss, so that an election which is won and lost in one breath does not spin."""
+"""The pause before the next election after leadership was lost, so that a leader that loses at once does not spin."""
 
 
 class Replica:
-    """One candidate: its journal, its blobs, and what it knows while it leads."""
+    """One replica of the service: its backends, its journal, and all that it keeps in memory while it leads.
+
+    ``on_fault`` is called when the replica can never lead again because of a fault of its own.
+    """
 
     def __init__(
         self,
@@ -90,52 +91,57 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """Whether this replica leads and may answer now."""
+        """Whether this replica leads, under a lease that surely holds, and so may answer."""
         return self.journal.lease_holds()
 
     async def start(self) -> None:
-        """Open the backends and stand in the election. Raises `Misconfigured`.
+        """Open the backends and begin to take part in the election. Raises `Misconfigured`.
 
-        What does not answer now is tried again for as long as it takes: this replica is not ready until then.
+        A backend that does not answer is tried again for as long as it takes; the replica is not ready until then.
         """
         opened = await self._open()
         self._task = asyncio.create_task(self._run(opened), name="milepost-leader")
         self._task.add_done_callback(self._ended)
 
     async def step_down(self) -> None:
-        """Admit nothing more, let what is on its way end, and resign. Idempotent."""
+        """Stop admitting requests, wait for those in flight for ``resign_seconds`` at most, and resign. Idempotent."""
         if self.leadership is not None:
             try:
                 async with asyncio.timeout(self.settings.resign_seconds):
                     await self.journal.drain()
             except TimeoutError:
-                log.warning("requests were still on their way after %s s", self.settings.resign_seconds)
+                log.warning(
+                    "requests are still in flight after %s s: this replica resigns now, and their outcome is unknown",
+                    self.settings.resign_seconds,
+                )
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
             self._task = None
 
     async def stop(self) -> None:
-        """Step down and close the backends."""
+        """Step down, then close the backends."""
         await self.step_down()
         await self.election.close()
         await self.pointers.close()
         await self.blobs.close()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """A fault of our own ends the process: a replica that can never lead again must not look alive."""
+        """Report a fault of Milepost's own, which ends the process: a replica that cannot lead must not look alive."""
         if not task.cancelled() and (fault := task.exception()) is not None:
-            log.critical("cannot stand in the election any more", exc_info=fault)
+            log.critical(
+                "this replica failed by a fault of its own and cannot lead any more: the process ends", exc_info=fault
+            )
             self.on_fault()
 
     async def _open(self) -> bool:
-        """Open all backends; False if one does not answer yet. Raises what waiting does not help against."""
+        """Open all backends. Return False if one does not answer yet; raise any error that waiting does not help."""
         try:
             await self.blobs.open()
             await self.pointers.open()
             await self.election.open()
         except StorageUnavailable as error:
-            log.warning("cannot open the backends yet: %s", error)
+            log.warning("cannot open the backends yet, trying again every %s s: %s", _BACKOFF_SECONDS, error)
             return False
         return True
 
@@ -144,10 +150,10 @@ class Replica:
             await asyncio.sleep(_BACKOFF_SECONDS)
             try:
                 if await self._open():
-                    log.info("the backends are open now")
+                    log.info("the backends are open now: this replica takes part in the election")
                     return
             except BackendError as error:
-                log.error("cannot open the backends: %s", error)
+                log.error("cannot open the backends, trying again in %s s: %s", _BACKOFF_SECONDS, error)
 
     async def _run(self, opened: bool) -> None:
         if not opened:
@@ -156,22 +162,24 @@ class Replica:
             try:
                 leadership = await self.election.campaign()
             except BackendError as error:
-                log.warning("cannot stand in the election yet: %s", error)
+                log.warning("cannot take part in the election, trying again in %s s: %s", _BACKOFF_SECONDS, error)
                 await asyncio.sleep(_BACKOFF_SECONDS)
                 continue
             pause = _PAUSE_SECONDS
             try:
                 await self._lead(leadership)
             except NotTakenOver as error:
-                log.error("lets another replica lead: %s", error)
                 pause = self.settings.stand_back_seconds
+                log.error(
+                    "this replica stands back from the election for %s s so that another can lead: %s", pause, error
+                )
             except LeadershipLost as error:
-                log.warning("does not lead any more: %s", error)
+                log.warning("this replica does not lead any more, and takes part in the election again: %s", error)
             finally:
                 self.leadership = None
                 self.journal.retire()
                 self.deletions.clear()
-                self.blobs.full = None  # whoever leads puts blobs, and can tell
+                self.blobs.full = None  # only a leader puts blobs, and so learns whether there is room again
                 self.changes.end()
                 self.campaigns.end()
                 await leadership.resign()
@@ -179,7 +187,7 @@ class Replica:
             await asyncio.sleep(pause)
 
     async def _take_over(self, leadership: Leadership) -> None:
-        """Raises `LeadershipLost`."""
+        """Take the journal over and begin the leases; try again while the lease holds. Raises `LeadershipLost`."""
         give_up = self.clock() + self.settings.journal.give_up_seconds
         while True:
             if leadership.remaining(self.clock()) <= 0:
@@ -199,7 +207,7 @@ class Replica:
                 raise LeadershipLost("the lease ran out while the journal was taken over") from error
 
     async def _start_leases(self, state: State) -> None:
-        """Nothing is committed before this is done, so nothing ends meanwhile."""
+        """Give each session and pending upload its full time. Nothing is committed before that, so none ends early."""
         self.leases.clear()
         self.uploads.clear()
         await self.slices.each(state.sessions.values(), self.leases.begin)
@@ -221,7 +229,7 @@ class Replica:
         )
 
     async def _first_of(self, *parts: Coroutine[Any, Any, None]) -> None:
-        """Run all parts until the first ends, which is an error, and raise it; the others are told to end."""
+        """Run all parts until the first one ends, raise the error with which it did, and cancel the others."""
         self._parts = [asyncio.ensure_future(part) for part in parts]
         try:
             done, _ = await asyncio.wait(self._parts, return_when=asyncio.FIRST_COMPLETED)
@@ -232,30 +240,42 @@ class Replica:
                 task.cancel()
 
     async def _end_parts(self) -> None:
-        """Wait for the parts of the leadership that is over, but not without end: one may be stuck in its storage."""
+        """Wait until the parts of the last leadership have ended, ``resign_seconds`` at most.
+
+        One of them may be stuck in a call to its storage.
+        """
         parts, self._parts = self._parts, []
         if not parts:
             return
         _, stuck = await asyncio.wait(parts, timeout=self.settings.resign_seconds)
         if stuck:
-            log.warning("%d parts of the last leadership have not ended yet", len(stuck))
+            log.warning(
+                "%d background tasks of the last leadership have not ended after %s s: they are left behind",
+                len(stuck),
+                self.settings.resign_seconds,
+            )
 
     async def _until_lost(self, leadership: Leadership) -> None:
         await leadership.wait_lost()
         raise LeadershipLost("the election was lost")
 
     async def _keep_mark(self) -> None:
-        """A founding mark that could not be set, or that somebody took away, is set again."""
+        """Set the founding mark again, now and then, in case it could not be set or somebody removed it."""
         while True:
             pause = self.settings.collect_interval_seconds
             try:
                 if isinstance(self.journal.read().view.state.get(DEPLOYMENT_KEY), Deployment):
                     await self.mark.set(self.journal.deployment, may_go_on=self.journal.lease_holds)
             except Problem:
-                log.info("the founding mark is not looked at, for the lease is in doubt")
+                log.info(
+                    "the founding mark is not checked this time, since the lease is in doubt; trying again in %s s",
+                    pause,
+                )
             except BackendError as error:
-                log.warning("cannot set the founding mark %s yet: %s", self.mark.key, error)
                 pause = self.settings.tidy_interval_seconds
+                log.warning(
+                    "cannot set the founding mark %s yet, trying again in %s s: %s", self.mark.key, pause, error
+                )
             await asyncio.sleep(pause)
 
     async def _collect(self) -> None:
@@ -272,12 +292,18 @@ class Replica:
                     may_go_on=self.journal.lease_holds,
                 )
             except (Problem, BackendError) as error:
-                log.warning("collecting was put off: %s", error)
+                log.warning(
+                    "unused blobs could not be collected, trying again in %s s: %s",
+                    self.settings.collect_interval_seconds,
+                    error,
+                )
 
 
 def _spare_what_was_loaded() -> None:
-    """Or the garbage collector goes through all of it now and then, for 0.3 s. What is garbage by now, such as what an
-    earlier leadership left, is collected before: it would stay for good otherwise.
+    """Exempt the loaded records from Python's garbage collection, which would pause for 0.3 s to go through them.
+
+    What is garbage by now, such as the records of an earlier leadership, is collected first: it would stay for good
+    otherwise.
     """
     gc.unfreeze()
     gc.collect()

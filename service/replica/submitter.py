@@ -1,4 +1,4 @@
-"""Who acts, and how a request gets through the journal."""
+"""Submit requests to the journal for a caller, and wait for their ends."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MOST_REMOVALS_IN_THE_WAY = 8
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the attempt that is made, and the epoch that it is made under, None where it names none."""
+    """The session, key and attempt of a client's request, and the epoch that it names; None if it names none."""
 
     attempt: Attempt
     epoch: int | None = None
 
     @property
     def session(self) -> str:
-        """The id of the session that acts."""
+        """The id of the session for which the request is made."""
         return self.attempt.session
 
 
@@ -40,11 +40,11 @@ class Reply:
 
 
 def _always(_: Request) -> None:
-    """Nothing stands against submitting."""
+    """Allow every request to be submitted."""
 
 
 class Submitter:
-    """Submits requests to the journal and waits for their ends, each within ``request_seconds``."""
+    """The way of requests through the journal; each must end within ``request_seconds``."""
 
     def __init__(
         self, journal: Journal, removals: Removals, clock: Callable[[], float], request_seconds: float
@@ -55,8 +55,9 @@ class Submitter:
         self.request_seconds = request_seconds
 
     async def attempted(self, caller: Caller, store: str, act: Callable[[MaySubmit], Awaitable[Reply]]) -> Reply:
-        """Run an attempt that does more than submit one request; a newer one of its key takes its place (see
-        `Retries.run`).
+        """Run an attempt that does more than submit one request, and return its reply.
+
+        A newer attempt with the same idempotency key takes its place, as `Retries.run` says.
         """
         session, key = caller.attempt.session, caller.attempt.key
         if key is None:
@@ -65,13 +66,14 @@ class Submitter:
         return replace(reply, answer=replace(reply.answer, replayed=True)) if joined else reply
 
     async def perform(self, request: Request, may_submit: MaySubmit = _always) -> Reply:
-        """Submit a request and wait for its end; finish removals that stand in its way. Raises problems."""
+        """Submit a request and return its reply; finish removals that block it first. Raises problems."""
         return reply_of(await self.decided(request, None, may_submit))
 
     async def decided(self, request: Request, generation: int | None = None, may_submit: MaySubmit = _always) -> Served:
-        """Do the same, but return a refusal of the rules. A request that was never decided raises a problem.
+        """Submit a request and return how it ended, be it a refusal of the rules; finish removals that block it first.
 
-        ``generation``: the leadership under which the request's blob was put; under another one it is refused.
+        ``generation`` is the leadership under which the request's blob was put; under another one it is refused.
+        Raises a problem if the rules never decided the request.
         """
         deadline = self._deadline()
         for _ in range(_MOST_REMOVALS_IN_THE_WAY):
@@ -80,7 +82,7 @@ class Submitter:
             if not isinstance(served.decision, Blocked):
                 return served
             await self._removals.finish(served.decision.finish, deadline, Code.STORAGE_UNAVAILABLE)
-        raise problem(Code.TOO_MANY_REQUESTS, "the handle is added and removed too quickly by others")
+        raise problem(Code.TOO_MANY_REQUESTS, "other clients add and remove this handle too quickly; try again later")
 
     async def finish_removal(self, finish: FinishNeeded) -> None:
         """Finish a removal that has begun. Raises a ``discard-failed`` problem."""
@@ -91,7 +93,7 @@ class Submitter:
 
 
 def reply_of(served: Served) -> Reply:
-    """Return what the caller is answered. Raises the problem of a refusal."""
+    """Return the reply to the caller. Raises a problem if the rules refused the request."""
     match served.decision:
         case Accepted() as accepted:
             return Reply(accepted.answer, served.revision, served.term, accepted.finish)

@@ -1,4 +1,4 @@
-"""What a leader does beside answering: expire sessions and uploads, finish removals that were cut off, scrub."""
+"""The leader's background work: expire sessions and uploads, finish interrupted removals, drop old records."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from service.rules.requests import LEADER, Attempt, ExpireSession, ExpireUpload,
 log = logging.getLogger("milepost.upkeep")
 
 _BATCH = 100
-"""So many records are dropped by one commit."""
+"""How many records one commit drops."""
 
 _COMMIT_SECONDS = 30.0
 _MOST_REST_SECONDS = 1.0
 
 
 async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], float], interval: float) -> None:
-    """End the sessions whose deadline has passed, until cancelled."""
+    """End sessions whose deadline has passed, until cancelled."""
     while True:
         again = True
         while again and journal.lease_holds():
@@ -40,15 +40,16 @@ async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], 
 
 
 async def _expire(journal: Journal, leases: Leases, session: Session, clock: Callable[[], float]) -> bool:
-    """Whether it has ended. An expiry that may yet land is waited for, however long: until then no keepalive may be
-    granted.
+    """Expire a session, and return whether it has ended.
+
+    This waits for the commit however long it takes: while the expiry may still land, no keepalive may be granted.
     """
     try:
         pending = journal.submit(ExpireSession(Attempt(session.id), session.born), clock() + _COMMIT_SECONDS)
         await asyncio.wait((pending.done,))
         pending.done.result()
     except Problem as error:
-        log.warning("cannot expire session %s yet: %s", session.id, error)
+        log.warning("cannot expire session %s yet, trying again: %s", session.id, error)
         leases.expiry_failed(session)
         return False
     leases.forget(session.id)
@@ -56,7 +57,10 @@ async def _expire(journal: Journal, leases: Leases, session: Session, clock: Cal
 
 
 async def expire_uploads(journal: Journal, leases: UploadLeases, clock: Callable[[], float], interval: float) -> None:
-    """End the uploads whose time is up, until cancelled. What may lie there goes once their end has landed."""
+    """End uploads that were not used in time, until cancelled.
+
+    Bytes that were put for an upload are deleted once its end is committed.
+    """
     while True:
         again = True
         while again and journal.lease_holds():
@@ -70,8 +74,9 @@ async def expire_uploads(journal: Journal, leases: UploadLeases, clock: Callable
 async def _expire_upload(
     journal: Journal, leases: UploadLeases, store: str, upload_id: str, clock: Callable[[], float]
 ) -> bool:
-    """Whether it has ended. An expiry that may yet land is waited for, however long: it is not to be begun a second
-    time beside itself.
+    """Expire an upload, and return whether it has ended.
+
+    This waits for the commit however long it takes: an expiry that may still land must not be begun a second time.
     """
     try:
         request = ExpireUpload(LEADER, store, upload_id)
@@ -79,17 +84,17 @@ async def _expire_upload(
         await asyncio.wait((pending.done,))
         decision = pending.done.result().decision
     except Problem as error:
-        log.warning("cannot end upload %s in %s yet: %s", upload_id, store, error)
+        log.warning("cannot expire upload %s in store %s yet, trying again: %s", upload_id, store, error)
         leases.expiry_failed(store, upload_id)
         return False
     leases.forget(store, upload_id)
     if isinstance(decision, Accepted) and decision.changes:
-        log.info("upload %s in %s was not used in time", upload_id, store)
+        log.info("upload %s in store %s was not used in time and has expired: its bytes go", upload_id, store)
     return True
 
 
 async def finish_removals(journal: Journal, removals: Removals, clock: Callable[[], float], interval: float) -> None:
-    """Finish the removals that a crash or a failed discard left open, until cancelled."""
+    """Finish removals that a crash or a failed deletion of the blob left open, until cancelled."""
     while True:
         await asyncio.sleep(interval)
         try:
@@ -100,15 +105,15 @@ async def finish_removals(journal: Journal, removals: Removals, clock: Callable[
                         await _finish(removals, finish, clock)
                 await asyncio.sleep(0)
         except Problem as error:
-            log.warning("finishing removals was put off: %s", error)
+            log.warning("cannot finish the open removals now, trying again in %s s: %s", interval, error)
 
 
 async def _finish(removals: Removals, finish: FinishNeeded, clock: Callable[[], float]) -> None:
-    """One removal whose blob cannot be discarded must not hold up the others."""
+    """Finish one removal. If that fails, log it and go on, so that it does not hold up the others."""
     try:
         await removals.finish(finish, clock() + _COMMIT_SECONDS)
     except Problem as error:
-        log.warning("the removal of %s/%s was put off: %s", finish.store, finish.name, error)
+        log.warning("cannot finish the removal of %s/%s now, trying again later: %s", finish.store, finish.name, error)
 
 
 def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
@@ -120,19 +125,17 @@ def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
 
 
 async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -> None:
-    """Drop the records that nothing needs any more, until cancelled: each time all of them, however many came
-    together since.
-    """
+    """Drop records that nothing needs any more, until cancelled: each time all of them, however many there are."""
     while True:
         await asyncio.sleep(interval)
         try:
             await scrub_all(journal, clock)
         except Problem as error:
-            log.warning("scrubbing was put off: %s", error)
+            log.warning("cannot drop the records that are not needed now, trying again in %s s: %s", interval, error)
 
 
 async def scrub_all(journal: Journal, clock: Callable[[], float]) -> None:
-    """Drop all that may be dropped now. Raises problems."""
+    """Drop all records that may be dropped now. Raises problems."""
     await _scrub_aged(journal, clock, lambda state, context, after: state.gone(context.keys_horizon, after))
     await _scrub_aged(journal, clock, lambda state, context, after: state.ended(context.sessions_horizon, after))
     await _scrub_cleared(journal, clock)
@@ -154,7 +157,7 @@ async def _scrub_cleared(journal: Journal, clock: Callable[[], float]) -> None:
         last: list[str] = []
         while keys := _cleared(journal, store):
             if keys == last:
-                break  # nothing can be done about these now
+                break  # these could not be dropped: try again the next time
             await _drop(journal, clock, keys)
             last = keys
 
@@ -170,7 +173,7 @@ def _now(journal: Journal) -> tuple[State, DecisionContext]:
 
 
 async def _drop(journal: Journal, clock: Callable[[], float], keys: Sequence[str]) -> None:
-    """One commit, and a rest as long as it took: half of the time is for others."""
+    """Drop records by one commit, then pause for as long as it took, which leaves half of the time to others."""
     began = clock()
     await journal.wait(journal.submit(Scrub(LEADER, keys=tuple(keys)), began + _COMMIT_SECONDS))
     await asyncio.sleep(min(clock() - began, _MOST_REST_SECONDS))
