@@ -1,6 +1,6 @@
-"""The use cases: what the service does for a caller, with the bytes, the deadlines and the waiting that the rules
-leave out.
+"""The operations of the service: one method for each thing that a client can ask for.
 
-They know nothing of HTTP: a `Caller` says who acts, the answers are the rules' `Answer`, errors are
-`milepost.errors.Problem`.
+They add to the rules what these leave out: the bytes of states, deadlines, and waiting. They know nothing of HTTP: a
+`Caller` says for whom an operation is done, its answer is an `Answer` of the rules, and its
+errors are `milepost.errors.Problem`.
 """

@@ -1,4 +1,4 @@
-"""Operations on the epoch of a store."""
+"""Operations on the epoch of a store, which is the fencing token of its Spark job."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from service.rules.records import Session
 from service.rules.requests import Campaign, Resign
 
 _LOOK_SECONDS = 5.0
-"""A waiting caller looks this often by itself, should nobody call it."""
+"""How often a waiting caller checks by itself, even if nothing wakes it."""
 
 
 class EpochOperations:
-    """Asking for the epoch of a store, giving it back, and reading it."""
+    """The operations that ask for the epoch of a store, give it back, and read it."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class EpochOperations:
     async def campaign(
         self, caller: Caller, store: str, wait: float, gone: asyncio.Future[None] | None = None
     ) -> Reply:
-        """Ask for the epoch, for ``wait`` seconds at most while another session holds it. ``gone`` ends when the
-        caller hung up.
+        """Ask for the epoch, and wait ``wait`` seconds at most while another session holds it.
 
-        A waiting caller is granted the epoch in its turn only, not once it is known to be gone, and only while its
-        session was renewed within the last half of its TTL: the client counts from when it sent that renewal, so it
-        trusts the session still, unless the renewal was on its way for the other half.
+        ``gone`` ends when the caller has closed its connection. A waiting caller is granted the epoch only in its turn,
+        not after it is known to be gone, and only if its session was renewed less than half of its TTL ago: the client
+        counts its TTL from when it sent that renewal, so it still trusts the session, unless the renewal took more than
+        the other half to arrive.
         """
         end = self._clock() + wait
         request = Campaign(caller.attempt, store)
@@ -73,18 +73,23 @@ class EpochOperations:
         return await self._submitter.attempted(caller, store, act)
 
     async def resign(self, caller: Caller, store: str) -> Reply:
-        """Give the epoch back."""
+        """Give the epoch back, so that another session may be granted the next one."""
         return await self._submitter.perform(Resign(caller.attempt, store))
 
     def current(self, store: str) -> Reply:
-        """The epoch as it stands; 0 where there never was one. Raises a ``corrupt`` problem where it cannot be read."""
+        """Return the current epoch of a store, 0 if there never was one.
+
+        Raises a ``corrupt`` problem if the store's record cannot be read.
+        """
         reading = self._journal.read()
         body = epoch_body(reading.view, store_in(reading.view, store))
         return Reply(Answer(body), reading.revision, reading.term)
 
     async def _called(self, place: CampaignPlace, end: float, gone: asyncio.Future[None] | None) -> bool:
-        """Whether it is time to ask again: the epoch is free, or the session has ended, which the rules answer. Not
-        when the time is over, nor when the caller is gone.
+        """Wait until it is time to ask for the epoch again, and return True; False if there is nothing to wait for.
+
+        It is time when the epoch is free in the caller's turn, or when the session has ended, which the rules then
+        answer. False means that the time is over, or that the caller is gone.
         """
         while (left := end - self._clock()) > 0 and not (gone is not None and gone.done()):
             view = self._journal.read().view
@@ -104,10 +109,13 @@ class EpochOperations:
 
 
 def _still_held(place: CampaignPlace, held: EpochHeld) -> EpochHeld:
-    """As a rule another session holds the epoch; where it is free, say why the waiting caller did not get it."""
+    """Return the error for a caller that has waited in vain.
+
+    As a rule another session holds the epoch. If the epoch is free, the error says why the caller did not get it.
+    """
     if place.line.holder:
         return held
-    detail = f"the epoch is free, but session {place.session!r} was not renewed lately, so it is not granted unasked"
+    detail = f"the epoch is free, but session {place.session!r} was not renewed lately: renew it and ask again"
     told = problem(Code.HELD, detail, extras=held.extras)
     assert isinstance(told, EpochHeld)
     return told

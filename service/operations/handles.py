@@ -1,4 +1,4 @@
-"""Operations on handles that carry no bytes: reading records, lock, release, remove, list."""
+"""Operations on handles that move no state bytes: read a record, lock, release, remove, list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from service.rules.requests import LockHandle, ReleaseHandle, Remove
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of a listing, by name; ``next`` is the name to go on behind, None at the end."""
+    """A page of a store's handles, sorted by name, with those whose record is damaged.
+
+    ``next`` is the name after which the next page begins, None on the last page.
+    """
 
     handles: list[dict[str, Any]]
     corrupt: list[dict[str, str]]
@@ -31,7 +34,7 @@ class Page:
 
 
 def existing(view: Lookup, store: str, name: str) -> Handle:
-    """The handle, if it can be read. Raises ``not-exist`` and ``corrupt`` problems."""
+    """Return the handle ``name`` of a store. Raises ``not-exist`` and ``corrupt`` problems."""
     of_store, record = store_in(view, store), view.handle(store, name)
     if isinstance(record, Corrupt):
         raise problem(Code.CORRUPT, f"the record of {name!r} is damaged: {record.reason}")
@@ -42,7 +45,7 @@ def existing(view: Lookup, store: str, name: str) -> Handle:
 
 
 class HandleOperations:
-    """What can be done with handles without sending or receiving a state's bytes."""
+    """The operations on handles that neither send nor receive the bytes of a state."""
 
     def __init__(self, journal: Journal, slices: Slices, submitter: Submitter) -> None:
         self._journal = journal
@@ -50,16 +53,17 @@ class HandleOperations:
         self._submitter = submitter
 
     def get(self, store: str, name: str) -> Reply:
-        """The record, without taking a lock; also `exists` of Flink's contract."""
+        """Return the record of a handle without taking a lock. It also serves as ``exists`` of Flink's contract."""
         reading = self._journal.read()
         handle = existing(reading.view, store, name)
         body = handle_body(reading.view, store_in(reading.view, store), handle)
         return Reply(Answer(body, handle.version), reading.revision, reading.term)
 
     async def list_page(self, store: str, after: str, limit: int) -> Page:
-        """getAllHandles, a page of at most ``limit``; may include handles whose removal has begun.
+        """Return a page of at most ``limit`` handles, whose names come after ``after``: Flink's ``getAllHandles``.
 
-        Raises a ``corrupt`` problem.
+        The page may include handles whose removal has begun. Raises a ``corrupt`` problem if the store's own record
+        cannot be read.
         """
         reading = self._journal.read()
         snapshot = reading.view.state.snapshot()
@@ -86,15 +90,19 @@ class HandleOperations:
         return page
 
     async def lock(self, caller: Caller, store: str, name: str) -> Reply:
-        """getAndLock."""
+        """Lock a handle for the caller's session and return its record: Flink's ``getAndLock``."""
         return await self._submitter.perform(LockHandle(caller.attempt, store, name))
 
     async def release(self, caller: Caller, store: str, name: str) -> Reply:
-        """release."""
+        """Release the lock of the caller's session on a handle: Flink's ``release``."""
         return await self._submitter.perform(ReleaseHandle(caller.attempt, store, name))
 
     async def remove(self, caller: Caller, store: str, name: str, version: str | None) -> Reply:
-        """releaseAndTryRemove: answered once the blob is discarded and the record is gone."""
+        """Release the caller's lock, and remove the handle unless another session holds it.
+
+        This is Flink's ``releaseAndTryRemove``. It returns once the blob is deleted and the record is dropped. A
+        ``version`` other than None must be the current one.
+        """
         reply = await self._submitter.perform(Remove(caller.attempt, store, name, caller.epoch, version))
         if reply.finish is not None:
             await self._submitter.finish_removal(reply.finish)

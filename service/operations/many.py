@@ -1,4 +1,4 @@
-"""Parts of answers that may be very long: put together in slices, so that nobody else is held up."""
+"""Long lists in answers, which are encoded in small pieces, so that no other request is held up."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 
 _CHUNK = 64
-"""So many are encoded at once."""
+"""How many items are encoded at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A list as JSON, in pieces which together are the whole."""
+    """A JSON list as pieces of text; all pieces together make the list."""
 
     pieces: list[bytes]
 
 
 class JsonList:
-    """A JSON list in the making."""
+    """The builder of a JSON list, which encodes its items while they are added."""
 
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()
@@ -27,13 +27,13 @@ class JsonList:
         self._items: list[Any] = []
 
     def add(self, item: Any) -> None:
-        """One more."""
+        """Append an item to the list."""
         self._items.append(item)
         if len(self._items) == _CHUNK:
             self._encode()
 
     def whole(self) -> Many:
-        """All of them."""
+        """Return the whole list."""
         self._encode()
         return Many([b"[", *self._pieces, b"]"])
 

@@ -1,4 +1,4 @@
-"""All operations of a replica, each made of the parts that it needs."""
+"""Put the operations of a replica together, each from the parts that it needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.replica.replica import Replica
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """What clients can ask of a replica, by the thing that it is asked of."""
+    """All operations that clients can ask of a replica, grouped by what they work on."""
 
     epochs: EpochOperations
     handles: HandleOperations
@@ -28,7 +28,7 @@ class Operations:
 
 
 def operations_of(replica: Replica) -> Operations:
-    """Return the operations on a replica's journal and blobs. They keep nothing of their own."""
+    """Return the operations on a replica's journal and blobs. They have no state of their own."""
     journal, blobs, submitter = replica.journal, replica.blobs, replica.submitter
     clock, settings = replica.clock, replica.settings
     uploads = UploadOperations(

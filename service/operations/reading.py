@@ -1,4 +1,4 @@
-"""Reading a state: its bytes through the service, or the way to them in the blob store."""
+"""Read the state of a handle: its bytes through the service, or a signed URL to them in the blob store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The bytes ``[start, end)`` that a reader asked for."""
+    """A range of bytes that a reader asked for: from ``start`` up to, but not including, ``end``."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A state on its way out."""
+    """The bytes of a state that are being sent to a reader, with the revision and the term that they reflect."""
 
     handle: Handle
     span: Span
@@ -40,7 +40,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a state's bytes can be fetched for a while. The URL is a secret for that long, so it is not shown."""
+    """A signed URL at which the bytes of a state can be fetched for a while.
+
+    The URL is a secret for that time, so it is left out of the ``repr``.
+    """
 
     handle: Handle
     url: str = field(repr=False)
@@ -49,7 +52,7 @@ class Location:
 
 
 class StateReader:
-    """Reads states. A signed URL to one is good for ``download_seconds``."""
+    """The operations that read states. A signed URL to a state is valid for ``download_seconds``."""
 
     def __init__(self, journal: Journal, blobs: BlobStore, download_seconds: float) -> None:
         self._journal = journal
@@ -57,9 +60,9 @@ class StateReader:
         self._download_seconds = download_seconds
 
     async def read(self, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]) -> Delivery:
-        """The bytes of a handle. Without ``version``, a state that is replaced meanwhile is read in its newer form.
+        """Return the bytes of a handle. Without ``version``, the newer state is read if it is replaced meanwhile.
 
-        ``span_of`` picks the bytes, and raises a problem for a range that lies outside.
+        ``span_of`` picks the range of bytes, and raises a problem for a range that lies outside of the state.
         """
 
         async def delivered(ref: BlobRef, span: Span) -> AsyncIterator[bytes]:
@@ -71,9 +74,9 @@ class StateReader:
     async def locate(
         self, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]
     ) -> Location | None:
-        """Where to fetch the bytes that `read` would deliver; None where the blobs cannot sign.
+        """Return a signed URL to the bytes that `read` would deliver; None if the blob store cannot sign.
 
-        The bytes are looked for, but not looked through: the client that fetches them checks size and digest.
+        This checks that the blob is there, but does not read it: the client that fetches it checks size and digest.
         """
 
         async def located(ref: BlobRef, _: Span) -> str | None:
@@ -109,6 +112,6 @@ class StateReader:
             return handle, span, got, reading
 
     def _moved_on(self, store: str, name: str, handle: Handle) -> bool:
-        """Whether the handle is another version by now, or gone: then its old blob is rightly missing."""
+        """Return whether the handle has another version now or is gone, so that its old blob is rightly missing."""
         now = self._journal.read().view.handle(store, name)
         return not isinstance(now, Handle) or now.version != handle.version or now.removing or now.gone

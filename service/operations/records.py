@@ -1,4 +1,4 @@
-"""Records that a use case reads."""
+"""Read the records that several operations need."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from service.rules.records import Store
 
 
 def store_in(view: Lookup, name: str) -> Store:
-    """A store's own record, a fresh one where there is none.
+    """Return the store's own record, or a new one if there is none.
 
-    Raises a ``corrupt`` problem where it cannot be read: nobody can tell then which handles were cleared, and which
+    Raises a ``corrupt`` problem if the record cannot be read: then it is unknown which handles were cleared, and which
     epoch is the current one.
     """
     if damaged := store_readable(view, name):

@@ -1,4 +1,4 @@
-"""Operations on sessions."""
+"""Operations on sessions: a session is the lease of a client, which it keeps alive by keepalives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from service.rules.requests import EndSession, OpenSession
 
 
 class SessionOperations:
-    """Opening, renewing, reading and ending sessions."""
+    """The operations that open, renew, read and end sessions."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class SessionOperations:
         self._clock = clock
 
     async def open(self, caller: Caller, ttl: float, holder: str) -> Reply:
-        """Create a session, or renew the one that lives under this id.
+        """Create a session, or renew the one that lives under the caller's id.
 
-        A lease that begins with this call counts from its commit. For a session that lives already the call is a
-        renewal: as with `keepalive`, nothing is granted once its expiry has begun, and 410 is answered if it has
-        ended. Such an answer does not say "not applied" of what this call changed before.
+        The lease of a new session counts from its commit. For a living session the call is a renewal: as with
+        `keepalive`, it is refused once the expiry has begun, and 410 is answered if the session has ended. Such an
+        answer does not say "not applied" if this call changed the record before, as to another TTL.
         """
         received = self._clock()
         served = await self._submitter.decided(OpenSession(caller.attempt, ttl, holder))
@@ -67,15 +67,15 @@ class SessionOperations:
         return reply
 
     async def keepalive(self, session_id: str, received: float | None = None) -> Reply:
-        """Renew a lease, counted from ``received`` (monotonic), when the request came in; None means now.
+        """Renew the lease of a session from ``received`` (monotonic), when the request came in; None means now.
 
-        Refused once the expiry has begun: then its end is waited for, so that 410 is answered only after it was
-        committed.
+        It is refused once the expiry has begun. This then waits until the expiry is committed, so that 410 is never
+        answered before.
         """
         began = self._clock()
         while self._leases.ending(session_id):
             if self._clock() >= began + self._submitter.request_seconds:
-                raise problem(Code.STORAGE_UNAVAILABLE, f"session {session_id!r} is about to expire")
+                raise problem(Code.STORAGE_UNAVAILABLE, f"session {session_id!r} is about to expire: ask again")
             await self._changes.wait(session_key(session_id), 0.25)
         reading = self._journal.read()
         session = self._living(reading.view, session_id)
@@ -84,14 +84,14 @@ class SessionOperations:
         return Reply(Answer({"session": session.id, "ttl": session.ttl}), reading.revision, reading.term)
 
     async def get(self, session_id: str) -> Reply:
-        """A session with the seconds it has left and the locks it holds, per store.
+        """Return a session with the seconds that it has left and the locks that it holds.
 
-        The locks are gone through in slices: one that is taken or given back meanwhile may be in the answer or not.
+        The locks are collected in slices: one that is taken or released meanwhile may be in the answer or not.
         """
         reading = self._journal.read()
         session = self._living(reading.view, session_id)
         locks = await self._locks(reading.view.state, session.id)
-        self._journal.read()  # still under the lease
+        self._journal.read()  # raises unless the lease still holds
         body: dict[str, Any] = {
             **session_body(session),
             "expires_in": self._leases.expires_in(session.id),
@@ -100,7 +100,7 @@ class SessionOperations:
         return Reply(Answer(body), reading.revision, reading.term)
 
     async def end(self, caller: Caller) -> Reply:
-        """End a session at its own wish."""
+        """End the caller's session, as its client asked."""
         return await self._submitter.perform(EndSession(caller.attempt))
 
     def _living(self, view: Lookup, session_id: str) -> Session:
@@ -112,7 +112,7 @@ class SessionOperations:
         return session
 
     async def _locks(self, state: State, session: str) -> Many:
-        """The locks of a session, by store and name."""
+        """Return the locks of a session, sorted by store and name."""
         held = JsonList()
 
         def add(lock: tuple[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Operations that bring bytes: add and replace."""
+"""Operations that bring the bytes of a state: add a handle, or replace the state of one."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ from service.rules.records import Handle
 from service.rules.requests import Add, BlobRef, Replace, Request, UploadRef
 
 State = Incoming | Reference
-"""The bytes themselves, or the upload that they lie in already."""
+"""A state that a client brings: its bytes, or a reference to an upload that has them already."""
 
 RequestOf = Callable[[BlobRef, UploadRef | None], Request]
 
 _AWAY = frozenset({Code.SHUTTING_DOWN, Code.NO_LEADER})
 _AWAY_SECONDS = 0.5
-"""These refusals send the caller on to another replica; a slow discard here must not keep him from it for longer."""
+"""How long the blob of a request may take to be deleted if its refusal sends the caller on to another replica.
+
+A slow deletion here must not keep the caller from that replica for longer. `_AWAY` has the codes of such refusals.
+"""
 
 
 class StateOperations:
-    """Add and replace: the blob is put first, the pointer is moved second.
+    """The operations add and replace: they put the blob first, and move the pointer second.
 
     A state has at most ``max_state_bytes`` bytes; None sets no limit.
     """
@@ -52,7 +55,7 @@ class StateOperations:
         self._max_state_bytes = max_state_bytes
 
     async def add(self, caller: Caller, store: str, name: str, state: State, labels: Mapping[str, str]) -> Reply:
-        """addAndLock."""
+        """Create a handle with a state, and lock it for the caller's session: Flink's ``addAndLock``."""
 
         def request(blob: BlobRef, upload: UploadRef | None) -> Request:
             return Add(caller.attempt, store, name, caller.epoch, blob, labels, upload)
@@ -62,7 +65,10 @@ class StateOperations:
     async def replace(
         self, caller: Caller, store: str, name: str, version: str, state: State, labels: Mapping[str, str] | None
     ) -> Reply:
-        """replace: the old blob is discarded once it has lingered."""
+        """Replace the state of a handle that is at ``version``: Flink's ``replace``.
+
+        The old blob is deleted ``linger_seconds`` later, so that readers can finish.
+        """
 
         def request(blob: BlobRef, upload: UploadRef | None) -> Request:
             return Replace(caller.attempt, store, name, caller.epoch, version, blob, labels, upload)
@@ -75,7 +81,7 @@ class StateOperations:
         return await self._with_blob(caller, store, state, request_of)
 
     async def _with_blob(self, caller: Caller, store: str, incoming: Incoming, request_of: RequestOf) -> Reply:
-        """Put the bytes, then move the pointer; bytes that can never be named any more are discarded at once."""
+        """Put the bytes, then move the pointer. Bytes that no record can ever name any more are deleted at once."""
         journal = self._journal
         if not journal.lease_holds():
             raise problem(Code.NO_LEADER, "this replica does not lead")
@@ -108,7 +114,7 @@ class StateOperations:
 
 
 def _took(decision: Decision, blob: BlobRef) -> bool:
-    """Whether the pointer was moved to this very blob: the replay of an earlier attempt leaves it unused."""
+    """Return whether the pointer was moved to this very blob. The replay of an earlier attempt does not use it."""
     return isinstance(decision, Accepted) and any(
         isinstance(record, Handle) and record.blob == blob.key for record in decision.changes.values()
     )

@@ -1,4 +1,4 @@
-"""Operations on a store as a whole, and the list of stores."""
+"""Operations on a store as a whole, and on the list of all stores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger("milepost.stores")
 
 @dataclass(frozen=True, slots=True)
 class StorePage:
-    """A page of the stores, by name."""
+    """A page of the stores, sorted by name; ``next`` is the name after which the next page begins, None on the last."""
 
     stores: list[dict[str, Any]]
     next: str | None
@@ -32,7 +32,7 @@ class StorePage:
 
 
 class StoreOperations:
-    """What can be done with a store as a whole, and the list of stores."""
+    """The operations on a store as a whole, and on the list of all stores."""
 
     def __init__(self, journal: Journal, slices: Slices, submitter: Submitter) -> None:
         self._journal = journal
@@ -40,7 +40,11 @@ class StoreOperations:
         self._submitter = submitter
 
     async def lock_all(self, caller: Caller, store: str) -> Reply:
-        """getAllAndLock: what was there when the lock landed, sorted by name, and what cannot be read beside it."""
+        """Lock all handles of a store for the caller's session, and return them: Flink's ``getAllAndLock``.
+
+        The answer shows the store as it was when the lock was committed, sorted by name; handles whose record is
+        damaged are in a list of their own.
+        """
         served = await self._submitter.decided(LockAll(caller.attempt, store))
         reply = reply_of(served)
         assert isinstance(served.decision, Accepted)
@@ -62,16 +66,18 @@ class StoreOperations:
         return replace(reply, answer=replace(reply.answer, body=body))
 
     async def release_all(self, caller: Caller, store: str) -> Reply:
-        """releaseAll."""
+        """Release all locks of the caller's session in a store: Flink's ``releaseAll``."""
         return await self._submitter.perform(ReleaseAll(caller.attempt, store))
 
     async def clear(self, caller: Caller, store: str) -> Reply:
-        """clearEntries."""
+        """Remove all handles of a store and leave their blobs: Flink's ``clearEntries``."""
         return await self._submitter.perform(Clear(caller.attempt, store, caller.epoch))
 
     async def list_page(self, after: str, limit: int) -> StorePage:
-        """The stores that exist, with the number of their handles and their epoch: None where their own record cannot
-        be read, and then cleared handles may be counted. Each is described as it was at the revision beside it.
+        """Return a page of at most ``limit`` stores after ``after``, each with its number of handles and its epoch.
+
+        The epoch is None if the store's own record cannot be read; then cleared handles may be counted as well. Each
+        store is described as it was at the revision beside it.
         """
         found: list[dict[str, Any]] = []
         following: str | None = None
@@ -84,7 +90,7 @@ class StoreOperations:
             reading = self._journal.read()
             record = reading.view.store(name)
             if isinstance(record, Corrupt):
-                log.warning("the record of store %s cannot be read: %s", name, record.reason)
+                log.warning("the record of store %s is damaged; it is listed without an epoch: %s", name, record.reason)
             epoch = None if isinstance(record, Corrupt) else record.epoch if record else 0
             handles = reading.view.state.count(name)
             found.append({"store": name, "handles": handles, "revision": reading.revision, "epoch": epoch})
@@ -94,7 +100,10 @@ class StoreOperations:
         return StorePage(found, following, self._journal.read().term)
 
     def _now(self) -> Snapshot:
-        """The state as it is now, for a replay: its change landed long ago, so whatever happens now, it was applied."""
+        """Return the state as it is now, for the replay of a request.
+
+        The change of the request was committed earlier, so an error here has the outcome ``applied``.
+        """
         try:
             return self._journal.read().view.state.snapshot()
         except Problem as error:

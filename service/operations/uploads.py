@@ -1,4 +1,4 @@
-"""Operations on uploads: bytes that a client puts into the blob store by itself, by a signed URL."""
+"""Operations on uploads: with an upload, a client puts bytes directly into the blob store, by a signed URL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _LEAST_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An upload by its id, and what is said of its bytes: size in bytes, lower-case hex SHA-256."""
+    """A reference to an upload by its id, with what the client says of its bytes.
+
+    ``size`` is in bytes, ``sha256`` in lower-case hexadecimal digits.
+    """
 
     upload: str
     size: int
@@ -31,9 +34,9 @@ class Reference:
 
 
 class UploadOperations:
-    """Announcing an upload, and taking its bytes for a handle.
+    """The operations that announce an upload, and that use its bytes for a handle.
 
-    A signed URL is good for ``upload_seconds``; a state has at most ``max_state_bytes`` bytes, None sets no limit.
+    A signed URL is valid for ``upload_seconds``. A state has at most ``max_state_bytes`` bytes; None sets no limit.
     """
 
     def __init__(
@@ -55,10 +58,10 @@ class UploadOperations:
         self._max_state_bytes = max_state_bytes
 
     async def create(self, caller: Caller, store: str, size: int, sha256: str) -> Reply:
-        """Announce bytes, and get a signed URL to put them. The URL is stored nowhere: a retry gets a new one.
+        """Announce bytes, and return a signed URL to put them. The URL is stored nowhere: a retry gets a new one.
 
-        Raises ``not-supported`` where the blobs cannot sign; ``upload-unknown`` with outcome ``applied`` for a retry
-        whose upload was used up meanwhile.
+        Raises ``not-supported`` if the blob store cannot sign; ``upload-unknown`` with outcome ``applied`` for a retry
+        whose upload was used up meanwhile, or has expired.
         """
         journal, limit, seconds = self._journal, self._max_state_bytes, self._upload_seconds
         if limit is not None and size > limit:
@@ -83,7 +86,7 @@ class UploadOperations:
     async def add_or_replace(
         self, caller: Caller, store: str, reference: Reference, request_of: Callable[[BlobRef, UploadRef], Request]
     ) -> Reply:
-        """Look at the bytes, then move the pointer. Bytes of an upload are never discarded for a failed request."""
+        """Check the bytes of an upload, then move the pointer. A failed request never deletes these bytes."""
         announced = BlobRef("", reference.size, reference.sha256)
 
         async def act(may_submit: MaySubmit) -> Reply:
@@ -93,24 +96,27 @@ class UploadOperations:
         return await self._submitter.attempted(caller, store, act)
 
     async def _found(self, store: str, reference: Reference) -> BlobRef | None:
-        """What lies where the bytes of a pending upload belong; the rules judge again whether it is pending."""
+        """Return the blob that was put for a pending upload; None if there is none, or the upload is not pending.
+
+        The rules check again whether the upload is pending.
+        """
         upload = self._journal.read().view.upload(store, reference.upload)
         if not isinstance(upload, Upload) or upload.ended:
             return None
         return await found_at(self._blobs, upload.blob, upload.size)
 
     async def _signed_again(self, store: str, upload_id: str) -> SignedRequest:
-        """Sign a URL for the upload that an earlier attempt made, for the time that it has left."""
+        """Sign a URL for the upload that an earlier attempt announced, valid for the time that the upload has left."""
         upload = self._journal.read().view.upload(store, upload_id)
         if not isinstance(upload, Upload) or upload.ended:
-            detail = f"upload {upload_id!r}, which this key made, was used up, or its time is up"
+            detail = f"upload {upload_id!r}, which was made under this idempotency key, was used or has expired"
             raise problem(Code.UPLOAD_UNKNOWN, detail, outcome=Outcome.APPLIED)
         left = max(_LEAST_SECONDS, self._leases.expires_in(store, upload_id))
         blob = BlobRef(upload.blob, upload.size, upload.sha256)
         return await self._signed(blob, min(left, upload.ttl), Outcome.APPLIED)
 
     async def _signed(self, blob: BlobRef, seconds: float, outcome: Outcome = Outcome.NOT_APPLIED) -> SignedRequest:
-        """Sign a URL. ``outcome`` is that of the announcement, if it cannot be signed now."""
+        """Sign a URL to put a blob. ``outcome`` is what a problem says of the announcement, if signing fails."""
         try:
             signed = await self._blobs.sign_put(blob.key, blob.size, blob.sha256, seconds)
         except StorageUnavailable as error:
