@@ -1,4 +1,4 @@
-"""``milepost-server``: reads flags and environment, then serves."""
+"""The program ``milepost-server``: it reads its flags and the environment, and then serves."""
 
 from __future__ import annotations
 
@@ -29,92 +29,99 @@ _OURS = ("milepost", "service", "backends")
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Flags; each is also an environment variable, ``MILEPOST_LISTEN`` for ``--listen``."""
+    """Return the parser of the flags. Each is also an environment variable: ``MILEPOST_LISTEN`` for ``--listen``."""
 
     def default(flag: str, fallback: str | None) -> str | None:
         return environment.get("MILEPOST_" + flag.upper().replace("-", "_"), fallback)
 
     flags = argparse.ArgumentParser(
         prog="milepost-server",
-        description="Milepost keeps the latest checkpoint of a Spark job, and who may write the next.",
+        description="Milepost records which checkpoint of a Spark job is the latest, and who may write the next one.",
         epilog="Each flag is also an environment variable: MILEPOST_LISTEN, MILEPOST_POINTERS, …",
     )
-    flags.add_argument("--listen", default=default("listen", "127.0.0.1:7070"), metavar="HOST:PORT")
     flags.add_argument(
-        "--advertise", default=default("advertise", None), metavar="URL", help="how others reach this replica"
+        "--listen", default=default("listen", "127.0.0.1:7070"), metavar="HOST:PORT", help="address to listen on"
+    )
+    flags.add_argument(
+        "--advertise", default=default("advertise", None), metavar="URL", help="URL at which others reach this replica"
     )
     flags.add_argument(
         "--pointers",
         default=default("pointers", "embedded:./milepost-data"),
         metavar="URL",
-        help="embedded:DIR, or zookeeper://host:port,host:port/path?session_timeout=4&credentials_file=, or"
+        help="where records are kept:"
+        " embedded:DIR, or zookeeper://host:port,host:port/path?session_timeout=4&credentials_file=, or"
         " zookeeper+tls:// with ca_file=&cert_file=&key_file=&verify=full|ca|none as well, or kubernetes://namespace/name"
         "?lease_duration=15&renew_deadline=10&retry_period=2&bytes_per_second=900000&most_bytes=67108864&pod=&kubeconfig=&context=;"
-        " no option must be there",
+        " every option may be left out",
     )
     flags.add_argument(
         "--blobs",
         default=default("blobs", "file:./milepost-data/blobs"),
         metavar="URL",
-        help="file:DIR, or s3://bucket/prefix?endpoint_url=…&region=…&addressing_style=path|virtual, or"
+        help="where the bytes of states are kept:"
+        " file:DIR, or s3://bucket/prefix?endpoint_url=…&region=…&addressing_style=path|virtual, or"
         " hdfs://host:port/path or hdfs://nameservice/path?replication=",
     )
     flags.add_argument(
         "--token-file",
         default=default("token-file", None),
         metavar="FILE",
-        help="bearer tokens, a line each: name token [read-only]",
+        help="file of bearer tokens, one on each line: name token [read-only]",
     )
     flags.add_argument(
         "--insecure",
         action="store_true",
         default=environment.get("MILEPOST_INSECURE", "") in ("1", "true"),
-        help="listen on other addresses than this machine's own without authentication",
+        help="allow to listen on other addresses than the loopback without authentication",
     )
     flags.add_argument(
         "--hosts",
         default=default("hosts", ""),
         metavar="NAME,NAME",
-        help="without tokens: names that requests may be addressed to, besides this machine's own and the advertised"
-        " one; * for any",
+        help="without tokens: host names that requests may be addressed to, besides those of the loopback and the"
+        " advertised one; * for any",
     )
     flags.add_argument(
-        "--max-state-bytes", type=_positive, default=default("max-state-bytes", None), help="largest state"
+        "--max-state-bytes", type=_positive, default=default("max-state-bytes", None), help="largest size of a state"
     )
-    flags.add_argument("--linger", type=_seconds, default=default("linger", "60"), help="seconds a replaced blob stays")
+    flags.add_argument(
+        "--linger", type=_seconds, default=default("linger", "60"), help="seconds to keep a replaced blob"
+    )
     flags.add_argument(
         "--collect-after",
         type=_seconds,
         default=default("collect-after", "3600"),
-        help="age in seconds from which a blob that nothing names is collected",
+        help="age in seconds at which a blob that no record names is deleted",
     )
     flags.add_argument(
         "--epochs-above",
         type=_positive,
         default=default("epochs-above", None),
-        help="after a restore from a backup: grant epochs above this number",
+        help="grant only epochs above this number; for use after a restore from a backup",
     )
     flags.add_argument(
         "--accept-loss",
         default=default("accept-loss", None),
         metavar="LOSS",
-        help="go on without what is lost: the name of a damage, as the log tells it; several with commas between",
+        help="start although stored records are lost: the name of the loss, as the log shows it; more than one with"
+        " commas between",
     )
     flags.add_argument(
         "--log-level",
         default=default("log-level", "info"),
         choices=_LOG_LEVELS,
-        help="debug shows more of Milepost itself; what libraries would show then has credentials in it",
+        help="debug shows more of Milepost itself, but not of its libraries, whose debug lines contain credentials",
     )
     return flags
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point. Exits with 2 for wrong settings."""
+    """Run the server: the entry point of ``milepost-server``. Exits with status 2 for wrong settings."""
     flags = parser(os.environ)
     given = flags.parse_args(arguments)
     if given.log_level not in _LOG_LEVELS:  # argparse does not look at defaults, which come from the environment
-        flags.error(f"the log level is one of {', '.join(_LOG_LEVELS)}, not {given.log_level!r}")
+        flags.error(f"--log-level takes one of {', '.join(_LOG_LEVELS)}, not {given.log_level!r}")
     _log_from(getattr(logging, given.log_level.upper()))
     try:
         host, port = _address(given.listen)
@@ -122,10 +129,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not tokens and not given.insecure and not _is_local(host):
             flags.error(f"refusing to listen on {host} without authentication: give --token-file, or --insecure")
         if not given.advertise and _is_wildcard(host):
-            flags.error(f"{host} is no address that others can reach: give --advertise")
+            flags.error(f"{host} is not an address that others can reach: give --advertise")
         for flag in ("pointers", "blobs", "advertise"):
             if _names_a_user(getattr(given, flag) or ""):
-                flags.error(f"the URL of --{flag} has a user or a password in it, and it is shown and logged")
+                flags.error(f"the URL of --{flag} has a user or a password in it, but is shown and logged: remove it")
         advertise = given.advertise or f"http://{_bracketed(host)}:{port}"
         if not advertise.startswith(("http://", "https://")):
             raise ValueError(f"--advertise takes an http or https URL, not {advertise!r}")
@@ -137,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             journal=JournalSettings(epoch_floor=given.epochs_above or 0, accepted_losses=losses),
         )
         deployment = ReplicaConfig(given.pointers, given.blobs, advertise, f"{host}:{port}", losses)
-        sockets = bound(host, port)  # before anything is opened or said: a port that is taken ends the start
+        sockets = bound(host, port)  # before anything is opened or logged: a port in use ends the start
         replica = open_replica(deployment, settings)
         log.info("listening on %s, pointers %s, blobs %s", given.listen, given.pointers, given.blobs)
         with ExitStack() as running:
@@ -151,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _log_from(level: int) -> None:
-    """Log to stderr. Debugging lines are our own only: those of libraries show credentials and signed URLs."""
+    """Log to stderr. Only Milepost's own debug lines are shown: those of libraries have credentials and signed URLs."""
     logging.basicConfig(
         level=max(level, logging.INFO), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
     )
@@ -194,21 +201,21 @@ def _losses(given: str) -> frozenset[str]:
     losses = frozenset(filter(None, (loss.strip() for loss in given.split(","))))
     for loss in losses:
         if len(loss) != _LOSS_LENGTH or set(loss) - set("0123456789abcdef"):
-            raise ValueError(f"--accept-loss takes names of damages as the log tells them, not {loss!r}")
+            raise ValueError(f"--accept-loss takes names of losses as the log shows them, not {loss!r}")
     return losses
 
 
 def _seconds(value: str) -> float:
     seconds = float(value)
     if not 0 <= seconds < 10**9:
-        raise argparse.ArgumentTypeError("takes seconds from 0 on")
+        raise argparse.ArgumentTypeError("takes a number of seconds, 0 or more")
     return seconds
 
 
 def _positive(value: str) -> int:
     number = int(value)
     if number < 1:
-        raise argparse.ArgumentTypeError("takes a whole number from 1 on")
+        raise argparse.ArgumentTypeError("takes a whole number, 1 or more")
     return number
 
 

@@ -1,4 +1,4 @@
-"""Puts a replica together from URLs."""
+"""Put a replica and its HTTP application together from the URLs of its backends."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ from service.replica.probes import Probes
 from service.replica.replica import Replica
 from service.replica.settings import Settings
 
-# A store that waits as long as the whole step may take would never get to try another server of its own.
+# A blob store that waits for one answer as long as a whole step may take could never try another of its servers.
 _EXCHANGES_IN_A_STEP = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaConfig:
-    """Where a replica keeps things and how others reach it."""
+    """The addresses of a replica: where it keeps records and blobs, and how others reach it.
+
+    ``accepted_losses`` are the names of the losses that the owner accepts.
+    """
 
     pointers: str
     blobs: str
@@ -41,12 +44,12 @@ class ReplicaConfig:
 
 
 def wall_clock() -> str:
-    """Now, for people to read: RFC 3339 in UTC, milliseconds."""
+    """Return the current time as text: RFC 3339, in UTC, with milliseconds."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def open_replica(deployment: ReplicaConfig, settings: Settings, clock: Callable[[], float] = time.monotonic) -> Replica:
-    """A replica that is not started yet. Raises `Misconfigured` for a URL that means nothing here."""
+    """Make a replica that is not started yet. Raises `Misconfigured` for a URL that cannot be used."""
     pointers, election = make_pointers(
         deployment.pointers, PointersSettings(deployment.advertise, deployment.accepted_losses)
     )
@@ -68,7 +71,7 @@ def application(
     connections: Connections | None = None,
     hosts: Hosts | None = None,
 ) -> ASGIApp:
-    """The HTTP application around a replica; its answers are logged only where they are told to be."""
+    """Make the HTTP application of a replica. Its answers are logged in ``access``, unless that is None."""
     leader_locator = LeaderLocator(replica.election, deployment.advertise, replica.clock)
     context = Context(
         operations=operations_of(replica),

@@ -1,4 +1,4 @@
-"""The process: one replica behind one HTTP server, and how they stop together."""
+"""The server process: one replica behind one HTTP server, which start and stop together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GRACE_SECONDS = 10
 
 
 class HttpServer(uvicorn.Server):
-    """Steps down at the first signal, so that another replica leads before this one has gone."""
+    """An HTTP server that steps down at the first signal, so that another replica leads before this one is gone."""
 
     def __init__(self, config: uvicorn.Config, replica: Replica) -> None:
         super().__init__(config)
@@ -33,9 +33,10 @@ class HttpServer(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A second signal ends the process at once, as a crash would; what is stored withstands that.
+        """Begin to stop at the first signal; end the process at once at the second.
 
-        It logs nothing here: the signal may have come in the midst of a log line, and another one may come any moment.
+        The second acts as a crash would, which what is stored withstands. Nothing is logged here: the signal may have
+        come in the middle of a log line, and another one may come at any moment.
         """
         if self._loop is None:
             super().handle_exit(sig, frame)
@@ -59,7 +60,7 @@ class HttpServer(uvicorn.Server):
         self.should_exit = True
 
     async def serve_replica(self, sockets: Sequence[socket.socket]) -> None:
-        """Start the replica, serve on ``sockets`` until a signal, stop the replica. Raises `Misconfigured`."""
+        """Start the replica, serve on ``sockets`` until a signal, then stop the replica. Raises `Misconfigured`."""
         self._loop = asyncio.get_running_loop()
         self._replica.on_fault = self._fail
         await self._replica.start()
@@ -70,7 +71,10 @@ class HttpServer(uvicorn.Server):
 
 
 def bound(host: str, port: int) -> list[socket.socket]:
-    """Sockets for each address of ``host``, which nobody can connect to yet. Raises OSError: the port may be taken."""
+    """Return a bound socket for each address of ``host``; none of them accepts connections yet.
+
+    Raises OSError, for one if the port is in use.
+    """
     sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in socket.getaddrinfo(
@@ -102,7 +106,7 @@ def run(app: ASGIApp, replica: Replica, sockets: Sequence[socket.socket]) -> Non
         log_config=None,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_keep_alive=75,
-        backlog=256,  # a burst that the system takes in at once must fit into the files that are left for it
+        backlog=256,  # a burst of connections must fit into the file descriptors that are left for it
     )
     server = HttpServer(config, replica)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:

@@ -1,4 +1,4 @@
-"""Keys that have a time each: those whose time has come are found without looking at the others."""
+"""A collection of keys with a time each, which finds those whose time has come without looking at the others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ K = TypeVar("K", str, tuple[str, str])
 
 
 class Due(Generic[K]):
-    """Times are monotonic seconds.
+    """The keys and the times at which they are due, in monotonic seconds.
 
-    Putting a time off, as each keepalive does, costs next to nothing: the key stays where it stood in the order until
-    that time has come, and is put where it belongs then.
+    To postpone a key, as each keepalive does, costs next to nothing: the key keeps its place in the order until its
+    earlier time has come, and is only then moved to its right place.
     """
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class Due(Generic[K]):
         return len(self._placed)
 
     def get(self, key: K) -> float | None:
-        """When the key is due."""
+        """Return when the key is due, None if it is not there."""
         return self._later.get(key, self._placed.get(key))
 
     def set(self, key: K, at: float) -> None:
-        """The key is due then, whatever was said before."""
+        """Make the key due at the time ``at``, in place of any earlier time."""
         placed = self._placed.get(key)
         if placed is not None and placed <= at:
             self._later[key] = at
@@ -43,19 +43,19 @@ class Due(Generic[K]):
         self._placed[key] = at
 
     def discard(self, key: K) -> None:
-        """The key is not due any more, if it was."""
+        """Remove the key, if it is there."""
         placed = self._placed.pop(key, None)
         if placed is not None:
             self._order.remove((placed, key))
             self._later.pop(key, None)
 
     def clear(self) -> None:
-        """Nothing is due any more."""
+        """Remove all keys."""
         self._order = SortedList()
         self._placed, self._later = {}, {}
 
     def take(self, now: float, most: int) -> list[K]:
-        """Keys that are due, which they are not any more then; as many as are found in ``most`` steps."""
+        """Remove keys that are due at ``now``, as many as ``most`` steps find, and return them."""
         found: list[K] = []
         for _ in range(most):
             if not self.waiting(now):
@@ -70,5 +70,5 @@ class Due(Generic[K]):
         return found
 
     def waiting(self, now: float) -> bool:
-        """Whether `take` has anything to do."""
+        """Return whether `take` has anything to do at ``now``."""
         return bool(self._order) and self._order[0][0] <= now

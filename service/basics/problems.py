@@ -1,4 +1,4 @@
-"""Problems as the service raises them: the SDK's own typed errors, so that each code is written once."""
+"""Make the problems that the service raises: typed errors of the SDK, so that each code is defined only once."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def problem(
     outcome: Outcome | None = None,
     extras: Mapping[str, Any] | None = None,
 ) -> Problem:
-    """The typed error for a code; None stands for what is usual for it."""
+    """Return the typed error for a code. None for ``retryable`` or ``outcome`` means what is usual for that code."""
     retry_after = RETRY_AFTER_SECONDS if code in _SAY_WHEN else None
     return ERROR_OF[code](code, detail, retryable=retryable, outcome=outcome, extras=extras, retry_after=retry_after)
 
 
 def refusal(refused: Refused) -> Problem:
-    """The typed error for a refusal of the rules."""
+    """Return the typed error for a refusal of the rules."""
     return problem(
         refused.code,
         refused.detail,
@@ -47,7 +47,10 @@ def refusal(refused: Refused) -> Problem:
 
 
 def noted(error: Problem, note: str) -> Problem:
-    """The same problem, told with a note. (One error may be the end of many requests, so it is not changed itself.)"""
+    """Return a copy of a problem with a note added to its detail.
+
+    The problem itself is not changed, since many requests may have ended with it.
+    """
     return ERROR_OF[error.code](
         error.code,
         f"{error.detail} ({note})",

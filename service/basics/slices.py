@@ -1,8 +1,8 @@
-"""Work that takes long goes in slices, with everything else in between.
+"""Divide long work on the event loop into slices, so that other requests are served in between.
 
-The event loop runs whatever is ready before it looks for new input. So it is not enough that each of many does a little
-and then yields: all of them together would take that much longer each time. What may be used up between two looks is
-for all such work together.
+The event loop runs all tasks that are ready before it looks for new input. So it is not enough that each of many long
+tasks does a little and then yields: together they would hold up the loop that many times longer. Therefore all long
+tasks share one budget of time between two looks for input.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WOKEN_AT_ONCE: Final = 8
 
 
 class Slice:
-    """Whose turn it is. It asks `over` between two steps, and waits for its next turn by `next` when that is so."""
+    """The turn of one long task. Between two steps the task reads `over`, and awaits `next` if that is true."""
 
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
@@ -30,25 +30,27 @@ class Slice:
 
     @property
     def over(self) -> bool:
-        """Whether the time is used up."""
+        """Whether the shared time is used up."""
         return self._slices.used + self._slices.clock() - self._began >= self._slices.seconds
 
     async def next(self) -> None:
-        """Let others go on, and wait for the next turn."""
+        """End this turn, and wait for the next one."""
         self.end()
         await self._slices.wait()
         self._began = self._slices.clock()
 
     def end(self) -> None:
-        """Count what was used."""
+        """Count the time that this turn has used."""
         now = self._slices.clock()
         self._slices.use(now - self._began)
         self._began = now
 
 
 class Slices:
-    """Turns, in the order in which they are asked for. ``clock`` gives monotonic seconds, ``used`` is what was used up
-    since the loop last looked for input.
+    """The turns of all long tasks, given in the order in which they were asked for.
+
+    All turns together may use ``seconds`` between two looks for input; ``used`` is how much of it is used up. ``clock``
+    gives monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float], seconds: float = SLICE_SECONDS) -> None:
@@ -60,7 +62,7 @@ class Slices:
         self._numbers = count()
 
     async def each(self, items: Iterable[T], act: Callable[[T], object]) -> None:
-        """Call ``act`` with each of the items, which do not change meanwhile."""
+        """Call ``act`` with each of the items, in slices. The items must not change meanwhile."""
         async with self.turn() as turn:
             for item in items:
                 act(item)
@@ -68,9 +70,9 @@ class Slices:
                     await turn.next()
 
     async def through(self, behind: Callable[[T], Iterator[T]], first: T, act: Callable[[T], bool | None]) -> None:
-        """Call ``act`` with each of what ``behind`` gives from ``first`` on, until it says that it has enough.
+        """Call ``act`` in slices with each item that ``behind`` gives after ``first``, until ``act`` returns true.
 
-        ``behind`` is asked again and again for what comes behind the last one, since what it looks at may change.
+        ``behind`` is called again and again for the items after the last one, since what it reads may change meanwhile.
         """
         last = first
         async with self.turn() as turn:
@@ -83,7 +85,7 @@ class Slices:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Slice]:
-        """Long work. Nothing is waited for in it but `Slice.next`."""
+        """Give a turn to a long task while the context lasts. The task must await nothing but `Slice.next`."""
         if self._waiting or self.used >= self.seconds:
             await self.wait()
         turn = Slice(self)
@@ -93,7 +95,7 @@ class Slices:
             turn.end()
 
     async def wait(self) -> None:
-        """Until it is one's turn."""
+        """Wait for a turn."""
         number = next(self._numbers)
         while True:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -104,7 +106,7 @@ class Slices:
                 return
 
     def use(self, seconds: float) -> None:
-        """So much was used up."""
+        """Count ``seconds`` as used up."""
         if seconds > 0:
             self.used += seconds
             self._renew_soon()
@@ -115,7 +117,7 @@ class Slices:
             asyncio.get_running_loop().call_soon(self._renew)
 
     def _renew(self) -> None:
-        """The loop has looked for input since. Who waits may go on, the first first."""
+        """Renew the shared time, because the loop has looked for input, and wake waiting tasks in their order."""
         self._renewing = False
         self.used = 0.0
         woken = 0

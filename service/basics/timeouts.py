@@ -1,7 +1,7 @@
-"""Waiting with a deadline that holds, also for work that cannot be broken off at once.
+"""Wait with a timeout that holds even for work that cannot be cancelled at once.
 
-A step in a thread ends before it lets its cancellation through, so that nobody cleans up under it. Whoever waits must
-not wait for that.
+A step that runs in a thread ends before its cancellation takes effect, so that nothing is cleaned up while it runs. The
+caller must not wait for that.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ T = TypeVar("T")
 
 
 async def within(seconds: float, act: Awaitable[T]) -> T:
-    """The result of ``act``. Raises `TimeoutError` when the time is up: then ``act`` is cancelled, and ends by itself.
+    """Return the result of ``act``. Raises TimeoutError after ``seconds``.
 
-    So it does when the waiting is cancelled.
+    ``act`` is then cancelled, and ends by itself; this also happens when the caller is cancelled while it waits.
     """
     task = asyncio.ensure_future(act)
     try:
         await asyncio.wait((task,), timeout=seconds)
     finally:
         task.cancel()
-        task.add_done_callback(seen)  # also where it ended just when the waiting was cancelled
+        task.add_done_callback(seen)  # also if it ended just when the caller was cancelled
     if not task.done():
         raise TimeoutError(f"no answer within {seconds:g} s")
     return task.result()
 
 
 def seen(task: asyncio.Future[T]) -> None:
-    """Nobody waits any more, which is no error."""
+    """Mark the exception of a task as seen: nothing waits for the task any more, which is no error."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Where the leader is, as far as this replica can see."""
+"""Find the address of the leader, as far as this replica can see."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ log = logging.getLogger("milepost.leader_locator")
 
 
 class LeaderLocator:
-    """The advertised URL of the leader, asked of the election at most every ``fresh`` seconds.
+    """The advertised URL of the leader, which is read from the election at most every ``fresh`` seconds.
 
-    Who asks meanwhile waits for the same answer: a replica that is cut off from its election would otherwise let each
-    request wait behind all those before it.
+    All requests that ask while it is being read share one answer. Otherwise, on a replica that is cut off from its
+    election, each request would wait behind all those before it.
     """
 
     def __init__(self, election: Election, advertise: str, clock: Callable[[], float], fresh: float = 0.2) -> None:
@@ -28,7 +28,7 @@ class LeaderLocator:
         self._asking: asyncio.Task[None] | None = None
 
     async def leader(self) -> str | None:
-        """The leader's URL, or None when there is none or the election does not answer."""
+        """Return the leader's URL, None if there is no leader or the election does not answer."""
         if self._clock() - self._asked >= self._fresh:
             if self._asking is None or self._asking.done():
                 self._asking = asyncio.create_task(self._ask())
@@ -39,11 +39,11 @@ class LeaderLocator:
         try:
             self._leader = await self._election.leader()
         except BackendError as error:
-            log.warning("cannot tell who leads: %s", error)
+            log.warning("cannot ask the election who leads; clients are answered that there is no leader: %s", error)
             self._leader = None
         self._asked = self._clock()
 
     async def elsewhere(self) -> str | None:
-        """The leader's URL if it is another replica."""
+        """Return the leader's URL if it is another replica, else None."""
         leader = await self.leader()
         return leader if leader != self.advertise else None

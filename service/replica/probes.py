@@ -1,4 +1,4 @@
-"""Is a replica ready: can it lead or name the leader, and do its backends answer."""
+"""Probes of whether a replica is ready: it leads or knows the leader, and its backends answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class ProbeLine:
-    """What is known of one part."""
+    """The result of one probe: the part of the replica, whether it is well, and what was found, as text."""
 
     part: str
     ok: bool
@@ -25,7 +25,7 @@ class ProbeLine:
 
 
 class Probes:
-    """Looks at the parts of a replica, each for two seconds at most."""
+    """The probes of the parts of a replica. Each takes two seconds at most."""
 
     def __init__(
         self, journal: Journal, pointers: PointerStore, blobs: BlobsWithTimeout, leader_locator: LeaderLocator
@@ -36,7 +36,7 @@ class Probes:
         self._leader_locator = leader_locator
 
     async def run(self, exclude: Collection[str] = ()) -> list[ProbeLine]:
-        """Return a line per part: leadership, records, pointers, blobs. Those in ``exclude`` are not asked."""
+        """Probe leadership, records, pointers and blobs, except those in ``exclude``, and return a line for each."""
         parts: dict[str, Callable[[], Awaitable[ProbeLine]]] = {
             "leadership": self._leadership,
             "records": self._records,
@@ -46,9 +46,10 @@ class Probes:
         return [await ask() for part, ask in parts.items() if part not in exclude]
 
     async def _records(self) -> ProbeLine:
-        """Damaged records spoil nothing but themselves, so a replica that has some is ready all the same.
+        """Probe the records.
 
-        So is a replica that could not prove what is stored, if another one could and leads.
+        Damaged records harm no others, so a replica with some is ready all the same. So is a replica that could not
+        prove that the stored records are complete, if another replica could, and leads.
         """
         journal = self._journal
         if not journal.lease_holds():
@@ -70,7 +71,7 @@ class Probes:
         try:
             leader = await within(_PROBE_SECONDS, self._leader_locator.elsewhere())
         except TimeoutError:
-            return ProbeLine("leadership", False, "the election gives no answer in time")
+            return ProbeLine("leadership", False, "the election does not answer in time")
         return ProbeLine("leadership", leader is not None, f"follows {leader}" if leader else "no leader is known")
 
     async def _pointer_store(self) -> ProbeLine:

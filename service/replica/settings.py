@@ -1,4 +1,4 @@
-"""Settings, in one place and handed down from there. Nothing reads them from a global."""
+"""The settings of a replica, in one place. They are passed as arguments; nothing reads them from a global."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ IDLE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a replica works. Times in seconds, sizes in bytes.
+    """The settings of a replica. Times are in seconds, sizes in bytes.
 
-    ``upload_seconds``: how long an upload may wait for the handle that takes it, and the URL to put its bytes is good.
-    ``download_seconds``: how long the URL is good that a reader is sent to.
-    ``linger_seconds``: how long replaced blobs stay for readers on the way. ``collect_after_seconds``: how old a
-    blob that nothing names must be before it is collected. ``max_state_bytes``: the largest state, None for no
-    limit of Milepost's own. ``request_seconds``: how long a write may wait for the storage before it is answered
-    with an error. ``stand_back_seconds``: how long who could not take the journal over lets others try.
-    ``blob_seconds``: how long one step of the blob store may take. ``idle_seconds``: how long a sender inside a request
-    may send nothing.
+    ``request_seconds``: how long a write may wait for the storage before it is answered with an error.
+    ``blob_seconds``: how long one step of the blob store may take.
+    ``idle_seconds``: how long a client may send nothing inside of a request.
+    ``linger_seconds``: how long a replaced blob is kept for readers that are still reading it.
+    ``collect_after_seconds``: how old a blob that no record names must be before it is deleted.
+    ``stand_back_seconds``: how long a replica that could not take the journal over lets others try.
+    ``resign_seconds``: how long a replica that resigns waits for what is in flight.
+    ``max_state_bytes``: the largest size of a state; None for no limit of Milepost's own.
+    ``upload_seconds``: how long an upload may wait to be used, and how long the URL to put its bytes is valid.
+    ``download_seconds``: how long the URL that a reader is redirected to is valid.
+
+    The others say how often a background task of the leader runs.
     """
 
     request_seconds: float = 20.0
