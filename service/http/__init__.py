@@ -1,1 +1,1 @@
-"""HTTP: routes, headers, problems, streaming. No rule lives here; docs/wire.md is what it must say."""
+"""The HTTP interface: routes, headers, problems, streams. It holds no rules; docs/wire.md says how it must behave."""

@@ -1,4 +1,4 @@
-"""The application, made by a factory."""
+"""Make the HTTP application of a replica from all of its routes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PARTS = (handles, states, uploads, stores, sessions, epochs, around, pages)
 
 
 def create_app(context: Context) -> Application:
-    """The ASGI application of one replica. Its backends are opened and closed by whoever made them."""
+    """Make the ASGI application of one replica. It neither opens nor closes the replica's backends."""
     routes = [route for part in _PARTS for route in part.router.routes if isinstance(route, APIRoute)]
     description = Description(context.version, routes)
     page = APIRoute("/openapi.json", description.answer, methods=["GET"], include_in_schema=False)

@@ -1,4 +1,4 @@
-"""The application: from a request to the endpoint that answers it, and what every answer has.
+"""The ASGI application: it leads each request to the endpoint that answers it, and adds what every answer has.
 
 A request's path is decoded once. Each answer carries the request's id, the term and, about a store, the revision; each
 is logged and counted.
@@ -29,15 +29,15 @@ log = logging.getLogger("milepost.http")
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}\Z")
 _ENCODED_SLASH = "\x1f"
-"""Stands for a percent-encoded slash inside of a segment: no name may have it, and it must not split the path."""
+"""Stands for a percent-encoded slash in a segment of a path, which must not split the path; no name may contain it."""
 
 _ID, _TERM, _REVISION = (name.lower().encode() for name in (Header.REQUEST_ID, Header.TERM, Header.REVISION))
 _CACHE = b"cache-control"
-"""Without it a cache on the way may keep an answer by rules of its own, and give it for as long as it likes."""
+"""The header that every answer has: without it, a cache between client and server may keep answers by its own rules."""
 
 
 class Application:
-    """An ASGI application for HTTP, and nothing else."""
+    """An ASGI application that speaks HTTP and no other protocol."""
 
     def __init__(self, context: Context, routes: Routes) -> None:
         self._context = context
@@ -46,7 +46,7 @@ class Application:
 
     @property
     def idle_seconds(self) -> float:
-        """How long a sender inside a request may send nothing."""
+        """How many seconds a client may send nothing inside of a request."""
         return self._context.idle_seconds
 
     @property
@@ -71,8 +71,8 @@ class Application:
             status = response.status_code
             await response(scope, receive, send)
         except asyncio.CancelledError:
-            # The server stops and waits no more. Nobody is to be told of it but who asked, if he was told nothing yet.
-            log.warning("%s %s was broken off: the server stops (request %s)", scope["method"], path, request_id)
+            # The server stops and does not wait any longer. Only the client is told, if its answer has not begun.
+            log.warning("%s %s was cancelled: this server is stopping (request %s)", scope["method"], path, request_id)
             if not status:
                 response = problem_response(_broken_off(scope["method"]))
                 self._add_common_headers(response, request_id, about_store=False)
@@ -85,8 +85,9 @@ class Application:
                 self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
     def refusal(self, error: Problem, fields: Fields) -> Response:
-        """The answer to what never becomes a request, of which these header fields were read; counted and logged as
-        others. Which path was meant is not known, so it is about no store.
+        """Return the answer to input that never becomes a request, of which the header ``fields`` were read.
+
+        It is counted and logged as other answers are. Its path is not known, so it is about no store.
         """
         response, request_id = problem_response(error), _request_id(fields)
         self._add_common_headers(response, request_id, about_store=False)
@@ -96,7 +97,10 @@ class Application:
         return response
 
     async def _answer(self, request: HttpRequest, segments: list[str]) -> Response:
-        """The answer, whatever happens: what nobody expects is logged here, and told as no more than that."""
+        """Return the answer to a request, whatever happens.
+
+        An unexpected exception is logged here; the client learns only that there was an internal error.
+        """
         try:
             sent_on = await self._gate.passes(request, segments)
             if sent_on is not None:
@@ -109,12 +113,13 @@ class Application:
         except Problem as error:
             return problem_response(error)
         except Exception:
-            log.exception("%s %s failed", request.method, request.scope["path"])
+            log.exception("%s %s failed unexpectedly and is answered as 500", request.method, request.scope["path"])
             return problem_response(problem(Code.INTERNAL, "see the service's log under this request's id"))
 
     def _add_common_headers(self, response: Response, request_id: str, *, about_store: bool) -> None:
-        """Add what every answer has; what it reflects stands there already where a reading or a commit made it, and
-        the few that may be kept say so.
+        """Add the headers that every answer has, unless the endpoint has set them.
+
+        An answer of the journal already names its revision and term, and the few that may be cached say so.
         """
         journal, headers = self._context.journal, response.raw_headers
         there = {name for name, _ in headers}
@@ -131,16 +136,18 @@ _STORES = ["v1", "stores"]
 
 
 def _broken_off(method: str) -> Problem:
-    """What is certain of a request that was not ended. A read applied nothing; a body that was still coming has been
-    refused before, so of a change it is not known how far it got.
+    """Return the problem for a request that was cancelled, with an outcome that is certain.
+
+    A read has applied nothing. A request whose body was incomplete was refused before this, so a change that is
+    cancelled here had its whole body, and it is not known how far it got.
     """
     if method in ("GET", "HEAD"):
-        return problem(Code.SHUTTING_DOWN, "this replica stops, and the answer was not there yet")
-    return problem(Code.OUTCOME_UNKNOWN, "this replica stops, and did not wait for the end of the request")
+        return problem(Code.SHUTTING_DOWN, "this replica is shutting down, and had not answered yet")
+    return problem(Code.OUTCOME_UNKNOWN, "this replica is shutting down, and did not wait for the end of the request")
 
 
 def _not_there(request: HttpRequest, segments: list[str], methods: str) -> Response:
-    """No such path, or not for this method."""
+    """Return the answer for a path that does not exist, or that does not take this method."""
     path = request.scope["path"]
     if methods:
         return problem_response(problem(Code.METHOD_NOT_ALLOWED, f"{request.method} {path}"), {"Allow": methods})
@@ -155,7 +162,7 @@ def _request_id(fields: Fields) -> str:
 
 
 def _segments(raw_path: bytes) -> list[str]:
-    """The segments of a path, each decoded."""
+    """Return the segments of a path, each decoded."""
     segments = raw_path.decode("ascii", errors="replace").split("/")
     if b"%" not in raw_path:
         return segments

@@ -1,4 +1,4 @@
-"""HttpRequest bodies: a state as a stream, JSON as a typed structure."""
+"""Read the bodies of requests: a state as a stream, JSON as a typed structure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 def state_of(request: HttpRequest) -> Incoming:
-    """The body as a stream, with what was announced of it."""
+    """Return the body as a stream of bytes, with the size and digest that the headers announce."""
     return Incoming(_chunks(request), content_length(request), content_digest(request))
 
 
@@ -44,7 +44,7 @@ async def _chunks(request: HttpRequest) -> AsyncIterator[bytes]:
             if chunk:
                 yield chunk
     except TimeoutError as error:
-        told = f"it came too slowly: at least {LEAST_BYTES_PER_SECOND} bytes a second are waited for"
+        told = f"it came more slowly than {LEAST_BYTES_PER_SECOND} bytes a second"
         raise problem(Code.INCOMPLETE_BODY, f"nothing more of the body came, or {told}") from error
     except ClientDisconnect as error:
         raise problem(Code.INCOMPLETE_BODY, "the connection ended inside the body") from error
@@ -59,7 +59,7 @@ class _Reference(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def state_or_reference(request: HttpRequest) -> Incoming | Reference:
-    """The state as a stream, or the reference to an upload, whichever the media type says."""
+    """Return the state as a stream or, if the media type says so, the reference to an upload."""
     if _media_type(request) != UPLOAD_MEDIA_TYPE:
         return state_of(request)
     told = _decoded(await _gathered(request), _Reference)
@@ -67,11 +67,11 @@ async def state_or_reference(request: HttpRequest) -> Incoming | Reference:
 
 
 async def json_of(request: HttpRequest, kind: type[Body], *, optional: bool = False) -> Body:
-    """A JSON body of a known shape; unknown fields are refused, and a field that stands twice. An absent one stands
-    for the defaults if ``optional``.
+    """Return a JSON body as a structure of ``kind``. If ``optional``, an absent body means the defaults.
 
-    A body must say that it is JSON: a web page of anybody may send a form or plain text, or what has no type at all, to
-    any server that a browser reaches, but this type only where that server allows it.
+    Unknown members are refused, and so is a member that appears twice. The body must have the media type of JSON: any
+    web page can make a browser send a form, plain text, or a body without a type to any server that the browser can
+    reach, but JSON only where that server allows it.
     """
     media_type = _media_type(request)
     if media_type != "application/json" and not (optional and media_type is None and not _has_body(request)):
@@ -81,9 +81,10 @@ async def json_of(request: HttpRequest, kind: type[Body], *, optional: bool = Fa
 
 
 async def no_fields(request: HttpRequest) -> None:
-    """For calls that take no body: none, one of no length, or an object without members, whatever its media type says.
+    """Check the body of a call that takes none: it may be absent, empty, or an object without members.
 
-    A read is not looked at: what a body of GET or HEAD means, nobody has defined.
+    Its media type does not matter.
+    The body of a read is not checked: no standard defines what a body of GET or HEAD means.
     """
     if request.method in ("GET", "HEAD"):
         return
@@ -98,13 +99,13 @@ def _has_body(request: HttpRequest) -> bool:
 
 
 def _media_type(request: HttpRequest) -> str | None:
-    """The type that the body is said to have; None if none is said."""
+    """Return the media type that the request names for its body; None if it names none."""
     told = one(request, "Content-Type")
     return None if told is None else told.partition(";")[0].strip().lower()
 
 
 class _NoFields(msgspec.Struct, forbid_unknown_fields=True):
-    """An object without members."""
+    """A JSON object without members."""
 
 
 async def _gathered(request: HttpRequest) -> bytes:
@@ -120,13 +121,16 @@ def _decoded(data: bytes, kind: type[Body]) -> Body:
     try:
         body = msgspec.json.decode(data, type=kind, strict=True)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise problem(Code.INVALID_REQUEST, f"the body is not as expected: {error}") from error
+        raise problem(Code.INVALID_REQUEST, f"the body is not what this call takes: {error}") from error
     json.loads(data, object_pairs_hook=_each_once)
     return body
 
 
 def _each_once(members: list[tuple[str, Any]]) -> None:
-    """Of two members of one name a reader may take either (RFC 8259); msgspec takes the last and says nothing."""
+    """Refuse an object that has two members of one name.
+
+    A reader may take either of them (RFC 8259); msgspec would take the last without an error.
+    """
     names = [name for name, _ in members]
     if len(set(names)) < len(names):
         raise problem(Code.INVALID_REQUEST, "the body has two members of one name")

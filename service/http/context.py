@@ -1,4 +1,4 @@
-"""What the routes are given: the operations of a replica, and what the server says of itself."""
+"""The context of the routes: the operations of a replica, and what the server says of itself."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from service.replica.probes import Probes
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One application's parts.
+    """The parts of a replica that its HTTP application uses.
 
-    ``clock`` gives monotonic seconds. A sender may be silent inside a request for ``idle_seconds``. ``pointers`` and
-    ``blobs`` are URLs without secrets, for the status page. ``hosts`` is asked where there are no tokens; None answers
-    to every name.
+    ``clock`` gives monotonic seconds. A client may send nothing for ``idle_seconds`` inside of a request. ``pointers``
+    and ``blobs`` are URLs without secrets, for the status page. ``hosts`` checks the header Host where there are no
+    tokens; None accepts every name.
     """
 
     operations: Operations

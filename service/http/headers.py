@@ -1,4 +1,4 @@
-"""Request headers, read and checked."""
+"""Read and check the headers of requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_DIGITS = 18
 
 
 def checked_name(name: str, what: str = "name") -> str:
-    """A name of a store, handle or session. Raises ``invalid-name``."""
+    """Return the name of a store, handle or session unchanged if it is allowed; else raise ``invalid-name``."""
     if not NAME.match(name):
         raise problem(
             Code.INVALID_NAME,
@@ -32,15 +32,15 @@ def checked_name(name: str, what: str = "name") -> str:
 
 
 def one(request: HttpRequest, header: str) -> str | None:
-    """The value of a header that may stand at most once."""
+    """Return the value of a header that may appear at most once; None if it is absent."""
     values = request.fields.all(header)
     if len(values) > 1:
-        raise problem(Code.INVALID_REQUEST, f"{header} stands {len(values)} times")
+        raise problem(Code.INVALID_REQUEST, f"the header {header} appears {len(values)} times, not once")
     return values[0] if values else None
 
 
 def caller(request: HttpRequest, session: str | None = None) -> Caller:
-    """Who acts. ``session`` is given where the path names it."""
+    """Return the caller that the headers name. ``session`` is given if the path names the session."""
     given = session if session is not None else one(request, Header.SESSION)
     if given is None:
         raise problem(Code.SESSION_REQUIRED, f"the header {Header.SESSION} is missing")
@@ -50,12 +50,12 @@ def caller(request: HttpRequest, session: str | None = None) -> Caller:
         raise problem(Code.INVALID_REQUEST, f"{Header.IDEMPOTENCY_KEY} takes 1 to 64 visible ASCII characters")
     attempt = _number(request, Header.ATTEMPT)
     if attempt is not None and key is None:
-        raise problem(Code.INVALID_REQUEST, f"{Header.ATTEMPT} goes with {Header.IDEMPOTENCY_KEY}")
+        raise problem(Code.INVALID_REQUEST, f"{Header.ATTEMPT} needs {Header.IDEMPOTENCY_KEY} as well")
     return Caller(Attempt(given, key, attempt or 1), _number(request, Header.EPOCH))
 
 
 def if_match(request: HttpRequest) -> str | None:
-    """The one quoted version of If-Match."""
+    """Return the version that If-Match names, without its quotes; None if the header is absent."""
     value = one(request, Header.IF_MATCH)
     if value is None:
         return None
@@ -66,7 +66,7 @@ def if_match(request: HttpRequest) -> str | None:
 
 
 def required_if_match(request: HttpRequest) -> str:
-    """The version that a replace is conditional on."""
+    """Return the version that a replace is conditional on; raise ``precondition-required`` if there is none."""
     version = if_match(request)
     if version is None:
         raise problem(Code.PRECONDITION_REQUIRED, f"the header {Header.IF_MATCH} is missing")
@@ -74,7 +74,7 @@ def required_if_match(request: HttpRequest) -> str:
 
 
 def labels(request: HttpRequest) -> dict[str, str] | None:
-    """The labels, None where there is none."""
+    """Return the labels of a handle, None if there are none."""
     prefix = Header.LABEL_PREFIX.lower()
     found: dict[str, str] = {}
     for header, value in request.fields.items():
@@ -82,17 +82,17 @@ def labels(request: HttpRequest) -> dict[str, str] | None:
             continue
         key = header[len(prefix) :]
         if not LABEL_KEY.match(key) or key in found:
-            raise problem(Code.INVALID_REQUEST, f"the label key {key[:60]!r} is not allowed or stands twice")
+            raise problem(Code.INVALID_REQUEST, f"the label key {key[:60]!r} is not allowed or appears twice")
         if len(value) > MAX_LABEL_VALUE:
             raise problem(Code.INVALID_REQUEST, f"the label {key!r} has more than {MAX_LABEL_VALUE} characters")
         found[key] = value
     if len(found) > MAX_LABELS:
-        raise problem(Code.INVALID_REQUEST, f"{len(found)} labels are more than {MAX_LABELS}")
+        raise problem(Code.INVALID_REQUEST, f"there are {len(found)} labels; at most {MAX_LABELS} are allowed")
     return found or None
 
 
 def content_digest(request: HttpRequest) -> str | None:
-    """The announced SHA-256 of the body, in lower-case hex."""
+    """Return the announced SHA-256 of the body in lower-case hexadecimal digits; None if it is not announced."""
     value = one(request, Header.CONTENT_DIGEST)
     if value is None:
         return None
@@ -103,12 +103,12 @@ def content_digest(request: HttpRequest) -> str | None:
 
 
 def content_length(request: HttpRequest) -> int | None:
-    """The announced length of the body, in bytes."""
+    """Return the announced length of the body in bytes; None if it is not announced."""
     return _number(request, "Content-Length", least=0)
 
 
 def accepts(request: HttpRequest, media_type: str) -> None:
-    """Raises ``not-acceptable`` if the caller takes neither ``media_type`` nor a wider range."""
+    """Raise ``not-acceptable`` if the client accepts neither ``media_type`` nor a range that includes it."""
     accept = request.fields.get("accept")
     if not accept:
         return
@@ -118,7 +118,7 @@ def accepts(request: HttpRequest, media_type: str) -> None:
         refused = any(parameter.replace(" ", "") in ("q=0", "q=0.0") for parameter in parameters)
         if not refused and media in (media_type, wide, "*/*", "*"):
             return
-    raise problem(Code.NOT_ACCEPTABLE, f"this answer is {media_type}")
+    raise problem(Code.NOT_ACCEPTABLE, f"this answer has the media type {media_type}")
 
 
 def _number(request: HttpRequest, header: str, least: int = 1) -> int | None:
@@ -126,5 +126,5 @@ def _number(request: HttpRequest, header: str, least: int = 1) -> int | None:
     if value is None:
         return None
     if not value.isascii() or not value.isdigit() or len(value) > _MOST_DIGITS or int(value) < least:
-        raise problem(Code.INVALID_REQUEST, f"{header} takes a whole number from {least} on")
+        raise problem(Code.INVALID_REQUEST, f"{header} takes a whole number, {least} or more")
     return int(value)

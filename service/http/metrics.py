@@ -1,4 +1,4 @@
-"""Metrics in Prometheus' text form, in a registry of the application's own."""
+"""The metrics of a replica in the text format of Prometheus, in a registry of the application's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"
 
 
 class Metrics:
-    """Counters of requests, and gauges that read the journal and the storage when somebody looks."""
+    """Counters of requests, and gauges that read the journal and the storage when the metrics are fetched."""
 
     def __init__(self, journal: Journal, pointers: PointerStore, blobs: BlobsWithTimeout) -> None:
         self._registry = CollectorRegistry()
@@ -50,7 +50,7 @@ class Metrics:
         gauge.set_function(value)
 
     def note(self, method: str, status: int, seconds: float) -> None:
-        """Count an answer. Looking up the labels takes longer than counting does, so what was found is kept."""
+        """Count an answer that took ``seconds``. Counters are cached, since finding them takes longer than counting."""
         noted = self._noted.get((method, status))
         if noted is None:
             told = method if method in _METHODS else "other"
@@ -62,9 +62,9 @@ class Metrics:
         of_method.observe(seconds)
 
     def refused(self, status: int) -> None:
-        """Count an answer to what never became a request."""
+        """Count an answer to input that never became a request."""
         self._requests.labels("other", status).inc()
 
     def text(self) -> bytes:
-        """The text form."""
+        """Return all metrics in the text format."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""Every error leaves as ``application/problem+json`` with ``retryable`` and ``outcome``; no stack trace ever does."""
+"""Answer every error as ``application/problem+json`` with ``retryable`` and ``outcome``, and never a stack trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Cod
 
 
 def problem_document(error: Problem) -> dict[str, Any]:
-    """The members of the document."""
+    """Return the members of the problem document for an error."""
     return {
         "type": f"{PROBLEM_TYPE_PREFIX}{error.code.value}",
         "title": PROBLEMS[error.code].title,
@@ -26,7 +26,7 @@ def problem_document(error: Problem) -> dict[str, Any]:
 
 
 def problem_response(error: Problem, headers: dict[str, str] | None = None) -> Response:
-    """The answer for a problem."""
+    """Return the answer for a problem, with ``headers`` added."""
     sent = dict(headers or {})
     if "size" in error.extras:
         sent["Content-Range"] = f"bytes */{error.extras['size']}"

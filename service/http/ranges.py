@@ -1,4 +1,4 @@
-"""The Range header: one range of bytes (RFC 9110, section 14)."""
+"""Read the header Range: one range of bytes (RFC 9110, section 14)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _ONE = re.compile(r"bytes\s*=\s*(\d{0,18})-(\d{0,18})\Z")
 
 
 def span_of(header: str | None, size: int) -> Span | None:
-    """The bytes asked for of a state of ``size``; None for all of them.
+    """Return the range of bytes that the header asks for of a state of ``size`` bytes; None for all of them.
 
-    What is not one range of bytes is ignored, as the standard allows; a range that lies outside raises
-    ``range-not-satisfiable``.
+    A header that is not one range of bytes is ignored, as the standard allows. A range that lies outside of the state
+    raises ``range-not-satisfiable``.
     """
     match = _ONE.match(header.strip()) if header else None
     if match is None or match.group(1) == match.group(2) == "":
@@ -28,5 +28,5 @@ def span_of(header: str | None, size: int) -> Span | None:
         if last and int(last) < int(first):
             return None
     if start >= end:
-        raise problem(Code.RANGE_NOT_SATISFIABLE, f"{header!r} lies outside of {size} bytes", extras={"size": size})
+        raise problem(Code.RANGE_NOT_SATISFIABLE, f"{header!r} lies outside of the {size} bytes", extras={"size": size})
     return Span(start, end)

@@ -1,4 +1,4 @@
-"""Answers: JSON by msgspec, with the headers that each answer carries."""
+"""Make HTTP answers of what the operations return: JSON, with the headers that each answer carries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.replica.submitter import Reply
 
 
 def about(revision: int | None, term: int) -> dict[str, str]:
-    """What an answer reflects."""
+    """Return the headers that say which revision and term an answer reflects."""
     headers = {Header.TERM: str(term)}
     if revision is not None:
         headers[Header.REVISION] = str(revision)
@@ -23,7 +23,7 @@ def about(revision: int | None, term: int) -> dict[str, str]:
 
 
 def reply_headers(reply: Reply) -> dict[str, str]:
-    """The headers of an answer of the rules."""
+    """Return the headers of a reply."""
     headers = about(reply.revision, reply.term)
     if reply.answer.version is not None:
         headers[Header.ETAG] = quote_version(reply.answer.version)
@@ -33,17 +33,17 @@ def reply_headers(reply: Reply) -> dict[str, str]:
 
 
 def json_reply(reply: Reply, status: int = 200) -> Response:
-    """An answer of the rules with its body."""
+    """Make an answer of a reply, with its body as JSON."""
     return json_response(reply.answer.body, status, reply_headers(reply))
 
 
 def empty_reply(reply: Reply, status: int = 204) -> Response:
-    """An answer of the rules without one."""
+    """Make an answer of a reply, without a body."""
     return Response(status_code=status, headers=reply_headers(reply))
 
 
 def json_response(body: Mapping[str, Any], status: int, headers: Mapping[str, str]) -> Response:
-    """A JSON answer, in pieces where a member of the body is."""
+    """Make a JSON answer. It is sent in pieces if a member of the body consists of pieces."""
     if any(isinstance(value, Many) for value in body.values()):
         return InPieces(_pieces(body), status, headers, "application/json")
     return Response(msgspec.json.encode(body), status, headers, media_type="application/json")

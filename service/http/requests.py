@@ -1,4 +1,4 @@
-"""A request as the endpoints see it: its header fields indexed once, and the context that it is served in."""
+"""The request as endpoints see it: with its header fields indexed once, and the context that it is served in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.operations.operations import Operations
 
 
 class Fields:
-    """The header fields of a request. Names may be given in any case; those of ASGI are in lower case."""
+    """The header fields of a request, which may be asked for in any case. ASGI gives their names in lower case."""
 
     __slots__ = ("_by_name", "_raw", "_repeats")
 
@@ -22,12 +22,12 @@ class Fields:
         self._repeats = len(self._by_name) < len(raw)
 
     def get(self, name: str, default: str = "") -> str:
-        """The first value of a field."""
+        """Return the first value of a field, ``default`` if it is absent."""
         values = self.all(name)
         return values[0] if values else default
 
     def all(self, name: str) -> list[str]:
-        """Every value of a field, in order."""
+        """Return all values of a field, in their order."""
         key = name.lower().encode("latin-1")
         if key not in self._by_name:
             return []
@@ -39,12 +39,12 @@ class Fields:
         return name.lower().encode("latin-1") in self._by_name
 
     def items(self) -> Iterator[tuple[str, str]]:
-        """Every field as it stands, the name in lower case."""
+        """Yield all fields in their order, with names in lower case."""
         return ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._raw)
 
 
 class HttpRequest(requests.Request):
-    """Starlette's, for the sake of its body and its query, with what each endpoint needs besides."""
+    """Starlette's request, for its body and its query, with what each endpoint needs besides."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, context: Context, fields: Fields) -> None:
         super().__init__(scope, receive, send)
@@ -54,5 +54,5 @@ class HttpRequest(requests.Request):
 
     @property
     def operations(self) -> Operations:
-        """What can be asked of the replica that answers."""
+        """The operations of the replica that answers."""
         return self.context.operations

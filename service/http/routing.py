@@ -1,7 +1,7 @@
-"""Which endpoint answers: the routes as FastAPI describes them, found by the segments of a path.
+"""Find the endpoint for a request by the segments of its path, among the routes that FastAPI describes.
 
 FastAPI makes the OpenAPI page of the same routes, so that the page is true. It does not run them: what it does for a
-request (solving dependencies, validating what the endpoints check themselves) costs several times what they take.
+request (solving dependencies, validating what the endpoints check themselves) takes several times as long as they do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What answers a method at a path. It is called with the request and the path's parameters, in their order.
+    """The function that answers a method at a path; it is called with the request and the path's parameters in order.
 
     ``checks`` are the dependencies of the route: each looks at the request, and raises a problem.
     """
@@ -31,14 +31,14 @@ class Endpoint:
     checks: Sequence[Check] = ()
 
     async def answer(self, request: HttpRequest, parameters: Sequence[str]) -> Response:
-        """The answer. Raises problems."""
+        """Run the checks, then return the endpoint's answer. Raises problems."""
         for check in self.checks:
             await check(request)
         return await self.call(request, *parameters)
 
 
 Endpoints = dict[str, Endpoint]
-"""By method."""
+"""The endpoints at one path, by the method that they answer."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class _Node:
 
 
 class Routes:
-    """The endpoints of all routes."""
+    """The endpoints of all routes, in a tree by the segments of their paths."""
 
     def __init__(self, routes: Iterable[APIRoute]) -> None:
         self._root = _Node()
@@ -64,9 +64,9 @@ class Routes:
             node.endpoints.update(dict.fromkeys(route.methods or (), endpoint))
 
     def find(self, segments: Iterable[str]) -> tuple[Endpoints, list[str]]:
-        """What a path takes, with the values of its parameters; nothing for a path that is not there.
+        """Return the endpoints at a path and the values of the path's parameters; both are empty for an unknown path.
 
-        A parameter takes any segment but an empty one.
+        A parameter takes any segment except an empty one.
         """
         node, parameters = self._root, []
         for segment in segments:
@@ -81,7 +81,7 @@ class Routes:
 
 
 def allowed(endpoints: Endpoints) -> str:
-    """The methods that a path takes, as the header Allow tells them."""
+    """Return the methods that a path takes, as the value of the header Allow."""
     return ", ".join(method for method in _METHODS if method in endpoints)
 
 

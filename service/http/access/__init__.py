@@ -1,1 +1,1 @@
-"""Who may come in, who is sent on to the leader, and what the access log says of it."""
+"""Access to the service: authentication, the check of the header Host, the redirect to the leader, the access log."""

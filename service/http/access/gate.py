@@ -1,4 +1,4 @@
-"""The gate before the API: who may come in, and who is sent on to the leader."""
+"""The gate in front of the API: it checks who may use it, and redirects requests to the leader."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _ANSWERED_ANYWHERE = ["", "v1", "status"]
 
 
 class Gate:
-    """Looks at every request whose path begins with ``/v1/``."""
+    """The checks that every request whose path begins with ``/v1/`` has to pass."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     async def passes(self, request: HttpRequest, segments: Sequence[str]) -> Response | None:
-        """None for a request that is answered here; else the way to the leader.
+        """Return None if this replica answers the request, else the redirect to the leader.
 
-        Raises ``unauthenticated``, ``forbidden`` and ``no-leader`` problems. Notes in the request whose token it has.
+        Raises ``unauthenticated``, ``forbidden`` and ``no-leader`` problems. The name of the token is noted in the
+        request.
         """
         if len(segments) < 3 or segments[1] != "v1" or segments[0]:
             return None
@@ -42,7 +43,7 @@ class Gate:
         leader = await context.leader_locator.elsewhere()
         if leader is None:
             damage = context.journal.unproven
-            detail = f": what is stored does not prove itself: {damage}" if damage else ""
+            detail = f", because the stored records could not be verified: {damage}" if damage else ""
             raise problem(Code.NO_LEADER, f"there is no leader at the moment{detail}")
         query = request.scope["query_string"].decode("ascii")
         target = request.scope["raw_path"].decode("ascii") + (f"?{query}" if query else "")

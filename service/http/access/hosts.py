@@ -1,5 +1,6 @@
-"""Whom a request is meant for: on a server without tokens the one thing that tells a user of this machine from a web
-page that his browser has open.
+"""Check the header Host, which says which server a request is meant for.
+
+On a server without tokens, only this tells a user of this machine from a web page that is open in a browser on it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ _HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+(?:%[^\[\]]+)?)\]|(?P<name>[^\s
 
 
 class Hosts:
-    """The names that a server answers to, as the header Host says them; the port is not looked at.
+    """The host names that a server answers to. The port in the header Host is not checked.
 
-    Who owns a name can let it point to this machine once his page is loaded (DNS rebinding): then the browser takes the
-    server for the page's own and lets it read and send everything. A name of the loopback is nobody's to give, and the
-    advertised one is the owner's. ``more`` names others, ``*`` all. An address is no name, so it cannot be rebound;
-    ``any_address`` is for servers that are reached by others than this machine.
+    The owner of a name can point it to this machine after a web page of that name is loaded (DNS rebinding): then the
+    browser takes this server for the page's own, and lets the page read and send everything. This cannot happen with
+    the names of the loopback, which nobody owns, nor with the advertised name, which the owner of this server owns.
+    ``more`` adds other names, ``*`` all. An address is not a name, so it cannot be rebound; ``any_address`` accepts all
+    addresses, for servers that other machines can reach.
     """
 
     def __init__(self, advertise: str, more: Iterable[str] = (), *, any_address: bool = False) -> None:
@@ -31,9 +33,9 @@ class Hosts:
         self._any_address = any_address
 
     def check(self, host: str | None, origins: Iterable[str], method: str) -> None:
-        """Raises ``forbidden`` for a request that is meant for somebody else, or a change that another page asks for.
+        """Raise ``forbidden`` for a request to another host, or for a change that a web page of another host asks for.
 
-        Without a Host, which HTTP/1.0 allows, it comes from no browser.
+        A request without a Host, which HTTP/1.0 allows, passes: it does not come from a browser.
         """
         if host is not None and not self._knows(_name_in(host)):
             raise problem(
@@ -41,7 +43,7 @@ class Hosts:
             )
         for origin in origins if method not in _READING else ():
             if origin and origin.lower().partition("://")[2] != (host or "").lower():
-                raise problem(Code.FORBIDDEN, f"without tokens no change is made for a page of {origin[:100]!r}")
+                raise problem(Code.FORBIDDEN, f"without tokens no web page of {origin[:100]!r} may change anything")
 
     def _knows(self, name: str) -> bool:
         if name in self._names or ANY in self._names or name == "localhost" or name.endswith(".localhost"):
@@ -54,7 +56,7 @@ class Hosts:
 
 
 def _name_in(host: str) -> str:
-    """The name without its port, in the form in which names are compared; empty for what is no host (RFC 3986)."""
+    """Return the name in a Host without its port, in comparable form; empty if it is not a host (RFC 3986)."""
     host = host.strip().lower()
     match = _HOST.match(host)
     if match is not None and match["address"] is None:

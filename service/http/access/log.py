@@ -1,6 +1,7 @@
-"""The access log: a line for each answer, in the form that all of the server's log has, written many at once.
+"""The access log: one line for each answer, in the format of the server's other log lines.
 
-A record of the logging module costs several times what is left of a small request, and so does a write for each line.
+Lines are written many at once, and without the logging module: a logging record for each line would take several times
+as long as the rest of a small request, and so would a write for each line.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _MOST: Final = 300
 
 
 class AccessLog:
-    """Writes to ``stream`` from a thread of its own, within `BATCH_SECONDS`, and what is left when the block ends.
+    """A log that writes its lines to ``stream`` from a thread of its own, within `BATCH_SECONDS`.
 
-    A process that is killed takes the lines of its last moment along.
+    The remaining lines are written when the ``with`` block ends. If the process is killed, its last lines are lost.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -31,7 +32,7 @@ class AccessLog:
         self._told_second = ""
 
     def note(self, method: str, path: str, status: int, seconds: float, request_id: str, token: str = "") -> None:
-        """A line for an answer, which took so long, with the name of the token that was shown, or ``-``."""
+        """Add the line of an answer that took ``seconds``. ``token`` is the name of its token, if any."""
         now = time.time()
         if int(now) != self._second:
             self._second = int(now)
@@ -43,7 +44,7 @@ class AccessLog:
 
     @property
     def waiting(self) -> int:
-        """How many lines are still to be written."""
+        """The number of lines that are still to be written."""
         return len(self._lines)
 
     def __enter__(self) -> AccessLog:
@@ -62,13 +63,13 @@ class AccessLog:
             over = self._over.wait(BATCH_SECONDS)
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             if lines:
-                with suppress(OSError):  # nobody reads it any more, and requests are answered all the same
+                with suppress(OSError):  # if the log cannot be written, requests are answered all the same
                     self._stream.write("".join(lines))
                     self._stream.flush()
 
 
 def _printable(text: str) -> str:
-    """No path can write lines of its own."""
+    """Replace what is not printable, so that no path can add lines of its own to the log."""
     if not (text.isascii() and text.isprintable() and "\\" not in text):
         text = text.encode("unicode_escape").decode("ascii")
     return text[:_MOST]

@@ -1,4 +1,4 @@
-"""Authentication by bearer token. Tokens are kept as digests; none is ever logged."""
+"""Authenticate clients by bearer tokens. Tokens are kept as digests, and none is ever logged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Token:
 
 
 class Tokens:
-    """The tokens that are accepted; without any, everybody is."""
+    """The accepted tokens. If there are none, every client is accepted."""
 
     def __init__(self, tokens: Iterable[Token] = ()) -> None:
         self._tokens = tuple(tokens)
@@ -33,10 +33,13 @@ class Tokens:
         return bool(self._tokens)
 
     def known(self, authorization: str | None) -> Token:
-        """The token that is given; of one that stands twice, one that may write. Raises ``unauthenticated``."""
+        """Return the accepted token that the header ``authorization`` carries. Raises ``unauthenticated``.
+
+        If the same token is listed twice, this is the entry that may write.
+        """
         scheme, _, given = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not given:
-            raise problem(Code.UNAUTHENTICATED, "an Authorization header with a bearer token is needed")
+            raise problem(Code.UNAUTHENTICATED, "the request needs a header Authorization with a bearer token")
         digest = _digest(given.strip())
         found = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
         if not found:
@@ -45,15 +48,15 @@ class Tokens:
 
 
 def check(token: Token, method: str) -> None:
-    """Raises ``forbidden`` for a change by a token that may only read."""
+    """Raise ``forbidden`` for a change by a client whose token may only read."""
     if token.read_only and method not in _READING:
         raise problem(Code.FORBIDDEN, f"the token {token.name!r} may only read")
 
 
 def read_tokens(path: Path) -> Tokens:
-    """Tokens from a file: a line each, ``name token`` or ``name token read-only``; ``#`` begins a comment.
+    """Read tokens from a file, one on each line: ``name token`` or ``name token read-only``; ``#`` begins a comment.
 
-    Raises `ValueError` that names the line, never its token.
+    Raises a ValueError that names the line, but never its token.
     """
     tokens: list[Token] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

@@ -1,1 +1,1 @@
-"""Connections: HTTP/1.1 as a stranger may speak it, and what bounds a slow or a silent one."""
+"""HTTP/1.1 connections, with bounds on the memory and time that any client may take, be it slow, silent or hostile."""

@@ -1,4 +1,4 @@
-"""How long a peer is waited for: the one rule by which heads, bodies and answers that are slow come to an end."""
+"""The rule for how long the server waits for a slow peer, which is the same for heads, bodies and answers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ LEAST_BYTES_PER_SECOND: Final = 1024
 
 
 class Allowance:
-    """Seconds of waiting that a peer has left. Waiting uses them up, and what gets through gives them back: a second
-    for each `LEAST_BYTES_PER_SECOND`, and never more than there were at first.
+    """The seconds that the server still waits for a peer.
 
-    So silence ends after ``seconds``, and what is slower than that rate a little later. Time in which it is not the
-    peer that is waited for is not spent.
+    Waiting uses them up, and transferred bytes give them back: one second for each `LEAST_BYTES_PER_SECOND` bytes, and
+    never more than there were at first. So the wait for a silent peer ends after ``seconds``, and for a peer below that
+    rate a little later. Time in which the server does not wait for the peer is not counted.
     """
 
     __slots__ = ("_most", "left")
@@ -21,10 +21,10 @@ class Allowance:
         self._most = self.left = seconds
 
     def spend(self, seconds: float, moved: int = 0) -> None:
-        """Count a wait in which so many bytes got through."""
+        """Count a wait of ``seconds`` in which ``moved`` bytes were transferred."""
         self.left = min(self._most, self.left - seconds + moved / LEAST_BYTES_PER_SECOND)
 
     @property
     def is_spent(self) -> bool:
-        """Whether nobody waits for the peer any more."""
+        """Whether the server does not wait for the peer any more."""
         return self.left <= 0

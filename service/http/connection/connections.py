@@ -1,4 +1,4 @@
-"""All connections of a server together: how many there may be, and how much may lie unsent in them."""
+"""The bounds on all connections of a server together: their number, and the unsent bytes in them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ log = logging.getLogger("milepost.http")
 MOST_CONNECTIONS: Final = 16_384
 MOST_UNSENT_BYTES: Final = 256 * 1024 * 1024
 _RESERVED_FILES: Final = 512
-"""Of the files that this process may have open, those that are no connections: blobs, the database, other services, and
-connections that the system has taken while others were still being closed."""
+"""How many of the files that this process may have open are kept from connections.
+
+They are for blobs, the database, connections to other services, and connections that the system has accepted while
+others were still being closed.
+"""
 
 
 class Peer(Protocol):
-    """A connection, as far as it can be given up."""
+    """A connection that can be given up to make room."""
 
     def give_up(self) -> None:
-        """Let go of it at once."""
+        """Close the connection at once."""
 
 
 class Connections:
-    """Makes room where there is none: a connection on which no request runs goes first, the longest waiting before the
-    others; of the answers that nobody reads, the oldest.
+    """All connections of a server. When there is no room, one of them is closed.
+
+    To make room for a new connection, one without a running request is closed, the one that has waited longest. To make
+    room for unsent bytes, the connection whose reader has been slow for longest is closed.
     """
 
     def __init__(self, most: int = MOST_CONNECTIONS, most_unsent: int = MOST_UNSENT_BYTES) -> None:
@@ -37,7 +42,7 @@ class Connections:
         self._all_unsent = 0
 
     def opened(self, peer: Peer) -> bool:
-        """Take a new one in; False if there is no room, since requests run on all the others."""
+        """Accept a new connection. Return False if there is no room, since requests run on all others."""
         self._open.add(peer)
         if len(self._open) > self._most:
             if not self._spare:
@@ -49,45 +54,46 @@ class Connections:
         return True
 
     def closed(self, peer: Peer) -> None:
-        """Forget it."""
+        """Forget a connection that is closed."""
         self._open.discard(peer)
         self._spare.pop(peer, None)
         self.flows(peer)
 
     def busy(self, peer: Peer) -> None:
-        """A request has begun on it."""
+        """Note that a request has begun on the connection."""
         self._spare.pop(peer, None)
 
     def spare(self, peer: Peer) -> None:
-        """Its requests are answered."""
+        """Note that all requests of the connection are answered."""
         if peer in self._open:
             self._spare[peer] = None
 
     def waits(self, peer: Peer, unsent: int) -> None:
-        """It has so many bytes that its reader does not take."""
+        """Note that the connection has ``unsent`` bytes which its reader does not take."""
         self.flows(peer)
         self._unsent[peer] = unsent
         self._all_unsent += unsent
         while len(self._unsent) > 1 and self._all_unsent > self._most_unsent:
             oldest = next(iter(self._unsent))
-            log.warning("cut a connection whose reader is slow: too much lies unsent in all of them together")
+            log.warning("closed the connection of a slow reader: all connections together have too many unsent bytes")
             self.closed(oldest)
             oldest.give_up()
 
     def flows(self, peer: Peer) -> None:
-        """Its reader has caught up."""
+        """Note that the reader of the connection has caught up."""
         self._all_unsent -= self._unsent.pop(peer, 0)
 
 
 def room_for_connections() -> int:
-    """How many connections fit beside the other files that this process may have open; that limit is raised as far as
-    the system lets it be.
+    """Return how many connections fit beside the other files that this process may have open.
+
+    The limit on open files is raised first, as far as the system allows.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_CONNECTIONS + _RESERVED_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        with contextlib.suppress(ValueError, OSError):  # then it stays as it is, and is asked for below
+        with contextlib.suppress(ValueError, OSError):  # then the limit stays as it is, and is read below
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     files = wanted if soft == resource.RLIM_INFINITY else soft

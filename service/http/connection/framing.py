@@ -1,4 +1,7 @@
-"""What a request's head says of where its body ends, and of whom it is meant for, beyond what the parser looks at."""
+"""Check what the head of a request says of where its body ends and which host it is meant for.
+
+These are checks that the parser does not make.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from milepost.wire import Code
 from service.basics.problems import problem
 
 MOST_TARGET_BYTES: Final = 65_535
-"""What takes a target apart can count no more."""
+"""The longest target of a request: the parser of targets cannot count further."""
 
 
 class Framing:
-    """Gathers from the fields of one head. A server and a proxy before it that read one of these in two ways would take
-    a part of one client's request for another's, so what could be is refused.
+    """The fields of one head that say where the body ends and which host is meant.
+
+    If this server and a proxy in front of it understood one of these fields differently, they would take a part of one
+    client's request for another client's request. So whatever can be understood differently is refused.
     """
 
     FIELDS: ClassVar = frozenset({b"host", b"transfer-encoding", b"expect"})
@@ -31,7 +36,7 @@ class Framing:
         self._asked_to_wait = False
 
     def note(self, name: bytes, value: bytes) -> None:
-        """One of `FIELDS`, its name in lower case."""
+        """Note one of the `FIELDS` of the head. Its name is in lower case."""
         if name == b"host":
             self._hosts.append(value)
         elif name == b"expect":
@@ -41,39 +46,39 @@ class Framing:
             self._codings = [*(self._codings or ()), *given]
 
     def expects_continue(self, parser: Any) -> bool:
-        """Whether the sender waits to be told to send its body. Who speaks HTTP/1.0 does not understand that word."""
+        """Return whether the client waits for ``100 Continue`` before it sends the body; HTTP/1.0 has no such wait."""
         return self._asked_to_wait and parser.get_http_version() == "1.1"
 
     def fault(self, parser: Any, target: bytes) -> Problem | None:
-        """What is wrong with the whole head; None if it may be served."""
+        """Return the problem with the complete head; None if the request may be served."""
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             return problem(Code.INVALID_REQUEST, f"this server speaks HTTP/1.1, not HTTP/{version}")
         if parser.get_method() == b"CONNECT":
-            return problem(Code.INVALID_REQUEST, "this server is no proxy")
+            return problem(Code.INVALID_REQUEST, "this server is not a proxy")
         if len(target) > MOST_TARGET_BYTES:
             return problem(Code.TOO_LARGE, f"a target may have at most {MOST_TARGET_BYTES} bytes")
         if len(self._hosts) != 1 and not (not self._hosts and version == "1.0"):
-            return problem(Code.INVALID_REQUEST, f"the header Host stands {len(self._hosts)} times, not once")
+            return problem(Code.INVALID_REQUEST, f"the header Host appears {len(self._hosts)} times, not once")
         if self._hosts and (named := _host_in(target)) is not None and named != self._hosts[0].lower():
             return problem(Code.INVALID_REQUEST, "the target names another host than the header Host")
         if self._codings is None:
             return None
         if unknown := [coding for coding in self._codings if coding != b"chunked"]:
             told = unknown[0][:60].decode("latin-1")
-            return problem(Code.NOT_SUPPORTED, f"the transfer coding {told!r} is not understood here, only chunked is")
+            return problem(Code.NOT_SUPPORTED, f"the transfer coding {told!r} is not supported, only chunked is")
         if len(self._codings) > 1 or version == "1.0":
-            return problem(Code.INVALID_REQUEST, "chunked stands once, and in HTTP/1.1, or not at all")
+            return problem(Code.INVALID_REQUEST, "chunked may appear only once, and only in HTTP/1.1")
         return None
 
     def without_offer(self, parser: Any, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> bytes:
-        """The bytes of the same head without its offer to speak another protocol."""
+        """Return the bytes of the same head without its offer to switch to another protocol."""
         lines = [parser.get_method() + b" " + url + b" HTTP/" + parser.get_http_version().encode()]
         lines += [name + b": " + value for name, value in fields if name != b"upgrade"]
         return b"\r\n".join([*lines, b"", b""])
 
 
 def _host_in(target: bytes) -> bytes | None:
-    """The host that a target in absolute form names; None for a path."""
+    """Return the host that a target in absolute form names; None for a path."""
     scheme, mark, rest = target.partition(b"://")
     return rest.partition(b"/")[0].partition(b"?")[0].lower() if mark and b"/" not in scheme else None

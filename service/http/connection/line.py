@@ -1,4 +1,4 @@
-"""The wire under a connection, hung up so that its last answer arrives."""
+"""The transport of a connection, which closes in such a way that the last answer arrives."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class LingeringTransport(asyncio.Transport):
-    """A transport that counts what is written, and that can be closed while the peer is still sending.
+    """A transport that counts written bytes, and that can be closed while the peer is still sending.
 
-    A system that closes a socket with unread bytes in it tells the peer that the connection was reset, and the peer
-    throws away the answer that it has not read yet. So where more may come, closing ends the writing side alone, and
-    ``lingers`` is called; who reads goes on until the peer has closed too, or for as long as it likes, and then aborts.
+    A system that closes a socket with unread bytes resets the connection, and the peer then throws away an answer that
+    it has not read yet. So if more may come, closing ends only the writing side, and calls ``lingers``. The protocol
+    then reads on until the peer has closed too, or for as long as it likes, and aborts.
     """
 
     def __init__(
@@ -31,17 +31,17 @@ class LingeringTransport(asyncio.Transport):
 
     @property
     def unsent(self) -> int:
-        """How many bytes the system has not taken yet."""
+        """The number of written bytes that the system has not accepted yet."""
         return self._transport.get_write_buffer_size()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send; what is said after hanging up reaches nobody."""
+        """Send bytes; after `close` they are dropped."""
         if not self.hung_up:
             self.written += len(data)
             self._transport.write(data)
 
     def close(self) -> None:
-        """Hang up: send what is written, and say no more."""
+        """Send what was written, then end the writing side."""
         if self.hung_up:
             return
         self.hung_up = True
@@ -52,7 +52,7 @@ class LingeringTransport(asyncio.Transport):
             self._transport.close()
 
     def abort(self) -> None:
-        """Let go at once, also of what the system would still send to a reader that does not read."""
+        """Close at once, and drop even what the system would still send to a peer that does not read."""
         self.hung_up = True
         if self.unsent:
             with socket.fromfd(self.get_extra_info("socket").fileno(), socket.AF_INET, socket.SOCK_STREAM) as shared:
@@ -60,21 +60,21 @@ class LingeringTransport(asyncio.Transport):
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Whether it was hung up, or lost."""
+        """Return whether the transport was closed, or its connection lost."""
         return self.hung_up or self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        """Take nothing more from the peer for now."""
+        """Read nothing more from the peer for now."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take more from the peer again."""
+        """Read from the peer again."""
         self._transport.resume_reading()
 
     def get_write_buffer_size(self) -> int:
-        """As `unsent`."""
+        """Return the same as `unsent`."""
         return self.unsent
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What the system knows of the connection."""
+        """Return what the system knows of the connection under ``name``."""
         return self._transport.get_extra_info(name, default)

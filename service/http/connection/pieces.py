@@ -1,4 +1,4 @@
-"""An answer that was put together in pieces, and is sent so: one that is long holds up nobody else."""
+"""An answer that is made and sent in pieces, so that a long one does not hold up other requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _SHORT: Final = 64 * 1024
 
 
 class InPieces(Response):
-    """Its length is known, so that who receives it sees whether it is whole. A short one is sent at once."""
+    """An answer in pieces with a known length, so that the client sees whether it is complete.
+
+    A short one is sent at once.
+    """
 
     def __init__(self, pieces: Iterable[bytes], status: int, headers: Mapping[str, str], media_type: str) -> None:
         self._pieces = list(pieces)
@@ -23,7 +26,7 @@ class InPieces(Response):
         super().__init__(None, status, {**headers, "Content-Length": str(length)}, media_type)
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send it. The server makes this wait for a slow receiver, and others have their turn in between."""
+        """Send the answer. The server makes this wait for a slow client; other requests are served in between."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         self._pieces.reverse()
         while self._pieces:

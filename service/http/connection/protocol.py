@@ -1,5 +1,7 @@
-"""The server's connection handling: whoever still listens gets an answer, also to a body that is cut short and to what
-is no HTTP at all; and nobody, known or not, takes more of memory or time than a bound says.
+"""The protocol of one connection: it answers every client that still listens, and bounds what each may take.
+
+A client gets an answer even to a body that is cut short, and to input that is not HTTP. No client, authenticated or
+not, takes more memory or time than the bounds allow.
 """
 
 from __future__ import annotations
@@ -24,21 +26,23 @@ from service.http.connection.watch import Watch
 from service.http.requests import Fields
 
 MOST_HEAD_BYTES: Final = 64 * 1024
-"""Also the most that may come between two bytes of a body: sizes of chunks, their extensions, and the trailers."""
+"""The largest head of a request. It also bounds what may come between two bytes of a body: chunk sizes, extensions and
+trailers.
+"""
 _SLICE_BYTES: Final = 16 * 1024
-"""How much is parsed at once: so many requests at most are in memory of a peer that sends them without waiting."""
+"""How many bytes are parsed at once. This bounds the requests in memory of a peer that sends many without waiting."""
 
 _CUT = "milepost.body_cut"
 _ENDED = "milepost.peer_ended"
 
 
 class AnsweringProtocol(HttpToolsProtocol):
-    """Keeps a half-closed connection open for the answer, and answers problems where the stock protocol has plain text.
-    Serves what `create_app` makes, and nothing else.
+    """uvicorn's HTTP protocol, changed so that a half-closed connection still gets its answer, and errors are problems.
 
-    The stock protocol lets the transport close itself at the end of file: a sender that shut down only its writing
-    side would never learn that its body arrived incomplete, nor what became of a request that was whole. It gathers
-    heads and trailers without end, takes trailers for headers, and drops the body of a request that offers an upgrade.
+    It serves only an application that `create_app` made. uvicorn's own protocol lets the transport close itself at the
+    end of file: a client that has shut down only its writing side would never learn that its body arrived incomplete,
+    nor what became of a complete request. It also gathers heads and trailers without a limit, takes trailers for
+    headers, and drops the body of a request that offers an upgrade.
     """
 
     transport: LingeringTransport
@@ -62,7 +66,7 @@ class AnsweringProtocol(HttpToolsProtocol):
     # -- the connection ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A first head is due."""
+        """Begin a connection: the peer has to send a first head in time."""
         line = LingeringTransport(transport, self._more_may_come, self._linger)
         self._watch = Watch(self.loop, line, self._application.idle_seconds, lambda: not self.flow.read_paused)
         self._framing = Framing()
@@ -72,30 +76,30 @@ class AnsweringProtocol(HttpToolsProtocol):
             self._refuse(problem(Code.TOO_MANY_REQUESTS, "there is no room for more connections"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is due any more."""
+        """End everything that waits for this connection, because it is closed or lost."""
         self._watch.end()
         self._application.connections.closed(self)
-        if (running := _unanswered(self._started)) is not None:  # the stock protocol tells the last that was sent alone
+        if (running := _unanswered(self._started)) is not None:  # uvicorn's protocol tells only the last request
             running.disconnected = True
             running.message_event.set()
         super().connection_lost(exc)
 
     def give_up(self) -> None:
-        """Make room for others."""
+        """Close the connection at once, to make room for others."""
         self.transport.abort()
 
     def pause_writing(self) -> None:
-        """The reader is slower than what it asked for."""
+        """Stop sending for now, because the peer reads slowly."""
         self._application.connections.waits(self, self.transport.unsent)
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """The reader has caught up."""
+        """Send again, because the peer has caught up with reading."""
         self._application.connections.flows(self)
         super().resume_writing()
 
     def _more_may_come(self) -> bool:
-        """Whether the peer may be sending still, as far as can be told."""
+        """Return whether the peer may still be sending, as far as is known."""
         last: RequestResponseCycle | None = self.cycle
         inside = self._head_is_open or (last is not None and last.more_body)
         return not self._peer_has_ended and (inside or self._more_is_dropped)
@@ -107,17 +111,17 @@ class AnsweringProtocol(HttpToolsProtocol):
         self._watch.linger()
 
     def shutdown(self) -> None:
-        """Let the requests that are whole be answered, and tell those whose bodies are still coming that it is over."""
+        """Let complete requests be answered, and refuse one whose body is still coming, because the server stops."""
         super().shutdown()
         self._held, self._hears_no_more = b"", True
         if (cycle := _unanswered(self.cycle)) is not None and cycle.more_body:
             self._more_is_dropped = True
-            _cut(cycle, problem(Code.SHUTTING_DOWN, "this replica stops, and did not wait for the rest of the body"))
+            _cut(cycle, problem(Code.SHUTTING_DOWN, "this replica is shutting down inside the body"))
 
-    # -- what comes in -------------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came in slices, and not while requests before it wait for their turn."""
+        """Parse received data in slices, or hold it back while earlier requests of this connection wait."""
         if self._hears_no_more:
             self._more_is_dropped = True
             return
@@ -138,7 +142,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         self._more_is_dropped = self._more_is_dropped or bool(view)
 
     def on_response_complete(self) -> None:
-        """Go on with what was held back."""
+        """Go on with the data that was held back, because a request is answered."""
         super().on_response_complete()
         if self.transport.is_closing():
             return
@@ -153,7 +157,7 @@ class AnsweringProtocol(HttpToolsProtocol):
             self._application.connections.spare(self)
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """Tell the application that no more will come, and keep the writing side while an answer is due."""
+        """Tell the application that the peer sends no more, and keep the writing side open while an answer is due."""
         self._peer_has_ended = True
         cycle = _unanswered(self.cycle)
         if cycle is None or self.transport.hung_up:
@@ -165,12 +169,13 @@ class AnsweringProtocol(HttpToolsProtocol):
         if self._held:
             return True
         cycle.keep_alive = False
-        _cut(cycle, problem(Code.INCOMPLETE_BODY, "the sender closed its side inside the body"))
+        _cut(cycle, problem(Code.INCOMPLETE_BODY, "the client closed its side of the connection inside the body"))
         return True
 
     def _parse(self, data: bytes | memoryview) -> None:
-        """Give the parser a slice, and hold what is neither body nor a whole head to about `MOST_HEAD_BYTES`; the
-        parser itself would gather a head or trailers without end.
+        """Parse a slice, and refuse more than about `MOST_HEAD_BYTES` that are neither a body nor a complete head.
+
+        The parser itself would gather a head or trailers without a limit.
         """
         self._progress = False
         try:
@@ -179,19 +184,19 @@ class AnsweringProtocol(HttpToolsProtocol):
                 rest = self._fed(rest)
         except httptools.HttpParserError:
             if not self._hears_no_more:
-                self._refuse(self._fault or problem(Code.INVALID_REQUEST, "Invalid HTTP request received."))
+                self._refuse(self._fault or problem(Code.INVALID_REQUEST, "this is not a valid HTTP request"))
             return
         self._since_progress = 0 if self._progress else self._since_progress + len(data)
         if self._since_progress > MOST_HEAD_BYTES:
-            told = f"a head may have at most {MOST_HEAD_BYTES} bytes, and so may what stands between those of a body"
+            told = f"a head may have at most {MOST_HEAD_BYTES} bytes, and so may chunk sizes and trailers"
             self._refuse(problem(Code.TOO_LARGE, told))
 
     def _fed(self, data: bytes | memoryview) -> bytes | memoryview | None:
-        """Parse, and give what is left behind a head that offers an upgrade.
+        """Parse data, and return what is left after a head that offers to switch to another protocol; else None.
 
-        No other protocol is spoken here, and then a server goes on as if none were offered (RFC 9110, section 7.8). The
-        parser takes all that follows such a head for that other protocol: so another one reads the head, without the
-        offer, and what follows.
+        This server speaks no other protocol, and then goes on as if none were offered (RFC 9110, section 7.8). The
+        parser takes everything after such a head for the other protocol, so a new parser reads the head without the
+        offer, and what follows it.
         """
         try:
             self.parser.feed_data(data)
@@ -206,24 +211,26 @@ class AnsweringProtocol(HttpToolsProtocol):
     # -- what the parser finds -----------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """Begin a new head."""
         if self._hears_no_more:
             self._more_is_dropped = True
-            raise StopAsyncIteration  # what follows a request that is the last of its connection is not looked at
+            raise StopAsyncIteration  # data after the last request of a connection is ignored
         super().on_message_begin()
         self._unset_keepalive_if_required()
         self._framing = Framing()
         self._fault = None
         last: RequestResponseCycle | None = self.cycle
-        if last is not None and not self._head_is_open:  # the first is due since the connection was made
+        if last is not None and not self._head_is_open:  # the wait for the first head began with the connection
             self._watch.expect()
         self._head_is_open = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A field of a head. What stands behind a body is none: trailers are passed over (RFC 9110, section 6.5), but
-        for those that the parser heeds there too.
+        """Note a field of a head.
+
+        Trailers, the fields after a body, are ignored (RFC 9110, section 6.5), except for those that the parser itself
+        obeys there.
         """
-        name, value = name.lower(), value.strip(b" \t")  # the parser leaves the blanks behind a value
+        name, value = name.lower(), value.strip(b" \t")  # the parser keeps the blanks after a value
         if self._head_is_open:
             self.headers.append((name, value))
             if name in self._framing.FIELDS:
@@ -232,7 +239,7 @@ class AnsweringProtocol(HttpToolsProtocol):
             raise ValueError(name)
 
     def on_headers_complete(self) -> None:
-        """The head has ended."""
+        """Check the complete head, and begin its request."""
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
             return
         self._fault = self._framing.fault(self.parser, self.url)
@@ -246,23 +253,23 @@ class AnsweringProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body."""
+        """Give a part of the body to the application."""
         self._progress = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
-        if self._head_is_open:  # it offers an upgrade, and begins once more
+        """Note that the request is complete."""
+        if self._head_is_open:  # it offers an upgrade, and is parsed once more
             return
         self._progress = True
         super().on_message_complete()
         if not self.cycle.keep_alive:
             self._hears_no_more = True
 
-    # -- what goes out -------------------------------------------------------------------------------------------------
+    # -- answering -----------------------------------------------------------------------------------------------------
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be parsed."""
+        """Answer input that cannot be parsed."""
         self._refuse(problem(Code.INVALID_REQUEST, msg))
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
@@ -270,10 +277,10 @@ class AnsweringProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, _closing_unread(cycle, app) if cycle.waiting_for_100_continue else app)
 
     def _refuse(self, error: Problem) -> None:
-        """Answer with a problem, unless another answer is on its way already, and close the connection.
+        """Answer with a problem, unless another answer has begun, and close the connection.
 
-        While the answer to a whole request is due, that one goes out and is the last: who sent it would take any other
-        in its place.
+        While the answer to a complete request is due, that answer is sent and is the last one: the client would take
+        any other answer for it.
         """
         self._hears_no_more = self._more_is_dropped = True
         if (last := self._last_whole()) is not None:
@@ -288,7 +295,7 @@ class AnsweringProtocol(HttpToolsProtocol):
             _cut(cycle, error)
 
     def _last_whole(self) -> RequestResponseCycle | None:
-        """The last whole request whose answer is due; one behind it whose body broke off is dropped."""
+        """Return the last complete request whose answer is due. Drop one after it whose body broke off."""
         if self.pipeline and self.pipeline[0][0].more_body:
             self.pipeline.popleft()
         cycle = self.pipeline[0][0] if self.pipeline else _unanswered(self._started)
@@ -296,23 +303,24 @@ class AnsweringProtocol(HttpToolsProtocol):
 
 
 def cut_for(scope: MutableMapping[str, Any]) -> Problem | None:
-    """Why the body of this request ended before its end; None if it did not."""
+    """Return the problem for which the body of this request was cut short; None if it was not."""
     error: Problem | None = (scope.get("extensions") or {}).get(_CUT)
     return error
 
 
 def _cut(cycle: RequestResponseCycle, error: Problem) -> None:
-    """Let a body end here, if it has not ended."""
+    """End the body of a request with ``error``, if it has not ended yet."""
     if cycle.more_body:
-        extensions: dict[str, Any] = cycle.scope.setdefault("extensions", {})  # the one place that is free for marks
+        extensions: dict[str, Any] = cycle.scope.setdefault("extensions", {})  # the one part that is free for marks
         extensions[_CUT] = error
         cycle.more_body = False
         cycle.message_event.set()
 
 
 def _closing_unread(cycle: RequestResponseCycle, app: Any) -> Any:
-    """Close the connection behind an answer that was given before the body was asked for: whether it comes still,
-    the peer alone knows, and what comes next could be taken for it.
+    """Close the connection after an answer that was sent before the client was told to send its body.
+
+    Only the client knows whether it will still send that body, and what it sends next could be taken for it.
     """
 
     async def closing(scope: Scope, receive: Receive, send: Send) -> None:
@@ -327,8 +335,9 @@ def _closing_unread(cycle: RequestResponseCycle, app: Any) -> Any:
 
 
 async def hung_up(scope: MutableMapping[str, Any], receive: Receive) -> None:
-    """Return when the peer of a request whose body was read sends no more, or is gone. Which of the two, only an answer
-    would show.
+    """Return when the peer of a request whose body was read has ended its sending side, or is gone.
+
+    Only sending an answer would show which of the two it is.
     """
     while _ENDED not in (scope.get("extensions") or {}):
         if (await receive())["type"] == "http.disconnect":
@@ -336,12 +345,12 @@ async def hung_up(scope: MutableMapping[str, Any], receive: Receive) -> None:
 
 
 def _unanswered(cycle: RequestResponseCycle | None) -> RequestResponseCycle | None:
-    """The request, if its answer is still due; None before the first one."""
+    """Return the request if its answer is still due, else None; also None before the first request."""
     return None if cycle is None or cycle.response_complete else cycle
 
 
 def _whole(response: Response) -> bytes:
-    """The bytes of the last answer on a connection."""
+    """Return the bytes of an answer that is the last one on its connection."""
     lines = [b"HTTP/1.1 %d %s" % (response.status_code, HTTPStatus(response.status_code).phrase.encode())]
     lines += [name + b": " + value for name, value in (*response.raw_headers, (b"connection", b"close"))]
     return b"\r\n".join([*lines, b"", bytes(response.body)])

@@ -1,4 +1,4 @@
-"""Looks after one connection at intervals, so that nobody holds it by being slow."""
+"""Check one connection at intervals, so that no slow peer can hold it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from service.http.connection.allowance import Allowance
 from service.http.connection.line import LingeringTransport
 
 _LOOKS: Final = 10
-"""How often it is looked within the time that a peer has."""
+"""How many checks there are within the time that a peer has."""
 _STALL_SECONDS: Final = 1.0
 _LINGER_SECONDS: Final = 5.0
 
 
 class Watch:
-    """Ends a connection on which what is due does not come, or what is sent is not read.
+    """The watch over one connection, which ends it if the peer does not send what is due, or does not read.
 
-    A look is cheap, and there are a few of them a minute: nothing is set or cancelled for a read or a write. ``reads``
-    tells whether the peer may send at all now; while it may not, it is not late.
+    A check is cheap, and there are only a few in a minute: no timer is set or cancelled for a read or a write.
+    ``reads`` says whether the peer may send at all now; while it may not, it is not late.
     """
 
     def __init__(
@@ -36,26 +36,26 @@ class Watch:
         self._timer = loop.call_later(seconds / _LOOKS, self._look)
 
     def expect(self) -> None:
-        """What comes next must be there within the time that a peer has, all of it."""
+        """Begin to wait for a head or the like, which must be complete within the time that a peer has."""
         self._due = self._loop.time() + self._seconds
 
     def linger(self) -> None:
-        """The line was hung up, and the peer should do the same."""
+        """Begin to wait for the peer to close the connection too."""
         self._due = self._loop.time() + min(_LINGER_SECONDS, self._seconds)
 
     def rest(self) -> None:
-        """Nothing is due."""
+        """Stop waiting: the peer need not send anything now."""
         self._due = None
 
     def end(self) -> None:
-        """Look no more."""
+        """End the watch."""
         self._timer.cancel()
 
     def _look(self) -> None:
         now, every = self._loop.time(), self._seconds / _LOOKS
         waited, self._looked = now - self._looked, now
         stalled = waited - every
-        if stalled > _STALL_SECONDS:  # it was this process that did not look, and what came meanwhile is not read yet
+        if stalled > _STALL_SECONDS:  # this process itself stood still, and has not read yet what came meanwhile
             waited = every
             self._due = None if self._due is None else self._due + stalled
         self._timer = self._loop.call_later(every, self._look)

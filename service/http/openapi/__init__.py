@@ -1,1 +1,1 @@
-"""The OpenAPI description and its page, made of the very routes that answer."""
+"""The OpenAPI description of the service, made from the routes that answer, and a page that shows it."""

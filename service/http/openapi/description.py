@@ -1,4 +1,4 @@
-"""The OpenAPI page, made of the very routes that answer."""
+"""Make the OpenAPI description from the routes that answer requests."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ A **handle** is a named, versioned pointer to the bytes of a state. A **session*
 fences the drivers of one store; an **idempotency key** makes a retry safe. Every error is a problem document with
 `retryable` and `outcome`.
 
-Whatever is not below: 404 `no-route` for another path, 405 `method-not-allowed` with `Allow` for another method, 413
-`too-large` for a head of more than 64 KiB, 422 `invalid-request` for what is no HTTP, 501 `not-supported` for a
-transfer coding other than chunked, 403 `forbidden` for a Host that is not this server's where it has no tokens, and
-429 `too-many-requests` for a connection that there is no room for. 411 `length-required` is kept for blob stores that
-need a length; none of the present ones does.
+Answers that do not depend on the call: 404 `no-route` for an unknown path, 405 `method-not-allowed` with `Allow` for
+another method, 413 `too-large` for a head of more than 64 KiB, 422 `invalid-request` for what is not HTTP, 501
+`not-supported` for a transfer coding other than chunked, 403 `forbidden` for a Host that is not this server's if it has
+no tokens, and 429 `too-many-requests` for a connection for which there is no room. 411 `length-required` is reserved
+for blob stores that need a length; none of the current ones does.
 """
 
 
 class Description:
-    """Describes ``routes``; made when it is first asked for."""
+    """The OpenAPI description of ``routes``, which is made when it is first asked for."""
 
     def __init__(self, version: str, routes: Sequence[APIRoute]) -> None:
         self._version = version
@@ -47,7 +47,7 @@ class Description:
 
     @cached_property
     def page(self) -> bytes:
-        """The page, in JSON."""
+        """The description as JSON."""
         page = get_openapi(
             title="Milepost",
             version=self._version,
@@ -62,12 +62,12 @@ class Description:
         return msgspec.json.encode(page)
 
     async def answer(self, _: HttpRequest) -> Response:
-        """``/openapi.json``."""
+        """Answer ``GET /openapi.json``."""
         return Response(self.page, media_type="application/json")
 
 
 def _complete(operation: dict[str, Any], path: str, known: Operation) -> None:
-    """Add what the table says of this call: its name, the shapes of its answers, who may make it, patterns of names."""
+    """Add to a call what FastAPI does not know: its id, the schemas of its answers, its security, patterns of names."""
     operation["operationId"] = known.id
     if path.startswith("/v1/"):
         operation["security"] = SECURED
@@ -77,7 +77,7 @@ def _complete(operation: dict[str, Any], path: str, known: Operation) -> None:
     for status, response in operation["responses"].items():
         content = response.get("content", {})
         if status.startswith("2") and "application/json" in content:
-            if known.answer is None:  # FastAPI takes any answer for JSON
+            if known.answer is None:  # FastAPI assumes that every answer is JSON
                 del content["application/json"]
             else:
                 content["application/json"]["schema"] = {"$ref": f"#/components/schemas/{known.answer}"}

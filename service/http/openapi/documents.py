@@ -1,4 +1,4 @@
-"""What the OpenAPI page says of headers, answers and problems: one table, read by every route."""
+"""The texts of the OpenAPI description about headers, answers and problems, in one table that every route uses."""
 
 from __future__ import annotations
 
@@ -38,35 +38,38 @@ EPOCH_EXAMPLE = {
 }
 
 _REQUEST_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
-    Header.SESSION: ("The session that acts.", NAME_SCHEMA),
+    Header.SESSION: ("The session for which the request is made.", NAME_SCHEMA),
     Header.EPOCH: ("The driver's fencing token.", {"type": "integer", "minimum": 1}),
     Header.IDEMPOTENCY_KEY: (
         "A retry with the same key and request gets the first answer again; scope: session and store, ten minutes.",
         {"type": "string", "minLength": 1, "maxLength": 64, "pattern": r"^[\x21-\x7e]{1,64}$"},
     ),
-    Header.ATTEMPT: ("With a key: which try this is.", {"type": "integer", "minimum": 1}),
+    Header.ATTEMPT: ("With an idempotency key: the number of this attempt.", {"type": "integer", "minimum": 1}),
     Header.CONTENT_DIGEST: ("`sha-256=:BASE64:` (RFC 9530); checked before the pointer moves.", {"type": "string"}),
     Header.IF_MATCH: (
-        "The quoted version, one only, no weak tags, no `*`.",
+        "One quoted version; no list, no weak tag, no `*`.",
         {"type": "string", "pattern": TAG_PATTERN},
     ),
     "Range": ("One range of bytes.", {"type": "string"}),
-    "Last-Event-ID": ("Resume behind this revision.", {"type": "string"}),
-    Header.REQUEST_ID: ("Echoed, or made; it stands in the log line too.", {"type": "string"}),
+    "Last-Event-ID": ("Resume after this revision.", {"type": "string"}),
+    Header.REQUEST_ID: (
+        "An id of this request, which answer and log repeat; the server makes one if absent.",
+        {"type": "string"},
+    ),
 }
 _ANSWER_HEADERS: dict[str, str] = {
     Header.ETAG: "The quoted version of the handle.",
     Header.REVISION: "The revision that the answer reflects; it only rises, with gaps.",
-    Header.TERM: "Term of the leader that answered.",
+    Header.TERM: "The term of the leader that answered.",
     Header.REQUEST_ID: "The id of this request.",
-    Header.REPLAYED: "`true` when this is the first answer again.",
-    Header.REPR_DIGEST: "SHA-256 of the whole state.",
-    Header.RETRY_AFTER: "Seconds.",
-    Header.LOCATION: "The same path at the leader, or the signed URL of a state's bytes.",
-    "Content-Range": "The bytes that follow, or the size where none do.",
+    Header.REPLAYED: "`true` if this repeats the first answer to the same idempotency key.",
+    Header.REPR_DIGEST: "The SHA-256 of the whole state.",
+    Header.RETRY_AFTER: "Seconds to wait before the next attempt.",
+    Header.LOCATION: "The same path at the leader, or a signed URL to the bytes of the state.",
+    "Content-Range": "The range of bytes that follows, or the size of the state if none does.",
     "Accept-Ranges": "`bytes`.",
     "WWW-Authenticate": "`Bearer`.",
-    "Cache-Control": "`no-store`: what was true of a pointer a moment ago is no answer.",
+    "Cache-Control": "`no-store`, since an earlier answer about a pointer may be wrong by now.",
 }
 _ALWAYS = (Header.TERM, Header.REQUEST_ID, "Cache-Control")
 _OF_STATUS = {
@@ -76,12 +79,12 @@ _OF_STATUS = {
     429: (Header.RETRY_AFTER,),
     503: (Header.RETRY_AFTER,),
 }
-"""Headers that come with a status, whatever the call."""
+"""The headers that come with a status, for every call."""
 CHANGING = (Header.SESSION, Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
 WRITING = (*CHANGING, Header.EPOCH)
 EVERYWHERE = (Code.UNAUTHENTICATED, Code.INTERNAL)
 FIELDS = (Code.INVALID_REQUEST, Code.INCOMPLETE_BODY, Code.TOO_LARGE)
-"""Of calls whose bodies are JSON, or must have no fields."""
+"""The problems of calls whose body is JSON or must be absent."""
 
 ACTING = (
     Code.SESSION_REQUIRED,
@@ -101,10 +104,10 @@ _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
     "redirect": {"type": "boolean"},
 }
-"""Query parameters that are no texts."""
+"""The schemas of query parameters that are not text."""
 
-PAGED = {"limit": "How much a page may hold.", "token": "Of the page before: `next`."}
-"""Query parameters of listings."""
+PAGED = {"limit": "The largest number of entries on a page.", "token": "The value of `next` on the page before."}
+"""The query parameters of listings."""
 
 RECEIVING = (Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN)
 
@@ -121,10 +124,10 @@ def openapi_operation(
     by_leader: bool = True,
     elsewhere: tuple[str, Iterable[str]] = ("", ()),
 ) -> dict[str, Any]:
-    """The arguments of a route's decorator: its answers (status to text and example), problems, headers and body.
+    """Return the arguments of a route's decorator, which describe its answers, problems, headers and body.
 
-    ``elsewhere``: where a 307 may lead but to the leader, and its headers then.
-    A call without a ``body`` refuses one with anything in it.
+    ``success`` has text and example by status. ``elsewhere`` says where a 307 may lead other than to the leader, and
+    which headers it has then. A call without a ``body`` refuses any body that is not empty.
     """
     codes = {*codes, *EVERYWHERE, *([Code.INVALID_NAME] if store else []), *([Code.NO_LEADER] if by_leader else [])}
     always = [*_ALWAYS, *([Header.REVISION] if store else [])]
@@ -135,7 +138,7 @@ def openapi_operation(
     if by_leader:
         text, also = elsewhere
         redirected = _answer_headers(307, [Header.LOCATION, *also, *_ALWAYS])
-        responses[307] = {"description": f"To the leader{text}.", "headers": redirected}
+        responses[307] = {"description": f"Redirects to the leader{text}.", "headers": redirected}
     for status, group in sorted(_by_status(codes).items()):
         responses[status] = _problem_response(status, group, always)
     needed = {Header.SESSION, *([Header.IF_MATCH] if Code.PRECONDITION_REQUIRED in codes else [])}
@@ -150,7 +153,8 @@ def openapi_operation(
 
 
 def probed(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
-    """The same for what is asked of a replica itself and answered in plain text, 200 for ``yes`` and 503 for ``no``.
+    """Return the same for a call that a replica answers for itself in plain text: 200 ``yes`` or 503 ``no``.
+
     The parameters of ``query`` need no value.
     """
     texts = {200: yes} if no is None else {200: yes, 503: no}
@@ -168,18 +172,18 @@ def probed(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
 
 
 def json_body(example: dict[str, Any], properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    """The description of a JSON body."""
+    """Return the description of a JSON body."""
     schema = json_schema(properties, required)
     return {"required": bool(required), "content": {"application/json": {"schema": schema, "example": example}}}
 
 
 def json_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    """The schema of an object that takes no other members."""
+    """Return the schema of an object that takes no other members."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def seconds(least: float, most: float) -> dict[str, Any]:
-    """The schema of a duration. Without its format a generated client may have half of the digits."""
+    """Return the schema of a duration. Without its format, a generated client might use single precision."""
     return {"type": "number", "format": "double", "minimum": least, "maximum": most}
 
 

@@ -1,4 +1,4 @@
-"""``/docs``: the API page, with its script and style served from here, since a cluster may not reach the internet."""
+"""The API page at ``/docs``. Its script and style are served from here, since a cluster may not reach the internet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 @router.get("/docs")
 async def page(_: HttpRequest) -> Response:
-    """The page itself; it reads ``/openapi.json``."""
+    """Answer with the page, which reads ``/openapi.json``."""
     return get_swagger_ui_html(
         openapi_url="openapi.json",
         title="Milepost",
@@ -37,7 +37,7 @@ async def page(_: HttpRequest) -> Response:
 
 @router.get("/docs/{name}")
 async def file(request: HttpRequest, name: str) -> Response:
-    """One of the files that the page consists of."""
+    """Answer with one of the files that the page needs."""
     media_type = _FILES.get(name)
     if media_type is None:
         raise problem(Code.NO_ROUTE, f"GET {request.scope['path']}")

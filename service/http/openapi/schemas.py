@@ -1,6 +1,6 @@
-"""What clients are generated from, beside the routes' own words: names of calls, shapes of answers, patterns of names.
+"""The parts of the OpenAPI description that clients are generated from: ids of calls, schemas of answers, patterns.
 
-In the vocabulary of OpenAPI 3.0, which every generator reads.
+They use the vocabulary of OpenAPI 3.0, which every generator reads.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ SECURITY_SCHEMES: Final[Schema] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "Where the deployment has tokens."}
 }
 SECURED: Final[list[Schema]] = [{"bearer": []}, {}]
-"""With a token, or, where the deployment has none, without."""
+"""Calls are made with a bearer token or, if the deployment has no tokens, without."""
 
 
 class Operation(NamedTuple):
-    """How a call is named, and the schema of what it answers in JSON when it goes well."""
+    """The id of a call, and the schema of its JSON answer when it succeeds."""
 
     id: str
     answer: str | None = None
@@ -80,7 +80,7 @@ def _each(name: str) -> Schema:
 
 
 def _object(optional: tuple[str, ...] = (), /, **members: Schema) -> Schema:
-    """An object that may get more members in a later version."""
+    """Return the schema of an object that may get more members in a later version."""
     required = [name for name in members if name not in optional]
     return {"type": "object", "properties": members, "required": required}
 

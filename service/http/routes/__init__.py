@@ -1,1 +1,1 @@
-"""The routes, one file a resource."""
+"""The routes of the API, in one file for each resource."""

@@ -1,4 +1,4 @@
-"""``/v1/stores/{store}/epoch``."""
+"""The routes of ``/v1/stores/{store}/epoch``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/v1/stores/{store}/epoch", tags=["epochs"])
 
 
 class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a campaign."""
+    """The JSON body of a request for the epoch."""
 
     wait: float = 0.0
 
@@ -41,8 +41,8 @@ class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
 async def campaign(request: HttpRequest, store: str) -> Response:
     """Ask for the next epoch, waiting up to `wait` seconds while another session holds the current one.
 
-    Who waits is granted it only while his session is kept alive: renewed within the last half of its TTL. A connection
-    that is closed, or whose sending side is, waits no longer.
+    A waiting caller is granted it only while its session is kept alive, that is, renewed within the last half of its
+    TTL. The wait ends when the caller closes the connection, or its sending side.
     """
     checked_name(store, "store")
     body = await json_of(request, CampaignBody, optional=True)
@@ -66,7 +66,7 @@ async def campaign(request: HttpRequest, store: str) -> Response:
     ),
 )
 async def current(request: HttpRequest, store: str) -> Response:
-    """Who leads this store's job."""
+    """Return the current epoch of a store, and the session that holds it."""
     checked_name(store, "store")
     accepts(request, "application/json")
     return json_reply(request.operations.epochs.current(store))
@@ -83,6 +83,6 @@ async def current(request: HttpRequest, store: str) -> Response:
     ),
 )
 async def resign(request: HttpRequest, store: str) -> Response:
-    """Give the epoch back; its number stays current until the next is granted."""
+    """Give the epoch back. Its number stays the current one until the next is granted."""
     checked_name(store, "store")
     return empty_reply(await request.operations.epochs.resign(caller(request), store))

@@ -1,4 +1,4 @@
-"""``/v1/stores/{store}/handles``: records, locks, removal, listing."""
+"""The routes of ``/v1/stores/{store}/handles`` that move no state bytes: records, locks, removal, listing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/v1/stores/{store}", tags=["handles"])
     ),
 )
 async def exists(request: HttpRequest, store: str, name: str) -> Response:
-    """Whether the handle exists, and its version."""
+    """Say whether the handle exists, and its version."""
     reply = request.operations.handles.get(checked_name(store, "store"), checked_name(name))
     return Response(headers=reply_headers(reply))
 
@@ -46,7 +46,7 @@ async def exists(request: HttpRequest, store: str, name: str) -> Response:
     ),
 )
 async def get(request: HttpRequest, store: str, name: str) -> Response:
-    """The record of a handle; takes no lock."""
+    """Return the record of a handle, without taking a lock."""
     accepts(request, "application/json")
     return json_reply(request.operations.handles.get(checked_name(store, "store"), checked_name(name)))
 
@@ -62,7 +62,7 @@ async def get(request: HttpRequest, store: str, name: str) -> Response:
     ),
 )
 async def lock(request: HttpRequest, store: str, name: str) -> Response:
-    """Lock a handle: while the session lives, nobody else can remove it."""
+    """Lock a handle. As long as the session lives, no other session can remove the handle."""
     names = checked_name(store, "store"), checked_name(name)
     return json_reply(await request.operations.handles.lock(caller(request), *names))
 
@@ -78,7 +78,7 @@ async def lock(request: HttpRequest, store: str, name: str) -> Response:
     ),
 )
 async def release(request: HttpRequest, store: str, name: str) -> Response:
-    """Give the lock back; none held is fine."""
+    """Release the lock of the session on a handle. It is no error if there is none."""
     names = checked_name(store, "store"), checked_name(name)
     return empty_reply(await request.operations.handles.release(caller(request), *names))
 
@@ -94,7 +94,7 @@ async def release(request: HttpRequest, store: str, name: str) -> Response:
     ),
 )
 async def remove(request: HttpRequest, store: str, name: str) -> Response:
-    """Release the own lock and remove the handle, unless others hold it. An absent handle counts as removed."""
+    """Release the session's lock, and remove the handle unless others hold it. An absent handle counts as removed."""
     names = checked_name(store, "store"), checked_name(name)
     return json_reply(await request.operations.handles.remove(caller(request), *names, if_match(request)))
 
@@ -111,7 +111,7 @@ async def remove(request: HttpRequest, store: str, name: str) -> Response:
     ),
 )
 async def list_handles(request: HttpRequest, store: str) -> Response:
-    """The handles by name, a page at a time; those whose removal has begun may be among them."""
+    """Return a page of handles, sorted by name. Handles whose removal has begun may be among them."""
     checked_name(store, "store")
     accepts(request, "application/json")
     page = await request.operations.handles.list_page(store, *page_of(request))
@@ -130,7 +130,7 @@ async def list_handles(request: HttpRequest, store: str) -> Response:
     ),
 )
 async def clear(request: HttpRequest, store: str) -> Response:
-    """All pointers are gone, whoever holds them; the blobs stay for the collector."""
+    """Remove all handles of a store, even those that others hold. Their blobs are collected later."""
     checked_name(store, "store")
     return json_reply(await request.operations.stores.clear(caller(request), store))
 
@@ -146,7 +146,7 @@ async def clear(request: HttpRequest, store: str) -> Response:
     ),
 )
 async def lock_all(request: HttpRequest, store: str) -> Response:
-    """Lock every handle there is; damaged records are reported beside them."""
+    """Lock all handles of a store and return them. Damaged records are reported separately."""
     checked_name(store, "store")
     return json_reply(await request.operations.stores.lock_all(caller(request), store))
 
@@ -162,6 +162,6 @@ async def lock_all(request: HttpRequest, store: str) -> Response:
     ),
 )
 async def release_all(request: HttpRequest, store: str) -> Response:
-    """Release every lock of the session in this store."""
+    """Release all locks of the session in this store."""
     checked_name(store, "store")
     return empty_reply(await request.operations.stores.release_all(caller(request), store))

@@ -1,4 +1,4 @@
-"""Around the API: health, leadership, status, metrics."""
+"""The routes for operators: health, leadership, status and metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ router = APIRouter(tags=["around"])
 
 @router.get("/livez", summary="Is the process alive", **probed("It is."))
 async def livez(_: HttpRequest) -> Response:
-    """Touches no backend."""
+    """Answer that the process is alive, without using any backend."""
     return Response("ok\n", media_type="text/plain")
 
 
@@ -27,12 +27,12 @@ async def livez(_: HttpRequest) -> Response:
     **probed(
         "It can.",
         "It can neither serve nor redirect, or a part does not answer.",
-        verbose="Given, with or without a value: a line per part.",
-        exclude="A part that is not asked, `leadership`, `records`, `pointers` or `blobs`; may be given several times.",
+        verbose="If present, with or without a value: a line for each part.",
+        exclude="A part that is not probed: `leadership`, `records`, `pointers` or `blobs`; may be repeated.",
     ),
 )
 async def readyz(request: HttpRequest) -> Response:
-    """200 or 503; with `verbose` a line per part, without those that `exclude` names."""
+    """Answer 200 or 503. With `verbose` there is a line for each part; parts that `exclude` names are not probed."""
     lines = await request.context.probes.run(request.query_params.getlist("exclude"))
     ready = all(line.ok for line in lines)
     text = "".join(f"[{'+' if line.ok else '-'}] {line.part}: {line.text}\n" for line in lines)
@@ -42,14 +42,14 @@ async def readyz(request: HttpRequest) -> Response:
 
 @router.get("/leader", summary="Does this replica lead", **probed("It does.", "It does not."))
 async def leader(request: HttpRequest) -> Response:
-    """200 on the leader, 503 elsewhere."""
+    """Answer 200 on the leader, 503 on any other replica."""
     leads = request.context.journal.lease_holds()
     return Response("leader\n" if leads else "follower\n", 200 if leads else 503, media_type="text/plain")
 
 
 @router.get("/metrics", summary="Prometheus metrics", **probed("Counters and gauges."))
 async def metrics(request: HttpRequest) -> Response:
-    """In Prometheus' text form."""
+    """Return the metrics in the text format of Prometheus."""
     return Response(request.context.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
@@ -77,7 +77,10 @@ async def metrics(request: HttpRequest) -> Response:
     ),
 )
 async def status(request: HttpRequest) -> Response:
-    """`lease_remaining` is null for a lease that lasts as long as the process, and on followers."""
+    """Return what this replica is and knows.
+
+    `lease_remaining` is null for a lease that lasts as long as the process, and on followers.
+    """
     context, journal = request.context, request.context.journal
     return json_response(
         {

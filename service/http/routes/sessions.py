@@ -1,4 +1,4 @@
-"""``/v1/sessions``."""
+"""The routes of ``/v1/sessions``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_HOLDER_CHARACTERS = 200
 
 
 class NewSession(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a session's creation."""
+    """The JSON body of a request to open a session."""
 
     ttl: float
     holder: str = ""
@@ -57,7 +57,7 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
     ),
 )
 async def open_session(request: HttpRequest) -> Response:
-    """A session is a lease of `ttl` seconds that heartbeats keep alive. It is no credential."""
+    """Open a session: a lease of `ttl` seconds, which keepalives renew. It is not a credential."""
     accepts(request, "application/json")
     body = await json_of(request, NewSession)
     if not math.isfinite(body.ttl) or not MIN_TTL_SECONDS <= body.ttl <= MAX_TTL_SECONDS:
@@ -71,7 +71,7 @@ async def open_session(request: HttpRequest) -> Response:
 
 
 def _id_by(key: str | None) -> str:
-    """The id of a session that was not told: a retry under the same key must come to the same one."""
+    """Return an id for a session if the client names none; a retry with the same key must get the same id."""
     return secrets.token_hex(12) if key is None else hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
 
 
@@ -85,7 +85,7 @@ def _id_by(key: str | None) -> str:
     ),
 )
 async def keepalive(request: HttpRequest, session: str) -> Response:
-    """The lease counts anew from the moment this request came in."""
+    """Renew the lease of a session; it counts from the moment when this request came in."""
     return json_reply(await request.operations.sessions.keepalive(checked_name(session, "session id")))
 
 
@@ -104,7 +104,7 @@ async def keepalive(request: HttpRequest, session: str) -> Response:
     ),
 )
 async def get(request: HttpRequest, session: str) -> Response:
-    """What the session has left, and the locks it holds."""
+    """Return the seconds that the session has left, and the locks that it holds."""
     accepts(request, "application/json")
     return json_reply(await request.operations.sessions.get(checked_name(session, "session id")))
 
@@ -121,5 +121,5 @@ async def get(request: HttpRequest, session: str) -> Response:
     ),
 )
 async def end(request: HttpRequest, session: str) -> Response:
-    """End the session at its own wish; handles stay."""
+    """End the session, as its client wishes. Handles stay."""
     return empty_reply(await request.operations.sessions.end(caller(request, session)))

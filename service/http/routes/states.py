@@ -1,4 +1,4 @@
-"""``/v1/stores/{store}/handles/{name}``: what carries bytes."""
+"""The routes of ``/v1/stores/{store}/handles/{name}`` that carry the bytes of states."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ _SENT = [*WRITING, Header.CONTENT_DIGEST]
     ),
 )
 async def add(request: HttpRequest, store: str, name: str) -> Response:
-    """Store the bytes, or take those of an upload, then add the handle that points to them.
+    """Store the bytes, or use those of an upload, then add the handle that points to them.
 
-    Labels are headers: `Milepost-Label-<key>: value`, at most 32, keys `a-z 0-9 . _ -`, values to 256 characters.
+    Labels are headers: `Milepost-Label-<key>: value`, at most 32, keys `a-z 0-9 . _ -`, values up to 256 characters.
     """
     names = checked_name(store, "store"), checked_name(name)
     acting, labelled = caller(request), labels(request) or {}
@@ -90,8 +90,9 @@ async def add(request: HttpRequest, store: str, name: str) -> Response:
     ),
 )
 async def replace(request: HttpRequest, store: str, name: str) -> Response:
-    """Store the bytes, or take those of an upload, then move the handle to them if it is still at the version of
-    If-Match. Labels, as for adding, replace those that are there; none keeps them.
+    """Store the bytes, or use those of an upload, then point the handle to them if it is at the version of If-Match.
+
+    Labels, as for adding, replace those of the handle; without any, the handle keeps its labels.
     """
     names = checked_name(store, "store"), checked_name(name)
     acting, version, labelled = caller(request), required_if_match(request), labels(request)
@@ -121,9 +122,9 @@ async def replace(request: HttpRequest, store: str, name: str) -> Response:
     ),
 )
 async def read(request: HttpRequest, store: str, name: str) -> Response:
-    """The bytes, whole or a range; damaged ones are never delivered whole.
+    """Return the bytes of a state, all or a range; damaged bytes are never delivered completely.
 
-    With `redirect=true` a blob store that can sign answers 307 to a signed URL; others answer the bytes.
+    With `redirect=true` the answer is 307 to a signed URL if the blob store can sign, else the bytes.
     """
     names = checked_name(store, "store"), checked_name(name)
     accepts(request, STATE_MEDIA_TYPE)

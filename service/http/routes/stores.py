@@ -1,4 +1,4 @@
-"""``/v1/stores``, and what is answered to a watch as yet."""
+"""The routes of ``/v1/stores``, and of the watch on a store, which is not implemented yet."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/v1/stores", tags=["stores"])
     ),
 )
 async def list_stores(request: HttpRequest) -> Response:
-    """A store exists from its first change on."""
+    """Return a page of stores. A store exists from its first change on."""
     accepts(request, "application/json")
     page = await request.operations.stores.list_page(*page_of(request))
     return json_response({"stores": page.stores, "next": to_token(page.next)}, 200, about(None, page.term))
@@ -49,6 +49,6 @@ async def list_stores(request: HttpRequest) -> Response:
     ),
 )
 async def watch(_: HttpRequest, store: str) -> Response:
-    """Not there yet."""
+    """Answer 501: watching a store is not implemented yet."""
     checked_name(store, "store")
-    raise problem(Code.NOT_SUPPORTED, "watching is not there yet")
+    raise problem(Code.NOT_SUPPORTED, "watching a store is not implemented yet")

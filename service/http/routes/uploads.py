@@ -1,4 +1,4 @@
-"""``/v1/stores/{store}/uploads``: bytes that a client puts into the blob store by itself."""
+"""The routes of ``/v1/stores/{store}/uploads``: bytes that a client puts directly into the blob store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXAMPLE = {
 
 
 class Announcement(msgspec.Struct, forbid_unknown_fields=True):
-    """What is going to be put."""
+    """The JSON body that announces an upload: size and digest of its bytes."""
 
     size: Size
     sha256: Digest
@@ -55,10 +55,11 @@ class Announcement(msgspec.Struct, forbid_unknown_fields=True):
     ),
 )
 async def announce(request: HttpRequest, store: str) -> Response:
-    """Send exactly this request to the URL, with the bytes, before `expires_in` seconds are over. Then add or replace a
-    handle with the upload's reference: one upload becomes one handle at most.
+    """Announce bytes, and get a signed request with which to put them directly into the blob store.
 
-    A retry under the same key gets a new URL for the same upload; `upload-unknown` if that was used up meanwhile.
+    Send exactly that request, with the bytes, before `expires_in` seconds are over. Then add or replace a handle with
+    the upload's reference; one upload serves one handle at most. A retry with the same key gets a new URL for the same
+    upload, or `upload-unknown` if the upload was used meanwhile.
     """
     checked_name(store, "store")
     acting = caller(request)
