@@ -75,7 +75,7 @@ def check(config: Path, jars: Path, seconds: float, workers: int) -> str:
     """Return the invariant that broke, `HOLDS`, or `CUT`. Raises RuntimeError, with what TLC printed, if it failed."""
     module = MODULES.get(config.stem.partition("_")[0], "MC")
     with tempfile.TemporaryDirectory() as states:
-        tlc = [java(), "-XX:+UseParallelGC", "-Xmx4g", "-cp", f"{jars}/*", "tlc2.TLC", "-workers", str(workers)]
+        tlc = [str(java()), "-XX:+UseParallelGC", "-Xmx4g", "-cp", f"{jars}/*", "tlc2.TLC", "-workers", str(workers)]
         command = [*tlc, "-metadir", states, "-config", str(config), f"{module}.tla"]
         with subprocess.Popen(command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ran:
             try:
