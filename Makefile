@@ -22,9 +22,11 @@ with_java = JAVA_HOME=$$(tools/java-home) && export JAVA_HOME &&
 # What the tests of a Kubernetes API run, and those of the chart; tools/kubernetes/build says where it comes from. It ends
 # with 3 where it has told why something cannot be there: then those tests are skipped.
 kubernetes_for_tests := etcd kube-apiserver kubectl helm
-# What a node that runs Pods takes beside them.
+# What a node that runs Pods takes beside them. With KUBECONFIG there is a cluster already (testbed/node/choice.py).
 kubernetes_for_a_node := $(kubernetes_for_tests) kube-controller-manager kube-scheduler kubelet kube-proxy \
 	containerd containerd-shim-runc-v2 ctr coredns
+kubernetes_for_a_cluster := $(if $(KUBECONFIG),kubectl helm,$(kubernetes_for_a_node))
+packages_for_a_cluster := $(if $(KUBECONFIG),images,node)
 
 .PHONY: help
 help: ## Say what the targets do
@@ -44,9 +46,9 @@ demo-ha: $(ready) ## The same on three replicas, ZooKeeper and S3, with the serv
 	@$(with_java) $(python) -m demo --replicated $(ARGS)
 
 .PHONY: demo-kube
-demo-kube: $(ready) build ## A driver's Pod is deleted in the middle of a batch, on a real Kubernetes node (root and Go needed)
-	@tools/node-packages
-	@tools/kubernetes/build $(kubernetes_for_a_node) >/dev/null
+demo-kube: $(ready) build ## A driver's Pod is deleted in the middle of a batch, on a real Kubernetes node or KUBECONFIG's (root needed)
+	@tools/node-packages $(packages_for_a_cluster)
+	@tools/kubernetes/build $(kubernetes_for_a_cluster) >/dev/null
 	@$(with_java) $(python) -m demo.kube $(ARGS)
 
 .PHONY: serve
@@ -118,9 +120,9 @@ corrupt: $(ready) ## Damage each kind of stored thing in each way, and see that 
 	@$(with_java) $(python) -m tests.corrupt $(ARGS)
 
 .PHONY: test-cluster
-test-cluster: $(ready) build ## The chart, its upgrades and dying leaders on a real Kubernetes node (root and Go needed)
-	@tools/node-packages || [ $$? = 3 ]
-	@tools/kubernetes/build $(kubernetes_for_a_node) >/dev/null || [ $$? = 3 ]
+test-cluster: $(ready) build ## The chart, its upgrades and dying leaders on a real Kubernetes node or KUBECONFIG's (root needed)
+	@tools/node-packages $(packages_for_a_cluster) || [ $$? = 3 ]
+	@tools/kubernetes/build $(kubernetes_for_a_cluster) >/dev/null || [ $$? = 3 ]
 	@$(with_java) $(pytest) -m node -rP tests/system/node $(ARGS)
 
 .PHONY: bench-spark

@@ -36,7 +36,8 @@ from demo.timeline import (
 )
 from testbed.images.contents import USER
 from testbed.node import registry
-from testbed.node.node import Node
+from testbed.node.choice import choose_cluster
+from testbed.node.cluster import KubernetesCluster
 from testbed.node.preload import furnish
 
 _FILES = 10
@@ -55,10 +56,13 @@ def main() -> int:
 
 
 def run(output: Path, progress: Progress) -> list[str]:
-    """The whole demo, on a node of its own; what was wrong. Raises `DemoFailed` when it cannot be played to its end."""
+    """The whole demo, on the cluster that is given or on a node of its own; what was wrong.
+
+    Raises `DemoFailed` when it cannot be played to its end.
+    """
     make_room(output)
-    with border(), Node(output / "node") as node:
-        progress.say("a node is starting, with the images and HDFS on it; the first time, they are made")
+    with border(), choose_cluster(output / "node") as node:
+        progress.say("a cluster is made ready, with the images and HDFS on it; the first time, they are made")
         node.start()
         furnish(node, TAG)
         return play(node, output, progress)
@@ -71,9 +75,9 @@ def make_room(output: Path) -> None:
     clear(output, _OUTPUT)
 
 
-def play(node: Node, output: Path, progress: Progress) -> list[str]:
-    """The same on a node that is furnished."""
-    shared = output / "shared"
+def play(node: KubernetesCluster, output: Path, progress: Progress) -> list[str]:
+    """The same in a cluster that is furnished."""
+    shared = node.visible(output / "shared")
     flights = all_flights()
     progress.say(f"{flights.num_rows:,} flights as input, in {_FILES} files")
     write_files(flights, shared / "input", _FILES)

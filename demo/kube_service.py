@@ -1,4 +1,4 @@
-"""Milepost as the chart installs it, on a real node of this machine, for the length of a demo."""
+"""Milepost as the chart installs it, on a real cluster, for the length of a demo."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from demo.processes import DemoFailed
-from testbed.node.node import Node
+from testbed.node.cluster import KubernetesCluster
 from testbed.node.pods import Pod
 from testbed.node.release import WITHOUT_TOKENS, Release
 from testbed.process import ProcessFailed
 
-_NAMESPACE = "demo"
+_NAMESPACE = "milepost-demo"
 TAG = "1"
 _QUICK = {"pointers": {"kubernetes": {"leaseDuration": 6, "renewDeadline": 4, "retryPeriod": 1}}}
 
@@ -20,7 +20,7 @@ _QUICK = {"pointers": {"kubernetes": {"leaseDuration": 6, "renewDeadline": 4, "r
 class Cluster:
     """A furnished ``node``, and a release of the chart in a namespace of its own there."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: KubernetesCluster) -> None:
         self._node = node
         self._release = Release(node, _NAMESPACE, {**WITHOUT_TOKENS, **_QUICK})
 

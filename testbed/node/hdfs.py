@@ -8,10 +8,11 @@ from testbed.hadoop import configure, jars
 from testbed.hdfs import COMMON
 from testbed.images.contents import SPARK
 from testbed.java import FOR_SMALL
-from testbed.node.node import START_SECONDS, Node
+from testbed.node.cluster import KubernetesCluster
+from testbed.node.node import START_SECONDS
 from testbed.node.pods import Manifest, Pod, directory_volume
 
-NAMESPACE = "storage"
+NAMESPACE = "milepost-storage"
 AUTHORITY = f"hdfs.{NAMESPACE}:8020"
 USER = "root"
 """The Pod's own, who may read the jars in the user's cache, and do everything in HDFS."""
@@ -37,7 +38,7 @@ wait -n
 """
 
 
-def start_hdfs(node: Node) -> Pod:
+def start_hdfs(node: KubernetesCluster) -> Pod:
     """Start it, and wait until it takes files; its image must be loaded. Raises `ProcessFailed`."""
     configuration = node.directory / "hdfs"
     configure(configuration, _SETTINGS)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from testbed.kubernetes_keys import Keys
 from testbed.node import agents, control_plane, registry
+from testbed.node.cluster import KubernetesCluster, own_environment
 from testbed.node.commands import program, run
 from testbed.node.leftovers import mounts
 from testbed.node.mount_namespace import APART, share
 from testbed.node.network import Network
 from testbed.node.runtime import Runtime
-from testbed.process import DEADLINE_SECONDS, Process, ProcessFailed
+from testbed.process import Process, ProcessFailed
 
 PROGRAMS = (
     "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl",
@@ -32,7 +31,7 @@ START_SECONDS = 180.0
 _BULKY = ("containerd", "etcd", "kubelet", "pods")
 
 
-class Node:
+class Node(KubernetesCluster):
     """One that keeps its files under ``directory``. Its logs stay there after it.
 
     Several may run at once, in a network each. Needs root. Raises `ProgramAbsent`, or another `ProcessFailed`, where
@@ -71,14 +70,6 @@ class Node:
                 registry.remove(self._note)
                 self._note = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
-
     # -- using it --------------------------------------------------------------------------------------------------
 
     @property
@@ -88,33 +79,17 @@ class Node:
             raise ProcessFailed("the node does not run")
         return Network(self._note.name)
 
-    def kubectl(self, *arguments: str | Path, given: str | None = None, deadline: float = DEADLINE_SECONDS) -> str:
-        """What it printed, asked by who may do everything. Raises `ProcessFailed`."""
-        return self._run("kubectl", *arguments, given=given, deadline=deadline)
+    def load(self, archive: Path) -> None:
+        """See `KubernetesCluster.load`."""
+        self.runtime.load(archive)
 
-    def helm(self, *arguments: str | Path, deadline: float = DEADLINE_SECONDS) -> str:
-        """As `kubectl`."""
-        return self._run("helm", *arguments, deadline=deadline)
+    def visible(self, directory: Path) -> Path:
+        """See `KubernetesCluster.visible`: its Pods see all of this machine."""
+        return directory
 
-    def get(self, *what: str) -> Any:
-        """What ``kubectl get`` knows of it, as JSON."""
-        return json.loads(self.kubectl("get", *what, "--output=json"))
-
-    def apply(self, *manifests: object) -> None:
-        """Make these objects so, or change them to be so. Raises `ProcessFailed`."""
-        everything = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
-        self.kubectl("apply", "--filename=-", given=json.dumps(everything))
-
-    def namespace(self, name: str) -> str:
-        """Make a namespace that is not there yet, and wait until it takes Pods; its name."""
-        self.kubectl("create", "namespace", name)
-        self._wait_for_account(name, DEADLINE_SECONDS)
-        return name
-
-    def _wait_for_account(self, namespace: str, deadline: float) -> None:
-        """Without its account no Pod is taken; the controllers make it, shortly after its namespace."""
-        account = ("serviceaccount/default", f"--namespace={namespace}")
-        self.kubectl("wait", "--for=create", *account, f"--timeout={deadline:g}s", deadline=deadline + 10)
+    def process_of(self, container: str) -> int:
+        """See `KubernetesCluster.process_of`."""
+        return self.runtime.process_of(container)
 
     def _run(self, name: str, *arguments: str | Path, given: str | None = None, deadline: float) -> str:
         command = [*self.network.enter, program(name), *arguments]
@@ -171,12 +146,7 @@ class Node:
     def _environment(self) -> dict[str, str]:
         """Without what the user has set for clusters of their own, or to reach the world, to which no way leads from
         there; containerd finds its shim on the path."""
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not (name.startswith(("HELM_", "KUBE")) or name.lower().endswith("_proxy"))
-        }
         home = self.directory / "home"
         home.mkdir(parents=True, exist_ok=True)
         path = f"{self._bin}:/usr/sbin:/sbin:{os.environ.get('PATH', '/usr/bin:/bin')}"
-        return {**kept, "PATH": path, "HOME": str(home), "KUBECONFIG": str(self.kubeconfig)}
+        return {**own_environment(), "PATH": path, "HOME": str(home), "KUBECONFIG": str(self.kubeconfig)}

@@ -1,4 +1,4 @@
-"""A Pod on a node: looked at, waited for, and ended in more ways than Kubernetes has."""
+"""A Pod in a cluster: looked at, waited for, and ended in more ways than Kubernetes has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from testbed.node.node import Node
+from testbed.node.cluster import KubernetesCluster
 from testbed.process import DEADLINE_SECONDS, ProcessFailed
 
 _POLL_SECONDS = 0.1
@@ -20,7 +20,7 @@ Manifest = Mapping[str, Any]
 class Pod:
     """The Pod ``name`` in a ``namespace``, whether it is there or not."""
 
-    def __init__(self, node: Node, namespace: str, name: str) -> None:
+    def __init__(self, node: KubernetesCluster, namespace: str, name: str) -> None:
         self._node = node
         self._namespace = namespace
         self.name = name
@@ -88,7 +88,7 @@ class Pod:
     def kill(self) -> None:
         """SIGKILL to the first process of its container, without a word to Kubernetes, which starts it again."""
         (container,) = self.status["containerStatuses"]
-        os.kill(self._node.runtime.process_of(container["containerID"].partition("://")[2]), signal.SIGKILL)
+        os.kill(self._node.process_of(container["containerID"].partition("://")[2]), signal.SIGKILL)
 
     def failed(self, complaint: str) -> ProcessFailed:
         """An error to raise, with what is known of it."""

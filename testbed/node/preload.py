@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from testbed.images.contents import server_image, spark_image
+from testbed.node.cluster import KubernetesCluster
 from testbed.node.hdfs import start_hdfs
-from testbed.node.node import Node
 
 
-def furnish(node: Node, *tags: str) -> None:
+def furnish(node: KubernetesCluster, *tags: str) -> None:
     """Load the server's image under each of the ``tags`` and the Spark drivers' image, and start HDFS.
 
     The wheels in ``dist`` must be there. Raises `ProcessFailed`.
     """
     archive = node.directory / "image.tar"
-    node.runtime.load(server_image(archive, *tags))
-    node.runtime.load(spark_image(archive))
+    node.load(server_image(archive, *tags))
+    node.load(spark_image(archive))
     archive.unlink()
     start_hdfs(node)

@@ -11,8 +11,8 @@ from typing import Any
 
 from backends.kubernetes.labels import DEPLOYMENT, INSTANCE
 from testbed.images.contents import SERVER
+from testbed.node.cluster import KubernetesCluster
 from testbed.node.hdfs import AUTHORITY, USER
-from testbed.node.node import Node
 from testbed.node.pods import Pod
 from testbed.process import DEADLINE_SECONDS, ProcessFailed
 from testbed.server import ROOT
@@ -34,7 +34,9 @@ class Release:
     ``values`` are the owner's own. Clients need the ``token``, unless those say otherwise.
     """
 
-    def __init__(self, node: Node, namespace: str, values: Values | None = None, name: str = "milepost") -> None:
+    def __init__(
+        self, node: KubernetesCluster, namespace: str, values: Values | None = None, name: str = "milepost"
+    ) -> None:
         self._node = node
         self.namespace = namespace
         self.name = name

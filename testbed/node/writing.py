@@ -11,7 +11,7 @@ from typing import Self
 from testbed import load, writers
 from testbed.images.contents import SERVER
 from testbed.load import Outcome
-from testbed.node.node import Node
+from testbed.node.cluster import KubernetesCluster
 from testbed.node.pods import Pod
 from testbed.node.release import Release
 from testbed.process import ProcessFailed
@@ -23,7 +23,7 @@ _SOURCES = (Path(load.__file__), Path(writers.__file__))
 class WritingPod:
     """`testbed.load` on ``store`` of a ``release``, from the block's beginning until `finish`."""
 
-    def __init__(self, node: Node, release: Release, store: str, tag: str) -> None:
+    def __init__(self, node: KubernetesCluster, release: Release, store: str, tag: str) -> None:
         """``tag`` is that of the server's image, which holds the SDK as well."""
         self._node = node
         self._namespace = release.namespace

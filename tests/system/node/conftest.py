@@ -1,17 +1,23 @@
-"""One real node for the whole session, with both images and HDFS on it. Where it cannot be, one reason says why."""
+"""One real cluster for the whole session, with both images and HDFS on it: that of KUBECONFIG, or a node built here.
+
+Where there can be none, one reason says why. What looks inside the node is left out, by name, where a cluster is given.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from testbed.kubernetes_programs import ProgramAbsent, find_program
-from testbed.node.node import PROGRAMS, Node
+from testbed.node.choice import choose_cluster, programs_needed
+from testbed.node.cluster import KubernetesCluster
+from testbed.node.given import KUBECONFIG
+from testbed.node.node import PROGRAMS
 from testbed.node.preload import furnish
 from testbed.node.release import Release
 from tests.contracts.places import Services
@@ -19,34 +25,53 @@ from tests.contracts.places import Services
 TAGS = ("1", "2")
 """The images of the server: two, so that there is one to go on to."""
 
+_LEFT_OUT = pytest.StashKey[list[str]]()
 
-def require_node() -> None:
-    """Skip where no node can be started."""
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what looks inside the node, of all that is chosen already, where a cluster is given."""
+    if not os.environ.get(KUBECONFIG):
+        return
+    left_out = [item for item in items if item.get_closest_marker("own_node")]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
+    config.stash[_LEFT_OUT] = [item.nodeid for item in left_out]
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Name what was left out."""
+    left_out = config.stash.get(_LEFT_OUT, [])
+    return [f"left out, for it needs the node built here ({KUBECONFIG} is set): {name}" for name in left_out]
+
+
+def require_node(programs: Sequence[str] = PROGRAMS) -> None:
+    """Skip where no node can be started, nor images made."""
     if os.geteuid() != 0:
-        pytest.skip("no Kubernetes node: that takes root")
+        pytest.skip("no Kubernetes node, and no images: that takes root")
     try:
-        for program in PROGRAMS:
+        for program in programs:
             find_program(program)
     except ProgramAbsent as absent:
         pytest.skip(f"no Kubernetes node: {absent}")
 
 
 @contextmanager
-def _started(directory: Path) -> Iterator[Node]:
-    with Node(directory).start() as node:
-        furnish(node, *TAGS)
-        yield node
+def _started(directory: Path) -> Iterator[KubernetesCluster]:
+    with choose_cluster(directory) as cluster:
+        furnish(cluster.start(), *TAGS)
+        yield cluster
 
 
 @pytest.fixture
-def node(services: Services) -> Node:
-    """The session's node. It is there to be used, not to be stopped."""
-    require_node()
+def node(services: Services) -> KubernetesCluster:
+    """The session's cluster. It is there to be used, not to be stopped."""
+    require_node(programs_needed())
     return services.get("node", _started)
 
 
 @pytest.fixture
-def namespace(node: Node) -> Iterator[str]:
+def namespace(node: KubernetesCluster) -> Iterator[str]:
     """One of its own for each test; it goes with all that is in it."""
     name = node.namespace(f"test-{secrets.token_hex(4)}")
     yield name
@@ -54,6 +79,6 @@ def namespace(node: Node) -> Iterator[str]:
 
 
 @pytest.fixture
-def release(node: Node, namespace: str) -> Release:
+def release(node: KubernetesCluster, namespace: str) -> Release:
     """A release that is not installed yet."""
     return Release(node, namespace)

@@ -8,11 +8,11 @@ import pytest
 
 from demo.kube import play
 from demo.progress import Progress
-from testbed.node.node import Node
+from testbed.node.cluster import KubernetesCluster
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
 
-def test_the_standby_goes_on_where_a_deleted_driver_was(node: Node, tmp_path: Path) -> None:
+def test_the_standby_goes_on_where_a_deleted_driver_was(node: KubernetesCluster, tmp_path: Path) -> None:
     assert play(node, tmp_path, Progress()) == []
     assert "duplicates" in (tmp_path / "table.txt").read_text()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from testbed.node.node import Node
+from testbed.node.cluster import KubernetesCluster
 from testbed.node.pods import Pod
 from testbed.node.release import Release
 from testbed.node.writing import WritingPod
@@ -18,22 +18,24 @@ pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 LEASE_SECONDS = 15.0
 """The chart's own."""
 
-FAULTS: dict[str, Callable[[Pod], None]] = {
-    "deleted at once": Pod.delete_at_once,
-    "killed": Pod.kill,
-}
+FAULTS = [
+    pytest.param(Pod.delete_at_once, id="deleted at once"),
+    pytest.param(Pod.kill, id="killed", marks=pytest.mark.own_node),
+]
 
 
-def test_writes_go_on_after_the_leader_and_nothing_is_lost(node: Node, release: Release) -> None:
+@pytest.mark.parametrize("strike", FAULTS)
+def test_writes_go_on_after_the_leader_and_nothing_is_lost(
+    node: KubernetesCluster, release: Release, strike: Callable[[Pod], None]
+) -> None:
     release.install("1")
     with WritingPod(node, release, "leaders", "1") as writing:
-        for fault, strike in FAULTS.items():
-            leader, holder = release.leader(), release.holder()
-            struck = time.monotonic()
-            strike(leader)
-            release.wait_for_other_holder(holder)
-            writing.wait_for_write_after(time.monotonic())
-            print(f"{fault}: writes go on after at most {time.monotonic() - struck:.1f} s")
+        leader, holder = release.leader(), release.holder()
+        struck = time.monotonic()
+        strike(leader)
+        release.wait_for_other_holder(holder)
+        writing.wait_for_write_after(time.monotonic())
+        print(f"{strike.__name__}: writes go on after at most {time.monotonic() - struck:.1f} s")
         outcome = writing.finish()
     print(f"{outcome.written} writes, the longest gaps: {[round(gap.seconds, 2) for gap in outcome.gaps[:5]]} s")
     assert_all_answered(outcome)

@@ -26,7 +26,7 @@ from testbed.node.network import Network
 from testbed.node.processes import kill_all
 from testbed.server import ROOT
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.node, pytest.mark.own_node, pytest.mark.timeout(120)]
 
 _MAKES_PODS = """
 for number in $(seq 100000); do

@@ -22,7 +22,7 @@ from testbed.process import ProcessFailed
 from testbed.server import ROOT
 from tests.system.node.conftest import require_node
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.node, pytest.mark.own_node, pytest.mark.timeout(300)]
 
 _OUTSIDE = (
     "/run/containerd/s/*",

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from testbed.load import Outcome
-from testbed.node.node import Node
+from testbed.node.cluster import KubernetesCluster
 from testbed.node.release import Release
 from testbed.node.writing import WritingPod
 
@@ -18,7 +18,7 @@ LEASE_SECONDS = 60.0
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
 
-def test_a_release_is_installed_tried_upgraded_rolled_back_and_removed(node: Node, namespace: str) -> None:
+def test_a_release_is_installed_tried_upgraded_rolled_back_and_removed(node: KubernetesCluster, namespace: str) -> None:
     lease = {"leaseDuration": LEASE_SECONDS, "renewDeadline": LEASE_SECONDS * 2 / 3}
     release = Release(node, namespace, {"pointers": {"kubernetes": lease}})
     began = time.monotonic()
