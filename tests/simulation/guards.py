@@ -24,8 +24,8 @@ from service.journal.lease import LeaderLease
 from service.journal.retries import MaySubmit, Retries
 from service.journal.settling.restoring import Restoring
 from service.journal.settling.settlement import Settlement
-from service.operations import reading
 from service.operations.handles import HandleOperations
+from service.operations.reading import StateReader
 from service.operations.states import StateOperations
 from service.replica import removals, upkeep
 from service.replica import replica as leader
@@ -337,7 +337,7 @@ def readers_move_on(patch: Patch) -> None:
             self._deletions.schedule(key, 0.0)
 
     patch.setattr(Effects, "landed", landed)
-    patch.setattr(reading, "_moved_on", lambda *_: False)
+    patch.setattr(StateReader, "_moved_on", lambda *_: False)
 
 
 def failed_discard_is_applied(patch: Patch) -> None:
