@@ -1,5 +1,5 @@
-"""For every test: coroutines run on asyncio (``pytestmark = pytest.mark.anyio`` in a module of them); and what needs a
-Kubernetes API or HDFS is marked, by its name, to be run by itself (``make test-kubernetes``). Each has a time limit.
+"""What holds for every test: coroutines run on asyncio (``pytestmark = pytest.mark.anyio`` in a module of them), a test
+has a time limit, and the real services are shared. The suite that a test belongs to is written where the test is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import pytest
 
 from tests.contracts.places import Services
 
-_OF_KUBERNETES = ("kubernetes", "hdfs", "tests/deploy/")
 _LONG = (
     "tests/spark/test_interruptions.py",
     "tests/simulation/",
@@ -28,15 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what has Kubernetes or HDFS in the name of its file, its case or itself, and the tests of the chart.
-
-    Those of Spark are left out: there, hdfs is one of its own state stores.
-    """
-    for item in items:
-        apart = item.get_closest_marker("node") or item.get_closest_marker("spark")
-        if apart is None and any(word in item.nodeid for word in _OF_KUBERNETES):
-            item.add_marker("kubernetes")
-    # A file stays with one process, so the long ones go first, and no process waits at the end.
+    """Begin with the long files: a file stays with one process, and no process shall wait for another at the end."""
     items.sort(key=lambda item: next((n for n, long in enumerate(_LONG) if item.nodeid.startswith(long)), len(_LONG)))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from backends.contract import BlobStore, Election, PointerStore
 from backends.embedded.election import EmbeddedElection
 from backends.embedded.pointers import EmbeddedPointers
@@ -20,6 +22,8 @@ from tests.contracts.places import Backend, Services
 from tests.support import hdfs, kubernetes, zookeeper
 from tests.support.s3 import fresh_url
 
+_IN_TEST_KUBERNETES = (pytest.mark.kubernetes,)
+
 
 def _directory(tmp_path: Path, services: Services) -> str:
     del services
@@ -29,7 +33,12 @@ def _directory(tmp_path: Path, services: Services) -> str:
 POINTERS: tuple[Backend[PointerStore], ...] = (
     Backend("embedded", _directory, lambda address: EmbeddedPointers(Path(address))),
     Backend("zookeeper", zookeeper.fresh_url, lambda address: ZooKeeperPointers(ZooKeeperAddress.parse(address))),
-    Backend("kubernetes", kubernetes.fresh_url, lambda address: KubernetesPointers(KubernetesAddress.parse(address))),
+    Backend(
+        "kubernetes",
+        kubernetes.fresh_url,
+        lambda address: KubernetesPointers(KubernetesAddress.parse(address)),
+        _IN_TEST_KUBERNETES,
+    ),
 )
 ELECTIONS: tuple[Backend[Election], ...] = (
     Backend("embedded", _directory, lambda address, advertise: EmbeddedElection(Path(address), advertise)),
@@ -42,12 +51,13 @@ ELECTIONS: tuple[Backend[Election], ...] = (
         "kubernetes",
         kubernetes.fresh_short_url,
         lambda address, advertise: KubernetesElection(KubernetesAddress.parse(address), advertise),
+        _IN_TEST_KUBERNETES,
     ),
 )
 BLOBS: tuple[Backend[BlobStore], ...] = (
     Backend("local", _directory, lambda address: LocalBlobs(Path(address))),
     Backend("s3", fresh_url, S3Blobs),
-    Backend("hdfs", hdfs.fresh_url, HdfsBlobs),
+    Backend("hdfs", hdfs.fresh_url, HdfsBlobs, _IN_TEST_KUBERNETES),
 )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
+
+import pytest
 
 
 class Resource(Protocol):
@@ -44,12 +46,19 @@ class Backend(Generic[R]):
     """One backend as the suites see it.
 
     ``fresh`` makes an empty place and returns its address, a string from which ``build`` makes an unopened object, in
-    this process or another; an election's ``build`` takes the advertised URL as well.
+    this process or another; an election's ``build`` takes the advertised URL as well. ``marks`` name the suite that its
+    cases belong to, where that is not ``make test``.
     """
 
     name: str
     fresh: Callable[[Path, Services], str]
     build: Callable[..., R]
+    marks: tuple[pytest.MarkDecorator, ...] = ()
+
+
+def cases(backends: Iterable[Backend[R]]) -> list[pytest.ParameterSet]:
+    """Make parameters of a fixture of backends, each under its name and in its suite."""
+    return [pytest.param(backend, id=backend.name, marks=backend.marks) for backend in backends]
 
 
 @dataclass(frozen=True)

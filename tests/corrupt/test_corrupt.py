@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from tests.contracts.places import Services
+from tests.corrupt import kubernetes
 from tests.corrupt.cases import STORES, cases
 from tests.corrupt.shape import Damage
 from tests.corrupt.trial import Case, try_out
@@ -30,7 +31,13 @@ def cut(seed: int) -> list[Case]:
     return chosen
 
 
-@pytest.mark.parametrize("case", cut(SEED), ids=str)
+def param(case: Case) -> pytest.ParameterSet:
+    """Make a case a parameter, in the suite that its store needs."""
+    marks = pytest.mark.kubernetes if case.store is kubernetes.STORE else ()
+    return pytest.param(case, id=str(case), marks=marks)
+
+
+@pytest.mark.parametrize("case", [param(case) for case in cut(SEED)])
 async def test_no_damage_passes_in_silence(case: Case, tmp_path: Path, services: Services) -> None:
     await try_out(case, tmp_path, services)
 

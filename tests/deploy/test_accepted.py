@@ -5,8 +5,12 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
+import pytest
+
 from tests.deploy.helm import CHART, Helm
 from tests.deploy.objects import RESTRICTED, Objects
+
+pytestmark = pytest.mark.kubernetes
 
 FULL = CHART / "ci" / "full-values.yaml"
 

@@ -13,6 +13,8 @@ import pytest
 from testbed.server import ServerProcess
 from tests.deploy.helm import CHART, NAMESPACE, Helm
 
+pytestmark = pytest.mark.kubernetes
+
 FULL = CHART / "ci" / "full-values.yaml"
 FROM_PROMETHEUS = {"up"}
 

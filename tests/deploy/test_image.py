@@ -19,6 +19,8 @@ from testbed.process import Process
 from tests.deploy import dockerfile
 from tests.deploy.helm import CHART, ROOT, Helm
 
+pytestmark = pytest.mark.kubernetes
+
 PLACE = "/opt/milepost"
 BACKENDS = (
     "blobs.s3",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import tomllib
 import yaml
 
 from tests.deploy.helm import CHART, ROOT, Helm, chosen
+
+pytestmark = pytest.mark.kubernetes
 
 
 def test_no_fault_is_found_with_any_values(helm: Helm, values: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.deploy.helm import CHART, Helm, Refused
 
+pytestmark = pytest.mark.kubernetes
+
 SENSIBLE = CHART / "ci" / "kubernetes-s3-values.yaml"
 
 NONSENSE: list[tuple[str, Any]] = [

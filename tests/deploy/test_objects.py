@@ -14,6 +14,8 @@ from service import server
 from service.replica.settings import Settings
 from tests.deploy.helm import CHART, PAIRS, VALUES, Helm, Manifest, Refused, Rendered, selects
 
+pytestmark = pytest.mark.kubernetes
+
 CI = CHART / "ci"
 ALWAYS = {"Deployment", "Service", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy", "Pod"}
 IN_KUBERNETES = {"Role", "RoleBinding"}

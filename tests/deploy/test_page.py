@@ -17,6 +17,8 @@ from backends.kubernetes.labels import labels_of, selector
 from milepost.core.calls import ATTEMPT_TIMEOUT
 from tests.deploy.helm import CHART, Helm, Refused, Rendered
 
+pytestmark = pytest.mark.kubernetes
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")

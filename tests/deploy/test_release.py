@@ -13,6 +13,8 @@ from backends.kubernetes.labels import labels_of, selector
 from tests.deploy.helm import CHART, Helm, chosen
 from tests.deploy.objects import Objects
 
+pytestmark = pytest.mark.kubernetes
+
 VALUES = CHART / "ci" / "kubernetes-s3-values.yaml"
 
 

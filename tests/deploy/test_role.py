@@ -21,7 +21,7 @@ from tests.support import kubernetes
 from tests.support.kubernetes import LONG, NAME, SHORT, Site
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 Rules = Sequence[dict[str, Any]]
 DEADLINE = 60.0

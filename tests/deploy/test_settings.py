@@ -15,6 +15,8 @@ from backends.zookeeper.address import ZooKeeperAddress
 from service.__main__ import parser
 from tests.deploy.helm import CHART, NAMESPACE, PAIRS, Helm, Rendered
 
+pytestmark = pytest.mark.kubernetes
+
 CI = CHART / "ci"
 POD = {"POD_IP": "10.1.2.3", "POD_NAME": "milepost-7d5f8c-x2x4v"}
 

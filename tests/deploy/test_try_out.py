@@ -14,6 +14,8 @@ import pytest
 from testbed.server import ServerProcess
 from tests.deploy.helm import CHART, Helm
 
+pytestmark = pytest.mark.kubernetes
+
 SCRIPT = CHART / "files" / "try_out.py"
 TOKENS = "reporter 0123456789abcdef read-only  # may not write\ndriver fedcba9876543210\n"
 

@@ -25,7 +25,7 @@ from tests.support.kubernetes import LONG, Site
 from tests.support.replicas import PROMPT, Backends, Rig
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 SETTINGS = replace(PROMPT, request_seconds=30.0, stand_back_seconds=0.2)
 

@@ -10,6 +10,8 @@ from testbed.hadoop import run
 from testbed.hdfs import Hdfs
 from testbed.process import ProcessFailed
 
+pytestmark = pytest.mark.kubernetes
+
 _SHELL = "org.apache.hadoop.fs.FsShell"
 
 

@@ -14,6 +14,8 @@ from testbed.process import ProcessFailed
 from tests.contracts.places import Services
 from tests.support.kubernetes import running, shared_api
 
+pytestmark = pytest.mark.kubernetes
+
 READ_CONFIGMAPS = ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]},)
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.kubernetes
+
 BUILD = Path(__file__).parents[2] / "tools" / "kubernetes" / "build"
 
 

@@ -7,6 +7,8 @@ import pytest
 from backends.contract import Misconfigured
 from backends.hdfs.address import HdfsAddress, parse_address
 
+pytestmark = pytest.mark.kubernetes
+
 
 @pytest.mark.parametrize(
     ("url", "address", "name_service"),

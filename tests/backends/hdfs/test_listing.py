@@ -8,7 +8,7 @@ from backends.hdfs.blobs import HdfsBlobs
 from tests.contracts.streams import keys, stream
 from tests.support.hdfs import HdfsPlace
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 DAY = 86400.0
 

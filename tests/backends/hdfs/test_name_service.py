@@ -16,7 +16,7 @@ from tests.contracts.streams import is_missing, keys, read, stream
 from tests.support.hdfs import alone
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 
 @pytest.fixture

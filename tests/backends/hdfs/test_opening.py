@@ -15,7 +15,7 @@ from testbed.ports import Port
 from tests.contracts.streams import is_missing, keys, read, stream
 from tests.support.hdfs import HdfsPlace
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 DAY = 86400.0
 

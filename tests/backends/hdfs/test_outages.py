@@ -17,7 +17,7 @@ from testbed.hdfs import Hdfs
 from tests.contracts.streams import is_missing, is_missing_or, is_unavailable, keys, read, stream
 from tests.support.hdfs import fresh_path, running
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 MIB = 1024 * 1024
 WHOLE = os.urandom(24 * MIB)

@@ -11,7 +11,7 @@ from tests.support.hdfs import HdfsPlace
 from tests.support.rpc_relay import Loss, Relay
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 MIB = 1024 * 1024
 LAST_BLOCK = 1_234_567

@@ -21,7 +21,7 @@ from backends.hdfs.connection import HdfsConnection
 from testbed.hadoop import configure
 from tests.support.hdfs import alone
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 
 class Silent:

@@ -15,7 +15,7 @@ import pytest
 from backends.hdfs.threads import ThreadsWithTimeout, Unanswered
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 MANY = 101
 LIMIT = 32

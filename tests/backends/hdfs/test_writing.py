@@ -14,7 +14,7 @@ from tests.contracts.streams import Stalled, fresh_stream, is_missing, keys, rea
 from tests.support.hdfs import HdfsPlace
 from tests.support.rpc_relay import Loss, Relay
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 MIB = 1024 * 1024
 

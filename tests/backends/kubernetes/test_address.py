@@ -9,6 +9,8 @@ import pytest
 from backends.contract import Misconfigured
 from backends.kubernetes.address import KubernetesAddress
 
+pytestmark = pytest.mark.kubernetes
+
 
 def test_namespace_name_and_options_are_taken_apart() -> None:
     address = KubernetesAddress.parse(

@@ -22,7 +22,7 @@ from backends.kubernetes.errors import NoAnswer, NotSent
 from testbed.ports import Port
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 Behaviour = Callable[[asyncio.StreamWriter], Awaitable[None]]
 OK = b'{"kind": "ConfigMap"}'

@@ -13,7 +13,7 @@ from backends.kubernetes.client import KubernetesClient
 from testbed.kubernetes_keys import Keys
 from tests.backends.kubernetes.test_client import Server, answers, breaks_off, kubeconfig, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from backends.kubernetes.errors import NotSent
 from tests.backends.kubernetes.test_client import answers, kubeconfig, opened, serving
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 
 class Plugin:

@@ -19,6 +19,8 @@ from urllib3.exceptions import (
 from backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
 from backends.kubernetes.errors import ApiAnswer, Fate, NoAnswer, NotSent, backend_error, transport_error
 
+pytestmark = pytest.mark.kubernetes
+
 
 def answer(status: int, message: str = "", reason: str = "") -> ApiAnswer:
     """As it comes over the wire."""

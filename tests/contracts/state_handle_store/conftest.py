@@ -23,7 +23,7 @@ REPLICAS = 3
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(params=DEPLOYMENTS, ids=lambda deployment: deployment.name)
+@pytest.fixture(params=[pytest.param(each, id=each.name, marks=each.marks) for each in DEPLOYMENTS])
 def deployment(request: pytest.FixtureRequest) -> Deployment:
     """A pair of backends."""
     deployment: Deployment = request.param

@@ -10,6 +10,7 @@ from typing import Any
 
 import boto3
 import hdfs_native
+import pytest
 from kazoo.client import KazooClient
 
 from backends.contract import BlobStore, Election, PointerStore
@@ -63,6 +64,11 @@ class Deployment:
     def name(self) -> str:
         """For test ids and directories."""
         return f"{self.coordination.pointers.name}-{self.storage.blobs.name}"
+
+    @property
+    def marks(self) -> tuple[pytest.MarkDecorator, ...]:
+        """The suite of its scenarios, as either backend says."""
+        return self.coordination.pointers.marks or self.storage.blobs.marks
 
     def fresh(self, directory: Path, services: Services) -> Site:
         """A new, empty site; what it keeps on the local disk lies under ``directory``."""

@@ -50,7 +50,12 @@ def on_kubernetes(services: Services) -> Iterator[KubernetesDeployment]:
     running.mend()
 
 
-@pytest.fixture(params=["deployment", "on_kubernetes"], ids=["zookeeper", "kubernetes"])
+@pytest.fixture(
+    params=[
+        pytest.param("deployment", id="zookeeper"),
+        pytest.param("on_kubernetes", id="kubernetes", marks=pytest.mark.kubernetes),
+    ]
+)
 def replicas(request: pytest.FixtureRequest) -> Replicas:
     """Either set."""
     running: Replicas = request.getfixturevalue(request.param)

@@ -20,6 +20,7 @@ def test_writes_go_on_over_zookeeper(deployment: ReplicatedTestbed, fault: str) 
     writes_go_on(deployment, ON_ZOOKEEPER[fault], f"writes-{fault}")
 
 
+@pytest.mark.kubernetes
 @pytest.mark.parametrize("fault", ON_KUBERNETES)
 def test_writes_go_on_over_kubernetes(on_kubernetes: KubernetesDeployment, fault: str) -> None:
     writes_go_on(on_kubernetes, ON_KUBERNETES[fault], f"writes-{fault}")

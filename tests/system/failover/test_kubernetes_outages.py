@@ -20,6 +20,8 @@ from testbed.server import ServerProcess
 from testbed.writers import Writers
 from tests.support.link import Link, link
 
+pytestmark = pytest.mark.kubernetes
+
 DEADLINE_SECONDS = 90.0
 AWAY_SECONDS = 20.0
 NOT_NOW = {Code.STORAGE_UNAVAILABLE, Code.NO_LEADER, Code.OUTCOME_UNKNOWN}

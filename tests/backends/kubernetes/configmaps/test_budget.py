@@ -8,7 +8,7 @@ import pytest
 
 from backends.kubernetes.configmaps.budget import ByteBudget
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 
 class Clock:

@@ -12,6 +12,8 @@ from backends.kubernetes.configmaps.head import first as untaken
 from backends.kubernetes.configmaps.objects import HEAD, NAME, ConfigMap, ConfigMapLayout, Metadata
 from backends.kubernetes.configmaps.stamps import Stamp
 
+pytestmark = pytest.mark.kubernetes
+
 LAYOUT = ConfigMapLayout("milepost", "root")
 HEAD_OF_TERM = Head("root", 3, 40, "abc")
 OF_ANOTHER_SCHEMA = msgspec.structs.replace(active(HEAD_OF_TERM, 1, {}), schema=1)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from backends.kubernetes.configmaps.entries import encode, is_tombstone, key_of, size_of, value_of
 
+pytestmark = pytest.mark.kubernetes
+
 KEYS = st.text("ab._-/", min_size=1, max_size=12) | st.text("ab_/-", min_size=200, max_size=600)
 VALUES = st.binary(max_size=40) | st.text(max_size=20).map(str.encode) | st.sampled_from([b"", b"!", b"!deleted"])
 

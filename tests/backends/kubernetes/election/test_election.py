@@ -15,7 +15,7 @@ from tests.support import kubernetes
 from tests.support.kubernetes import LONG, MIDDLING, SHORT, Site
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 ALL_LEASES = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}]
 

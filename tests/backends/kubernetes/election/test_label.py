@@ -16,7 +16,7 @@ from tests.support import kubernetes
 from tests.support.kubernetes import SHORT, Site
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 WITHOUT_PODS = [rule for rule in NEEDED if rule["resources"] != ["pods"]]
 

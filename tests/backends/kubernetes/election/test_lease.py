@@ -11,6 +11,8 @@ import pytest
 from backends.contract import StorageUnavailable
 from backends.kubernetes.election.lease import ADVERTISE, RELEASED, Claim, Lease, claimed, released
 
+pytestmark = pytest.mark.kubernetes
+
 NOW = datetime(2026, 3, 1, 12, 30, 1, 5, timezone(timedelta(hours=2)))
 OURS = Claim("milepost", "here", "http://one:7070#1234", "http://one:7070", 2.5)
 THEIRS = Claim("milepost", "here", "http://other:7070#5678", "http://other:7070", 15)

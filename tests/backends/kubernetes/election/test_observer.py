@@ -10,6 +10,8 @@ import pytest
 from backends.kubernetes.election.lease import ADVERTISE, RELEASED, Lease
 from backends.kubernetes.election.observer import LeaseObserver
 
+pytestmark = pytest.mark.kubernetes
+
 URL = "http://one:7070"
 LEAST = 3.0
 HOLDER: Final = f"{URL}#1"

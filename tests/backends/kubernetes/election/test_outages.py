@@ -33,7 +33,7 @@ from tests.support.kubernetes import LONG, SHORT, Site
 from tests.support.link import Link, link
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 CREATES_ONLY = ({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create"]},)
 NO_RULES = ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},)

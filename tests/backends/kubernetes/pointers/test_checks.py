@@ -17,7 +17,7 @@ from tests.contracts.journals import ROOT, done, put, records, refused, taken_ov
 from tests.support.kubernetes import Site
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 FIRST, SPARE = LAYOUT.segment(1), LAYOUT.segment(2)
 FULL = [Change("full", b"x" * (CAP * 7 // 8))]

@@ -15,7 +15,7 @@ from tests.backends.kubernetes.pointers.test_foreign import FULL
 from tests.contracts.journals import ROOT, put, taken_over, writes
 from tests.support.kubernetes import Site
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 FIRST, LAST, SPARE = (LAYOUT.segment(number) for number in (1, 2, 3))
 STAMPS = (LAYOUT.witness, LAYOUT.founding)

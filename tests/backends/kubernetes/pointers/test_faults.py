@@ -31,7 +31,7 @@ from tests.support.kubernetes import Site, running
 from tests.support.link import Link, link
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 READ_ONLY: Rules = ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]},)
 NOTHING: Rules = ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"]},)

@@ -21,7 +21,7 @@ from tests.contracts.journals import ROOT, done, put, records, refused, taken_ov
 from tests.support.kubernetes import Site
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 FULL = [Change("full", b"x" * (CAP * 7 // 8))]
 SOME = b"1" * (CAP * 7 // 32)

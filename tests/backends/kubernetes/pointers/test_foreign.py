@@ -14,7 +14,7 @@ from tests.contracts.journals import ROOT, put, records, refused, taken_over, wr
 from tests.support.kubernetes import Site
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 ACTIVE = LAYOUT.segment(1)
 HELD = {"full": b"x" * (CAP * 7 // 8), "a": b"2", "c": b"3", "d": b"4"}

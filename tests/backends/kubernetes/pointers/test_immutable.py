@@ -10,7 +10,7 @@ from tests.backends.kubernetes.places import LAYOUT, Outsider, opened, spare_is_
 from tests.contracts.journals import ROOT, put, records, taken_over, writes
 from tests.support.kubernetes import Site
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 FIRST, SECOND = LAYOUT.segment(1), LAYOUT.segment(2)
 FULL = [Change("full", b"x" * (CAP * 7 // 8))]

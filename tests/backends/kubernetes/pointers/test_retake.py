@@ -22,7 +22,7 @@ from tests.contracts.journals import ROOT, put, records, refused, taken_over, wr
 from tests.support.kubernetes import Site
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 FIRST, LAST, SPARE = (LAYOUT.segment(number) for number in (1, 2, 3))
 FULL = [Change("full", b"x" * (CAP * 7 // 8))]

@@ -19,7 +19,7 @@ from tests.contracts.journals import ROOT, put, records, refused, taken_over, wr
 from tests.support.kubernetes import Site
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 FAST = {"bytes_per_second": "100000000"}
 SPARE = LAYOUT.segment(2)
