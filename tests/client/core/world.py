@@ -9,10 +9,11 @@ from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
-from milepost.core.body import SourceFailed
-from milepost.core.calls import Caller
+from milepost.core.body import SourceFailed, body_of
+from milepost.core.calls import Caller, Reply
 from milepost.core.effects import Answer, Emit, Lost, Operation, Read, Send, Sleep, Work
 from milepost.core.replicas import Replicas
+from milepost.core.request import Request
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Outcome
 
 T = TypeVar("T")
@@ -176,3 +177,19 @@ RECORD: dict[str, Any] = {
     "epoch": 3,
     "removing": False,
 }
+
+READ: Request[Any] = Request("GET", "/v1/stores/s/handles?limit=5&token=a%2Fb")
+CHANGE: Request[Any] = Request("DELETE", "/v1/stores/s/locks", headers={"Milepost-Session": "s1"})
+OK = answer({})
+NOT_THERE = answer(status=404)
+"""What the service answers to a HEAD for a handle that it does not have."""
+
+
+def adding(state: object = b"state") -> Request[Any]:
+    """Make a request that adds a handle with these bytes."""
+    return Request("POST", "/v1/stores/s/handles/h", headers={"Milepost-Session": "s1"}, body=body_of(state))
+
+
+def call(world: World, request: Request[Any], timeout: float = 30.0) -> Reply[Any]:
+    """Carry a request out to its end, with all its attempts."""
+    return world.run(world.caller.call(request, timeout=timeout))
