@@ -26,9 +26,9 @@ from service.rules.requests import (
 )
 from tests.simulation.blobs import BlobService
 from tests.simulation.calls import Call, Look, Told
-from tests.simulation.chronicle import Chronicle, Ended, alike
+from tests.simulation.chronicle import Chronicle, Ended
 from tests.simulation.invariants import Invariant, Violation
-from tests.simulation.model import Body
+from tests.simulation.model import Body, alike
 
 _SAYS_NOTHING = frozenset(
     {

@@ -47,7 +47,7 @@ from service.rules.requests import (
 )
 from tests.simulation.calls import Call
 from tests.simulation.invariants import Invariant, Violation
-from tests.simulation.model import Body, Judged, PlainModel
+from tests.simulation.model import Body, Judged, PlainModel, alike
 from tests.simulation.timeline import Timeline
 from tests.simulation.trace import Trace
 
@@ -59,7 +59,6 @@ _BROKEN_BY = {
     Code.SESSION_UNKNOWN: Invariant.DEAD_SESSION,
     Code.UPLOAD_UNKNOWN: Invariant.UPLOAD_ONCE,
 }
-_UNTOLD = {"created", "updated", "since"}
 
 
 class Applied(NamedTuple):
@@ -338,10 +337,3 @@ class Chronicle:
                 raise Violation(Invariant.NOTHING_DROPPED, f"{key} was dropped {age} s after it was announced")
         elif isinstance(record, Session) and age < ENDED_SESSION_SECONDS:
             raise Violation(Invariant.NOTHING_DROPPED, f"{key} was dropped {age} s after its end")
-
-
-def alike(expected: Body | None, told: Body | None) -> bool:
-    """Whether a record is told as expected, its times left aside."""
-    if expected is None or told is None:
-        return expected is told
-    return {key: value for key, value in told.items() if key not in _UNTOLD} == expected

@@ -12,8 +12,9 @@ from service.rules.memory.state import State
 from service.rules.memory.view import View
 from service.rules.records import Handle, Record, Session, Store, Upload, handle_of, store_of
 from tests.simulation.blobs import BlobService
-from tests.simulation.chronicle import Chronicle, alike
+from tests.simulation.chronicle import Chronicle
 from tests.simulation.invariants import Invariant, Violation
+from tests.simulation.model import alike
 from tests.support.states import is_state
 
 
