@@ -4,11 +4,8 @@ called for at each attempt, and for no longer than it is told to wait.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,33 +18,12 @@ from milepost.errors import AccessDenied, ConnectionFailed
 from milepost.spark import published_batches, read_published
 from testbed.ports import Port
 from testbed.server import ServerProcess
+from tests.support.link import link
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-@asynccontextmanager
-async def tls_before(port: int, context: ssl.SSLContext) -> AsyncIterator[str]:
-    """A relay that ends TLS before a server's port, as the sidecars and gateways of a cluster do."""
-
-    async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while piece := await source.read(65536):
-                target.write(piece)
-                await target.drain()
-        target.close()
-
-    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        onward_reader, onward_writer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(copy(reader, onward_writer), copy(onward_reader, writer))
-
-    server = await asyncio.start_server(relay, "127.0.0.1", 0, ssl=context)
-    try:
-        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
 
 
 def test_it_takes_what_a_client_takes(spark: SparkSession, name: str, tmp_path: Path) -> None:
@@ -67,8 +43,9 @@ def test_it_takes_what_a_client_takes(spark: SparkSession, name: str, tmp_path: 
     with (
         ServerProcess(tmp_path, "--token-file", str(tokens)) as server,
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(tls_before(server.start().port, theirs)) as url,
+        portal.wrap_async_context_manager(link(server.start().port, theirs)) as sidecar,
     ):
+        url = f"https://{sidecar.address}"
         with milepost.spark.lead(spark, url, name, workdir=tmp_path, wait=60.0, token=token, verify=ours) as job:
             assert job.checkpointLocation
         assert len(called) > 3

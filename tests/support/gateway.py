@@ -7,10 +7,12 @@ itself, loses an answer, cuts one short, or damages a body.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from tests.support.listener import Listener, listening
 
 _PIECE = 65536
 
@@ -43,44 +45,28 @@ class Fault:
     """Turn round the bits of the last byte of the request's body."""
 
 
-class Gateway:
-    """Listens at ``url`` for what is meant for ``upstream``."""
+class Gateway(Listener):
+    """Listens at ``url`` for what is meant for ``upstream``, the URL of a server."""
 
     def __init__(self, upstream: str) -> None:
+        super().__init__()
         place = urlsplit(upstream)
         assert place.hostname is not None
         self._upstream = (place.hostname, place.port)
-        self.url = ""
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
-        self._serving: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        """Where it is to be found."""
+        return f"http://{self.address}"
 
     def __call__(self, *faults: Fault) -> None:
         """Set the faults; none: hand everything on."""
         self.faults = list(faults)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, one request."""
-        serving = asyncio.current_task()
-        assert serving is not None
-        self._serving.add(serving)
-        try:
-            with suppress(OSError, asyncio.IncompleteReadError):
-                await self._exchange(reader, writer)
-        except asyncio.CancelledError:
-            return  # by `end`, which waits for this
-        finally:
-            self._serving.discard(serving)
-            writer.close()
-
-    async def end(self) -> None:
-        """Close every connection."""
-        for serving in self._serving:
-            serving.cancel()
-        await asyncio.gather(*self._serving)
-        await asyncio.sleep(0)  # for the transports, which close at the loop's next turn
-
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take one request, and give what becomes of it."""
         head = await reader.readuntil(b"\r\n\r\n")
         method, target, _ = head.decode().split("\r\n")[0].split(" ", 2)
         request = Request(method, target)
@@ -129,16 +115,9 @@ class Gateway:
         return Fault(lambda _: True)
 
 
-@asynccontextmanager
-async def gateway(upstream: str) -> AsyncIterator[Gateway]:
-    """One that listens within the block."""
-    made = Gateway(upstream)
-    async with await asyncio.start_server(made.serve, "127.0.0.1", 0, limit=1 << 20) as server:
-        made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
-            yield made
-        finally:
-            await made.end()
+def gateway(upstream: str) -> AbstractAsyncContextManager[Gateway]:
+    """Make a gateway that listens within the block."""
+    return listening(Gateway(upstream))
 
 
 async def _tell(writer: asyncio.StreamWriter, method: str, status: int, text: str) -> None:
@@ -156,7 +135,7 @@ def _length(head: bytes) -> int:
 
 
 def _closing(head: bytes) -> bytes:
-    """The same head, asking for the connection to be closed after the answer, and for no leave to send the body."""
+    """Make the head ask for the connection to be closed after the answer, and for no leave to send the body."""
     lines = [
         line
         for line in head.rstrip(b"\r\n").split(b"\r\n")

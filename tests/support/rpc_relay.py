@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+
+from tests.support.listener import Listener, hand_on, listening
 
 _PREAMBLE_BYTES = 7
 
@@ -25,48 +26,32 @@ class Loss:
         return b"\x0a" + bytes([len(self.method)]) + self.method.encode() in call
 
 
-@dataclass
-class Relay:
-    """Listens on port ``number`` of 127.0.0.1 for what is meant for the NameNode on port ``upstream``."""
+class Relay(Listener):
+    """Listens for what is meant for the NameNode on port ``upstream`` of 127.0.0.1."""
 
-    upstream: int
-    number: int = 0
-    losses: list[Loss] = field(default_factory=list)
-    _serving: set[asyncio.Task[None]] = field(default_factory=set)
+    def __init__(self, upstream: int) -> None:
+        super().__init__()
+        self.losses: list[Loss] = []
+        self._upstream = upstream
 
     def __call__(self, *losses: Loss) -> None:
         """Set what gets lost; nothing: hand everything on."""
         self.losses = list(losses)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, until either side closes it or something is lost."""
-        serving = asyncio.current_task()
-        assert serving is not None
-        self._serving.add(serving)
-        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.upstream)
-        answers = asyncio.create_task(_hand_on(up_reader, writer))
+    async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Hand calls and answers on, until either side closes or something is lost."""
+        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
+        answers = asyncio.create_task(_answers(up_reader, writer))
         try:
-            with suppress(OSError, asyncio.IncompleteReadError):
-                loss, call = await self._calls(reader, up_writer)
-                if loss.after:
-                    answers.cancel()
-                    await asyncio.wait([answers])
-                    up_writer.write(call)
-                    await up_reader.read(1)  # the beginning of the answer: by then it is done
-        except asyncio.CancelledError:
-            return  # by `end`, which waits for this
+            loss, call = await self._calls(reader, up_writer)
+            if loss.after:
+                answers.cancel()
+                await asyncio.wait([answers])
+                up_writer.write(call)
+                await up_reader.read(1)  # the beginning of the answer: by then it is done
         finally:
-            self._serving.discard(serving)
             answers.cancel()
             up_writer.close()
-            writer.close()
-
-    async def end(self) -> None:
-        """Close every connection."""
-        for serving in self._serving:
-            serving.cancel()
-        await asyncio.gather(*self._serving)
-        await asyncio.sleep(0)  # for the transports, which close at the loop's next turn
 
     async def _calls(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[Loss, bytes]:
         """Hand calls on until one gets lost; which, and the call, not handed on."""
@@ -83,21 +68,11 @@ class Relay:
             await writer.drain()
 
 
-@asynccontextmanager
-async def relay(upstream: int) -> AsyncIterator[Relay]:
-    """One that listens within the block."""
-    made = Relay(upstream)
-    async with await asyncio.start_server(made.serve, "127.0.0.1", 0) as server:
-        made.number = server.sockets[0].getsockname()[1]
-        try:
-            yield made
-        finally:
-            await made.end()
+def relay(upstream: int) -> AbstractAsyncContextManager[Relay]:
+    """Make a relay that listens within the block."""
+    return listening(Relay(upstream))
 
 
-async def _hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while piece := await reader.read(65536):
-            writer.write(piece)
-            await writer.drain()
+async def _answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await hand_on(reader, writer)
     writer.close()

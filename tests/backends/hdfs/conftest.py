@@ -34,7 +34,7 @@ async def hdfs_store(hdfs: HdfsPlace) -> AsyncIterator[HdfsBlobs]:
 async def hdfs_behind(hdfs: HdfsPlace) -> AsyncIterator[tuple[HdfsBlobs, Relay]]:
     """A store on it, open, and the relay through which it calls the NameNode."""
     async with relay(hdfs.server.namenode.port.number) as before:
-        blobs = HdfsBlobs(f"hdfs://127.0.0.1:{before.number}/{hdfs.path}", deadline=20.0)
+        blobs = HdfsBlobs(f"hdfs://127.0.0.1:{before.port}/{hdfs.path}", deadline=20.0)
         await blobs.open()
         try:
             yield blobs, before

@@ -1,15 +1,13 @@
-"""NameNodes that take connections and never say a word: what it costs, and that others are asked.
+"""NameNodes may take connections and never say a word: that costs little, and others are asked.
 
-They are made up: a real one that hangs is in test_hdfs_name_service, but here are several at once, and it counts who
-connects.
+They are made up: a real one that hangs is in test_name_service, but here are several at once, and connections are
+counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -20,44 +18,24 @@ from backends.hdfs.blobs import HdfsBlobs
 from backends.hdfs.connection import HdfsConnection
 from testbed.hadoop import configure
 from tests.support.hdfs import alone
+from tests.support.listener import Listener, listening
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 
-class Silent:
-    """Who connects to it waits."""
+class Silent(Listener):
+    """Takes connections, and never says a word on them."""
 
-    def __init__(self, listening: socket.socket) -> None:
-        self.address = f"127.0.0.1:{listening.getsockname()[1]}"
-        self.connections: list[socket.socket] = []
-
-    async def accept(self, listening: socket.socket) -> None:
-        """Take connections, until it is cancelled."""
-        while True:
-            self.connections.append((await asyncio.get_running_loop().sock_accept(listening))[0])
-
-
-@asynccontextmanager
-async def silent() -> AsyncIterator[Silent]:
-    """One of them, whose connections break when it ends."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.setblocking(False)
-        server = Silent(listening)
-        accepting = asyncio.ensure_future(server.accept(listening))
-        try:
-            yield server
-        finally:
-            accepting.cancel()
-            await asyncio.wait((accepting,))
-            for connection in server.connections:
-                connection.close()
+    async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        del reader, writer
+        await asyncio.Event().wait()
 
 
 @pytest.fixture
 async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Silent, Silent]]:
     """Two under one name, which is that of the default file system."""
     alone(monkeypatch)
-    async with silent() as first, silent() as second:
+    async with listening(Silent()) as first, listening(Silent()) as second:
         settings = {
             "fs.defaultFS": "hdfs://pair",
             "dfs.nameservices": "pair",
@@ -76,7 +54,7 @@ async def test_name_nodes_that_hang_take_turns(pair: tuple[Silent, Silent], url:
     for _ in range(3):
         with pytest.raises(StorageUnavailable):
             await connection.status("/m/x")
-    assert all(server.connections for server in pair)
+    assert all(server.accepted for server in pair)
 
 
 async def test_a_caller_who_is_less_patient_is_enough_to_find_out(pair: tuple[Silent, Silent]) -> None:
@@ -84,16 +62,16 @@ async def test_a_caller_who_is_less_patient_is_enough_to_find_out(pair: tuple[Si
     for _ in range(3):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(connection.status("/m/x"), 1.5)
-    assert all(server.connections for server in pair)
+    assert all(server.accepted for server in pair)
 
 
 async def test_one_that_hangs_long_does_not_get_ever_more_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is a client with threads of its own."""
     alone(monkeypatch)
-    async with silent() as server:
+    async with listening(Silent()) as server:
         store = HdfsBlobs(f"hdfs://{server.address}/m", deadline=0.1)
         for _ in range(40):
             with pytest.raises(StorageUnavailable):
                 await store.open()
-        assert 1 <= len(server.connections) <= 9
+        assert 1 <= server.accepted <= 9
         await store.close()

@@ -1,15 +1,16 @@
-"""Requests as they go over the wire: once each, with who we are, and with an end in time.
+"""Requests go over the wire once each, with who we are, and with an end in time.
 
-The other side is a few lines of our own, because a real API server does not break off or fall silent when told to.
+The other side is scripted, because a real API server does not break off or fall silent when told to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,88 +21,33 @@ from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.client import METADATA, KubernetesClient
 from backends.kubernetes.errors import NoAnswer, NotSent
 from testbed.ports import Port
+from tests.support.scripted_server import Behaviour, ScriptedServer, cut, reply, stall
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
-Behaviour = Callable[[asyncio.StreamWriter], Awaitable[None]]
 OK = b'{"kind": "ConfigMap"}'
-
-
-async def answers(writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(OK), OK))
-
-
-async def breaks_off(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-
-
-async def breaks_off_in_the_body(writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{")
-    writer.close()
-
-
-async def says_nothing(writer: asyncio.StreamWriter) -> None:
-    del writer
-
-
-async def redirects(writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n")
-
-
-class Server:
-    """Takes requests and behaves."""
-
-    def __init__(self, behaviour: Behaviour) -> None:
-        self.behaviour = behaviour
-        self.requests: list[str] = []
-        self.bodies: list[bytes] = []
-        self.port = 0
-        self._serving: set[asyncio.Task[None]] = set()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                length = [line for line in head.lower().split("\r\n") if line.startswith("content-length:")]
-                self.requests.append(head)
-                self.bodies.append(await reader.readexactly(int(length[0].split(":")[1])) if length else b"")
-                await self.behaviour(writer)
-                if writer.is_closing():
-                    return
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            return
-        finally:
-            self._serving.discard(task)
-            writer.close()
-
-    async def has_taken(self, number: int) -> None:
-        """Wait for so many requests."""
-
-        async def enough() -> bool:
-            return len(self.requests) >= number
-
-        await until(enough)
-
-    async def end(self) -> None:
-        for task in self._serving:
-            task.cancel()
-        await asyncio.gather(*self._serving)
+ANSWERS = reply(200, OK, Milepost_Term="")
+BREAKS_OFF = cut(reset=False)
+BREAKS_OFF_IN_THE_BODY = cut(after=b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", reset=False)
+SAYS_NOTHING = stall()
+REDIRECTS = reply(302, Milepost_Term="", Location="/elsewhere")
 
 
 @asynccontextmanager
-async def serving(behaviour: Behaviour) -> AsyncIterator[Server]:
-    server = Server(behaviour)
-    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
-        server.port = listening.sockets[0].getsockname()[1]
-        try:
-            yield server
-        finally:
-            await server.end()
-            await asyncio.sleep(0)
+async def serving(*script: Behaviour) -> AsyncIterator[ScriptedServer]:
+    """Answer requests within the block by the script, and by the last of it again and again."""
+    with ScriptedServer(itertools.chain(script, itertools.repeat(script[-1]))) as server:
+        yield server
+
+
+async def has_taken(server: ScriptedServer, number: int) -> None:
+    """Wait for so many requests."""
+
+    async def enough() -> bool:
+        return len(server.seen) >= number
+
+    await until(enough)
 
 
 def kubeconfig(
@@ -136,41 +82,40 @@ async def opened(file: Path, timeout: float = 20.0) -> AsyncIterator[KubernetesC
 
 
 async def test_a_request_carries_what_it_has_to(tmp_path: Path) -> None:
-    async with serving(answers) as server, opened(kubeconfig(tmp_path, server.port)) as client:
+    async with serving(ANSWERS) as server, opened(kubeconfig(tmp_path, server.port)) as client:
         answer = await client.request("PUT", "/api/x", body=b"{}", query={"a": "b c"}, accept=METADATA)
         assert (answer.status, answer.body, answer.done) == (200, OK, True)
         await client.request("GET", "/api/x")
-        head = server.requests[0]
-        assert head.startswith("PUT /api/x?a=b+c HTTP/1.1\r\n")
-        headers = dict(line.split(": ", 1) for line in head.lower().split("\r\n")[1:] if line)
-        assert headers["authorization"].split() == ["bearer", "secret"]
-        assert headers["accept"] == METADATA.lower()
+        first, second = server.seen
+        assert (first.method, first.path) == ("PUT", "/api/x?a=b+c")
+        headers = first.headers
+        assert headers["authorization"].lower().split() == ["bearer", "secret"]
+        assert headers["accept"] == METADATA
         assert headers["content-type"] == "application/json"
         assert headers["user-agent"].startswith("milepost-server/")
-        assert server.bodies == [b"{}", b""]
+        assert (first.body, second.body) == (b"{}", b"")
         assert client.bytes_sent == 2
 
 
-@pytest.mark.parametrize("behaviour", [breaks_off, breaks_off_in_the_body])
+@pytest.mark.parametrize("behaviour", [BREAKS_OFF, BREAKS_OFF_IN_THE_BODY])
 async def test_a_request_whose_connection_breaks_is_not_sent_again(tmp_path: Path, behaviour: Behaviour) -> None:
     async with serving(behaviour) as server, opened(kubeconfig(tmp_path, server.port)) as client:
         with pytest.raises(NoAnswer, match="PUT /api/x"):
             await client.request("PUT", "/api/x", body=b"{}")
         await asyncio.sleep(0.05)
-        assert len(server.requests) == 1
+        assert len(server.seen) == 1
 
 
 async def test_a_kept_connection_that_breaks_under_a_request_is_no_reason_to_send_it_again(tmp_path: Path) -> None:
-    async with serving(answers) as server, opened(kubeconfig(tmp_path, server.port)) as client:
+    async with serving(ANSWERS, BREAKS_OFF) as server, opened(kubeconfig(tmp_path, server.port)) as client:
         await client.request("GET", "/api/x")
-        server.behaviour = breaks_off
         with pytest.raises(NoAnswer):
             await client.request("PUT", "/api/x", body=b"{}")
-        assert len(server.requests) == 2
+        assert len(server.seen) == 2
 
 
 async def test_silence_ends_in_time_and_is_no_answer(tmp_path: Path) -> None:
-    async with serving(says_nothing) as server, opened(kubeconfig(tmp_path, server.port), timeout=0.3) as client:
+    async with serving(SAYS_NOTHING) as server, opened(kubeconfig(tmp_path, server.port), timeout=0.3) as client:
         with pytest.raises(NoAnswer):
             await client.request("PUT", "/api/x", body=b"{}")
         with pytest.raises(NoAnswer):
@@ -178,9 +123,9 @@ async def test_silence_ends_in_time_and_is_no_answer(tmp_path: Path) -> None:
 
 
 async def test_a_redirection_is_an_answer_and_not_followed(tmp_path: Path) -> None:
-    async with serving(redirects) as server, opened(kubeconfig(tmp_path, server.port)) as client:
+    async with serving(REDIRECTS) as server, opened(kubeconfig(tmp_path, server.port)) as client:
         assert (await client.request("PUT", "/api/x", body=b"{}")).status == 302
-        assert len(server.requests) == 1
+        assert len(server.seen) == 1
 
 
 async def test_where_nobody_listens_nothing_was_sent(tmp_path: Path) -> None:
@@ -192,30 +137,30 @@ async def test_where_nobody_listens_nothing_was_sent(tmp_path: Path) -> None:
 
 
 async def test_one_that_waits_for_a_thread_until_its_end_was_not_sent(tmp_path: Path) -> None:
-    async with serving(says_nothing) as server, opened(kubeconfig(tmp_path, server.port), timeout=60.0) as client:
+    async with serving(SAYS_NOTHING) as server, opened(kubeconfig(tmp_path, server.port), timeout=60.0) as client:
         waiting = [asyncio.ensure_future(client.request("PUT", "/api/x", body=b"{}")) for _ in range(4)]
-        await server.has_taken(4)
+        await has_taken(server, 4)
         with pytest.raises(NotSent):
             await client.request("PUT", "/api/y", body=b"{}", timeout=0.1)
-        await server.end()
+        server.cut()
         ends = await asyncio.gather(*waiting, return_exceptions=True)
         assert {type(end) for end in ends} == {NoAnswer}
-        assert not any("/api/y" in request for request in server.requests)
+        assert not any("/api/y" in request.path for request in server.seen)
 
 
 async def test_a_cancelled_request_goes_its_way(tmp_path: Path) -> None:
-    async with serving(answers) as server, opened(kubeconfig(tmp_path, server.port)) as client:
+    async with serving(ANSWERS) as server, opened(kubeconfig(tmp_path, server.port)) as client:
         request = asyncio.ensure_future(client.request("PUT", "/api/x", body=b"{}"))
         await asyncio.sleep(0)
         request.cancel()
         with pytest.raises(asyncio.CancelledError):
             await request
-        await server.has_taken(1)
+        await has_taken(server, 1)
         assert (await client.request("GET", "/api/x")).done
 
 
 async def test_before_open_and_after_close_nothing_is_sent(tmp_path: Path) -> None:
-    async with serving(answers) as server:
+    async with serving(ANSWERS) as server:
         client = KubernetesClient(KubernetesAddress(kubeconfig=kubeconfig(tmp_path, server.port)), "tests")
         with pytest.raises(NotSent):
             await client.request("GET", "/api/x")
@@ -232,7 +177,7 @@ async def test_before_open_and_after_close_nothing_is_sent(tmp_path: Path) -> No
 
 
 async def test_credentials_that_expire_are_asked_for_anew(tmp_path: Path) -> None:
-    """By a program, as the clients of several clouds do it; each time it gives another token, which is over already."""
+    """A program gives them, as the clients of several clouds do: each time another token, which has expired already."""
     program = tmp_path / "credentials"
     program.write_text(
         "#!/bin/sh\n"
@@ -243,28 +188,27 @@ async def test_credentials_that_expire_are_asked_for_anew(tmp_path: Path) -> Non
     )
     program.chmod(0o755)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program)}}
-    async with serving(answers) as server, opened(kubeconfig(tmp_path, server.port, user)) as client:
+    async with serving(ANSWERS) as server, opened(kubeconfig(tmp_path, server.port, user)) as client:
         for _ in range(3):
             await client.request("GET", "/api/x")
-        lines = [line for head in server.requests for line in head.split("\r\n")]
-        tokens = {line.split()[-1] for line in lines if line.lower().startswith("authorization:")}
+        tokens = {request.headers["authorization"].split()[-1] for request in server.seen}
         assert len(tokens) == 3
 
 
 @pytest.mark.parametrize("token", ["SECRET-ONE\nSECRET-TWO", "SECRET\u2026", "SECRET\tONE"])
 async def test_a_token_that_cannot_be_sent_is_told_without_it(tmp_path: Path, token: str) -> None:
-    async with serving(answers) as server:
+    async with serving(ANSWERS) as server:
         async with opened(kubeconfig(tmp_path, server.port, {"token": token})) as client:
             with pytest.raises(NotSent, match="one line of printable ASCII") as told:
                 await client.request("PUT", "/api/x", body=b"{}")
-        assert server.requests == []
+        assert server.seen == []
     assert "SECRET" not in "".join(traceback.format_exception(told.value))
 
 
 async def test_what_the_pool_fails_with_is_told_without_what_it_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a pool that fails as none is known to: what is known of is refused before."""
+    """The pool here fails as no real one is known to: what is known of is refused before."""
 
     def fails(*_: object, headers: object, **__: object) -> None:
         raise ValueError(f"I do not like {headers}")
@@ -277,7 +221,7 @@ async def test_what_the_pool_fails_with_is_told_without_what_it_repeats(
 
 
 async def test_what_refreshes_a_token_may_fail_with_anything(tmp_path: Path) -> None:
-    """As the libraries of clouds do, whose exceptions are nobody's here and may repeat what they sent."""
+    """The libraries of clouds refresh tokens; their exceptions are unknown here, and may repeat what they sent."""
 
     def fails(_: object) -> None:
         raise RuntimeError("SECRET")
@@ -333,7 +277,7 @@ async def test_a_context_that_is_not_there_is_told(tmp_path: Path) -> None:
 async def test_inside_of_a_cluster_the_pods_own_account_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No test can be in a pod; but that its files are looked for shows which way is gone, and an address goes first."""
+    """No test can be in a Pod; but its files are looked for, which shows the way taken. An address goes first."""
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
     with pytest.raises(Misconfigured, match="Service token file does not exist"):

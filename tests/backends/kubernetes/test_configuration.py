@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from kubernetes.config import incluster_config
 from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.client import KubernetesClient
 from testbed.kubernetes_keys import Keys
-from tests.backends.kubernetes.test_client import Server, answers, breaks_off, kubeconfig, serving
+from tests.backends.kubernetes.test_client import ANSWERS, BREAKS_OFF, kubeconfig, serving
+from tests.support.scripted_server import ScriptedServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
@@ -39,29 +39,26 @@ async def test_inside_of_a_cluster_a_proxy_is_not_on_the_way_to_the_api_server(
     keys: Keys, in_a_pod: pytest.MonkeyPatch, name: str
 ) -> None:
     """One that the environment names is for what lies outside, such as S3."""
-    api = Server(answers)
-    listening = await asyncio.start_server(api.serve, "127.0.0.1", 0, ssl=keys.server_context())
-    async with listening, serving(breaks_off) as proxy:
-        in_a_pod.setenv("KUBERNETES_SERVICE_PORT", str(listening.sockets[0].getsockname()[1]))
+    with ScriptedServer([ANSWERS] * 2, keys.server_context()) as api, ScriptedServer([BREAKS_OFF] * 2) as proxy:
+        in_a_pod.setenv("KUBERNETES_SERVICE_PORT", str(api.port))
         in_a_pod.setenv(name, f"http://127.0.0.1:{proxy.port}")
         client = KubernetesClient(KubernetesAddress("team"), "tests")
         await client.open()
         for _ in range(2):  # each looks at the account's token anew
             assert (await client.request("GET", "/api/x")).done
         await client.close()
-        await api.end()
-    assert proxy.requests == []
-    assert len(api.requests) == 2
-    assert "bearer of-the-account" in api.requests[0].lower()
+    assert proxy.seen == []
+    assert len(api.seen) == 2
+    assert api.seen[0].headers["authorization"].lower() == "bearer of-the-account"
 
 
 async def test_outside_of_a_cluster_the_environment_names_the_proxy(
     tmp_path: Path, in_a_pod: pytest.MonkeyPatch
 ) -> None:
-    async with serving(answers) as proxy:
+    async with serving(ANSWERS) as proxy:
         in_a_pod.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
         client = KubernetesClient(KubernetesAddress(kubeconfig=kubeconfig(tmp_path, 1)), "tests")
         await client.open()
         assert (await client.request("GET", "/api/x")).done
         await client.close()
-    assert [request.split()[1] for request in proxy.requests] == ["http://127.0.0.1:1/api/x"]
+    assert [request.path for request in proxy.seen] == ["http://127.0.0.1:1/api/x"]

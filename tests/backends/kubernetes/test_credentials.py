@@ -1,4 +1,4 @@
-"""Who we are may be told late, or never: requests end in time then, and nothing is sent after their end."""
+"""Credentials may come late, or never: requests end in time then, and nothing is sent after their end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.client import KubernetesClient
 from backends.kubernetes.credentials import Credentials
 from backends.kubernetes.errors import NotSent
-from tests.backends.kubernetes.test_client import answers, kubeconfig, opened, serving
+from tests.backends.kubernetes.test_client import ANSWERS, kubeconfig, opened, serving
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
@@ -50,7 +50,7 @@ class Plugin:
 async def test_a_plugin_that_hangs_ends_each_request_unsent_and_is_found_well_again(tmp_path: Path) -> None:
     plugin = Plugin(tmp_path)
     async with (
-        serving(answers) as server,
+        serving(ANSWERS) as server,
         opened(kubeconfig(tmp_path, server.port, plugin.user), timeout=0.3) as client,
     ):
         plugin.hang()
@@ -68,7 +68,7 @@ async def test_a_plugin_that_hangs_ends_each_request_unsent_and_is_found_well_ag
                 return False
 
         await until(well)
-        assert not any("/api/late" in request for request in server.requests)
+        assert not any("/api/late" in request.path for request in server.seen)
 
 
 async def test_opening_has_an_end_though_a_plugin_hangs(tmp_path: Path) -> None:

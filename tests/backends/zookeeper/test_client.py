@@ -1,4 +1,4 @@
-"""What is added to kazoo, each against a real ZooKeeper."""
+"""Milepost adds a few things to kazoo; each is shown against a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -13,9 +13,19 @@ from backends.zookeeper.address import Tls, ZooKeeperAddress
 from backends.zookeeper.client import ZooKeeperClient
 from backends.zookeeper.connection import ZooKeeperConnection
 from testbed.zookeeper import ZooKeeperServer
+from tests.support.listener import Listener, listening
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
+
+
+class Nonsense(Listener):
+    """Answers what no ZooKeeper answers."""
+
+    async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"\0\0\0\4oops")
+        await writer.drain()
 
 
 @pytest.mark.parametrize(("asked", "granted"), [(0.2, 1.0), (2.5, 2.5), (60.0, 10.0)])
@@ -51,18 +61,12 @@ async def test_a_sessions_password_is_not_logged_where_a_server_answers_garbage(
 ) -> None:
     """Something else listens at its address when the session is to be taken up again."""
 
-    async def talk_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(100)
-        writer.write(b"\0\0\0\4oops")
-        await writer.drain()
-        writer.close()
-
     connection = ZooKeeperConnection(ZooKeeperAddress(server.address), "test", 60.0)
     await connection.open()
     assert connection._client is not None
     password = connection._client.client_id[1]
     server.kill()
-    async with await asyncio.start_server(talk_nonsense, "127.0.0.1", server.port.number):
+    async with listening(Nonsense(), server.port.number):
 
         async def told() -> bool:
             return "deserialization of request: Connect" in caplog.text

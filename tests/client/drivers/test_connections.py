@@ -16,10 +16,11 @@ import milepost
 from milepost.wire import digest_header
 from testbed.ports import Port
 from tests.client.core.world import RECORD
-from tests.client.faulty import (
+from tests.client.flavours import connected
+from tests.support.scripted_server import (
     Behaviour,
-    Faulty,
     Hangup,
+    ScriptedServer,
     Seen,
     cut,
     deaf,
@@ -31,7 +32,6 @@ from tests.client.faulty import (
     trickle,
     trickle_head,
 )
-from tests.client.flavours import connected
 
 SESSION = reply(201, {"session": "s1", "ttl": 60, "holder": "h"})
 ENDED = reply(204)
@@ -40,7 +40,7 @@ STATE = bytes(range(256)) * 2000
 DIGEST = digest_header(hashlib.sha256(STATE).hexdigest())
 
 
-def add(flavour: str, server: Faulty, state: Any, timeout: float = 10.0) -> milepost.Handle:
+def add(flavour: str, server: ScriptedServer, state: Any, timeout: float = 10.0) -> milepost.Handle:
     """A session, an add, and the end of the session."""
     with (
         connected(flavour, server.url, timeout=timeout) as client,
@@ -53,7 +53,7 @@ def add(flavour: str, server: Faulty, state: Any, timeout: float = 10.0) -> mile
 
 @pytest.mark.parametrize("reset", [True, False])
 def test_a_write_whose_answer_is_cut_off_is_repeated_under_its_key(flavour: str, reset: bool) -> None:
-    with Faulty([SESSION, cut(reset=reset), HANDLE, ENDED]) as server:
+    with ScriptedServer([SESSION, cut(reset=reset), HANDLE, ENDED]) as server:
         add(flavour, server, b"hello")
     first, second = server.seen[1:3]
     assert (first.method, first.path, first.body) == (second.method, second.path, second.body)
@@ -64,19 +64,19 @@ def test_a_write_whose_answer_is_cut_off_is_repeated_under_its_key(flavour: str,
 
 def test_a_kept_connection_that_was_closed_meanwhile_does_no_harm(flavour: str) -> None:
     def then_close(behaviour: Behaviour) -> Behaviour:
-        def behave(server: Faulty, connection: socket.socket, seen: Any, receive: Any) -> None:
+        def behave(server: ScriptedServer, connection: socket.socket, seen: Any, receive: Any) -> None:
             behaviour(server, connection, seen, receive)
             raise Hangup  # a request that is on its way by now is lost, and comes again
 
         return behave
 
-    with Faulty([then_close(SESSION), HANDLE, ENDED]) as server:
+    with ScriptedServer([then_close(SESSION), HANDLE, ENDED]) as server:
         add(flavour, server, b"hello")
     assert server.seen[-2].body == b"hello"
 
 
 def test_a_write_that_is_never_answered_is_of_unknown_outcome_within_its_deadline(flavour: str) -> None:
-    with Faulty([SESSION, stall(), stall(), stall(), stall(), ENDED]) as server:
+    with ScriptedServer([SESSION, stall(), stall(), stall(), stall(), ENDED]) as server:
         begun = time.monotonic()
         with pytest.raises(milepost.OutcomeUnknown):
             add(flavour, server, b"hello", timeout=1.5)
@@ -90,12 +90,12 @@ NO_ENCODING = "http://xn--a"
 def test_an_answer_that_leads_to_what_is_no_name_settles_nothing(flavour: str) -> None:
     """Neither of a write, which may have been done before, nor of a read."""
     astray = reply(302, Location=NO_ENCODING, Milepost_Term="")
-    with Faulty([SESSION, astray, HANDLE, ENDED]) as server:
+    with ScriptedServer([SESSION, astray, HANDLE, ENDED]) as server:
         add(flavour, server, b"hello")
     assert [seen.headers.get("milepost-attempt") for seen in server.seen[1:3]] == ["1", "2"]
     redirects = reply(307, Location=f"{NO_ENCODING}/v1/stores/s/handles/h")
     with (
-        Faulty([redirects] * 1000) as server,
+        ScriptedServer([redirects] * 1000) as server,
         connected(flavour, server.url, timeout=0.5) as client,
         pytest.raises((milepost.ConnectionFailed, milepost.DeadlineExceeded)),
     ):
@@ -105,7 +105,7 @@ def test_an_answer_that_leads_to_what_is_no_name_settles_nothing(flavour: str) -
 def test_of_the_addresses_of_a_name_one_that_is_silent_leaves_time_for_the_others(
     flavour: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Faulty([reply(200, {**RECORD, "name": "h"})] * 10) as server, ExitStack() as ends:
+    with ScriptedServer([reply(200, {**RECORD, "name": "h"})] * 10) as server, ExitStack() as ends:
         port = int(server.url.rpartition(":")[2])
         silent = [f"127.0.0.{number}" for number in (2, 3)]
         for host in silent:
@@ -128,7 +128,7 @@ def test_an_address_that_is_no_name_is_one_that_nobody_answers_at(flavour: str) 
 
 def test_a_read_that_is_never_answered_passes_its_deadline(flavour: str) -> None:
     with (
-        Faulty([stall(), stall(), stall(), stall()]) as server,
+        ScriptedServer([stall(), stall(), stall(), stall()]) as server,
         connected(flavour, server.url, timeout=1.0) as client,
         pytest.raises(milepost.DeadlineExceeded),
     ):
@@ -136,7 +136,7 @@ def test_a_read_that_is_never_answered_passes_its_deadline(flavour: str) -> None
 
 
 def test_an_answer_that_trickles_does_not_stretch_the_deadline(flavour: str) -> None:
-    with Faulty([trickle(b"x" * 1000, 0.2)] * 5) as server:
+    with ScriptedServer([trickle(b"x" * 1000, 0.2)] * 5) as server:
         begun = time.monotonic()
         with (
             connected(flavour, server.url, timeout=1.0) as client,
@@ -147,7 +147,7 @@ def test_an_answer_that_trickles_does_not_stretch_the_deadline(flavour: str) -> 
 
 
 def test_a_head_that_trickles_does_not_stretch_the_deadline_either(flavour: str) -> None:
-    with Faulty([trickle_head(0.2)] * 5) as server:
+    with ScriptedServer([trickle_head(0.2)] * 5) as server:
         begun = time.monotonic()
         with (
             connected(flavour, server.url, timeout=1.0) as client,
@@ -169,7 +169,7 @@ def test_a_write_that_found_no_connection_was_not_applied(flavour: str) -> None:
 def test_a_write_whose_bytes_never_all_set_out_was_not_applied(flavour: str) -> None:
     """They fill the buffers on the way, and the server does not read on."""
     with (
-        Faulty([SESSION, *[deaf()] * 9]) as server,
+        ScriptedServer([SESSION, *[deaf()] * 9]) as server,
         connected(flavour, server.url, timeout=1.5, direct_above=None) as client,
         client.session(holder="h", ttl=60, session_id="s1") as session,
         pytest.raises(milepost.DeadlineExceeded),
@@ -188,14 +188,14 @@ def test_nobody_there(flavour: str) -> None:
 
 
 def test_a_redirect_is_followed_even_if_it_cuts_off_the_bytes_on_their_way(flavour: str) -> None:
-    def lead(server: Faulty, connection: socket.socket, seen: Seen, receive: Callable[[], None]) -> None:
+    def lead(server: ScriptedServer, connection: socket.socket, seen: Seen, receive: Callable[[], None]) -> None:
         by_method = {"POST": HANDLE, "HEAD": reply(404), "DELETE": ENDED}
         by_method[seen.method](server, connection, seen, receive)
 
     state = b"x" * 900_000
-    with Faulty([lead] * 9) as leader:
+    with ScriptedServer([lead] * 9) as leader:
         away = reply_unread(307, Location=f"{leader.url}/v1/stores/s/handles/h")
-        with Faulty([SESSION, *[away] * 9]) as follower:
+        with ScriptedServer([SESSION, *[away] * 9]) as follower:
             add(flavour, follower, state)
     taken = [seen for seen in leader.seen if seen.method == "POST"]
     assert [seen.body for seen in taken] == [state]
@@ -203,7 +203,7 @@ def test_a_redirect_is_followed_even_if_it_cuts_off_the_bytes_on_their_way(flavo
 
 
 def test_a_generator_is_sent_in_chunks_after_the_leader_was_found(flavour: str) -> None:
-    with Faulty([SESSION, reply(404), HANDLE, ENDED]) as server:
+    with ScriptedServer([SESSION, reply(404), HANDLE, ENDED]) as server:
         add(flavour, server, (part for part in (b"hel", b"lo")))
     assert [seen.method for seen in server.seen] == ["POST", "HEAD", "POST", "DELETE"]
     assert server.seen[2].body == b"hello"
@@ -215,12 +215,12 @@ def test_an_error_of_the_callers_own_source_comes_through_and_the_request_stays_
         yield b"x" * 100_000
         raise ZeroDivisionError("the source broke")
 
-    def answer(server: Faulty, connection: socket.socket, seen: Seen, receive: Callable[[], None]) -> None:
+    def answer(server: ScriptedServer, connection: socket.socket, seen: Seen, receive: Callable[[], None]) -> None:
         adds = HANDLE if "/handles/" in seen.path else SESSION
         by_method = {"POST": adds, "HEAD": reply(404), "DELETE": ENDED}
         by_method[seen.method](server, connection, seen, receive)
 
-    with Faulty([answer] * 9) as server, pytest.raises(ZeroDivisionError, match="the source broke"):
+    with ScriptedServer([answer] * 9) as server, pytest.raises(ZeroDivisionError, match="the source broke"):
         add(flavour, server, source())
     (write,) = [seen for seen in server.seen if (seen.method, seen.path) == ("POST", "/v1/stores/s/handles/h")]
     assert write.body is None  # the end of the session, on another connection, may have been seen before it
@@ -230,7 +230,7 @@ def test_a_state_that_is_cut_off_is_gone_on_with_by_range(flavour: str) -> None:
     head = {"ETag": '"v1"', "Repr_Digest": DIGEST}
     begun = cut(after=head_of(200, Content_Length=str(len(STATE)), **head) + STATE[:100_000], reset=False)
     rest = reply(206, STATE[100_000:], Content_Range=f"bytes 100000-{len(STATE) - 1}/{len(STATE)}", **head)
-    with Faulty([begun, rest]) as server, connected(flavour, server.url) as client:
+    with ScriptedServer([begun, rest]) as server, connected(flavour, server.url) as client:
         assert client.store("s").read("h") == STATE
     assert server.seen[1].headers["range"] == "bytes=100000-"
     assert server.seen[1].headers["if-match"] == '"v1"'
@@ -241,7 +241,7 @@ def test_a_state_that_stays_cut_off_is_truncated(flavour: str) -> None:
     head = {"ETag": '"v1"', "Repr_Digest": DIGEST, "Content_Length": str(len(STATE))}
     begun = cut(after=head_of(200, **head) + STATE[:1000], reset=False)
     with (
-        Faulty([begun, *[cut()] * 100]) as server,
+        ScriptedServer([begun, *[cut()] * 100]) as server,
         connected(flavour, server.url, timeout=1.0) as client,
         pytest.raises(milepost.StateTruncated, match=f"1000 of {len(STATE)}"),
     ):
@@ -251,7 +251,7 @@ def test_a_state_that_stays_cut_off_is_truncated(flavour: str) -> None:
 def test_leaving_a_state_early_ends_its_connection(flavour: str) -> None:
     large = b"x" * 20_000_000
     digest = digest_header(hashlib.sha256(large).hexdigest())
-    with Faulty([reply(200, large, ETag='"v1"', Repr_Digest=digest)]) as server:
+    with ScriptedServer([reply(200, large, ETag='"v1"', Repr_Digest=digest)]) as server:
         with connected(flavour, server.url) as client, client.store("s").open("h") as chunks:
             assert next(chunks)
             assert not server.gone.is_set()
@@ -260,7 +260,7 @@ def test_leaving_a_state_early_ends_its_connection(flavour: str) -> None:
 
 def test_neither_token_nor_state_is_ever_logged(flavour: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    with Faulty([SESSION, cut(), HANDLE, ENDED]) as server:
+    with ScriptedServer([SESSION, cut(), HANDLE, ENDED]) as server:
         named = {"timeout": 10.0, "token": "very-secret-token"}
         with (
             connected(flavour, server.url, **named) as client,

@@ -11,8 +11,8 @@ import pytest
 import milepost
 from milepost.wire import digest_header
 from tests.client.core.world import RECORD
-from tests.client.faulty import Behaviour, Faulty, cut, cut_inside, head_of, reply, reply_unread
 from tests.client.flavours import connected
+from tests.support.scripted_server import Behaviour, ScriptedServer, cut, cut_inside, head_of, reply, reply_unread
 
 SESSION = reply(201, {"session": "s1", "ttl": 60, "holder": "h"})
 ENDED = reply(204)
@@ -31,7 +31,7 @@ def stored() -> Behaviour:
     return reply(200, Milepost_Term="")
 
 
-def signed(blobs: Faulty) -> str:
+def signed(blobs: ScriptedServer) -> str:
     return f"{blobs.url}/bucket/store%20s/key+1?{QUERY}"
 
 
@@ -39,11 +39,11 @@ def test_a_signed_put_has_its_own_headers_alone_and_its_url_is_nowhere_logged(
     flavour: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with Faulty([cut(), stored()]) as blobs:
+    with ScriptedServer([cut(), stored()]) as blobs:
         headers = {"Content-Length": str(len(STATE)), "If-None-Match": "*", "x-amz-checksum-sha256": "d"}
         upload = {"upload": "u1", "method": "PUT", "url": signed(blobs), "headers": headers, "expires_in": 900}
         with (
-            Faulty([SESSION, reply(201, upload), HANDLE, ENDED]) as server,
+            ScriptedServer([SESSION, reply(201, upload), HANDLE, ENDED]) as server,
             connected(flavour, server.url, **NAMED) as client,
             client.session(holder="h", ttl=60, session_id="s1") as session,
         ):
@@ -64,9 +64,9 @@ def test_a_signed_get_has_no_headers_but_its_range_and_its_url_is_nowhere_logged
     begun = cut(after=head_of(200, Content_Length=str(len(STATE)), Milepost_Term="") + STATE[:100_000], reset=False)
     span = f"bytes 100000-{len(STATE) - 1}/{len(STATE)}"
     rest = reply(206, STATE[100_000:], Content_Range=span, Milepost_Term="")
-    with Faulty([begun, rest]) as blobs:
+    with ScriptedServer([begun, rest]) as blobs:
         located = reply(307, Location=signed(blobs), ETag='"v1"', Repr_Digest=DIGEST)
-        with Faulty([located]) as server, connected(flavour, server.url, **NAMED) as client:
+        with ScriptedServer([located]) as server, connected(flavour, server.url, **NAMED) as client:
             assert client.store("s").read("h") == STATE
     first, second = blobs.seen
     assert first.path == second.path == f"/bucket/store%20s/key+1?{QUERY}"
@@ -78,12 +78,12 @@ def test_a_signed_get_has_no_headers_but_its_range_and_its_url_is_nowhere_logged
 
 
 def test_a_connection_that_breaks_under_the_bytes_is_made_anew(flavour: str) -> None:
-    with Faulty([cut_inside(), stored(), stored()]) as blobs:
+    with ScriptedServer([cut_inside(), stored(), stored()]) as blobs:
         announced = reply(
             201, {"upload": "u1", "method": "PUT", "url": signed(blobs), "headers": {}, "expires_in": 900}
         )
         with (
-            Faulty([SESSION, announced, HANDLE, announced, HANDLE, ENDED]) as server,
+            ScriptedServer([SESSION, announced, HANDLE, announced, HANDLE, ENDED]) as server,
             connected(flavour, server.url, **NAMED) as client,
             client.session(holder="h", ttl=60, session_id="s1") as session,
         ):
@@ -108,12 +108,12 @@ def test_an_answer_that_comes_before_the_last_byte_is_heard(
 
 def heard(flavour: str, status: int, announcements: int) -> bool:
     """Whether the bytes were put, and so often announced as the answer asks for."""
-    with Faulty([reply_unread(status, Milepost_Term=""), stored()]) as blobs:
+    with ScriptedServer([reply_unread(status, Milepost_Term=""), stored()]) as blobs:
         announced = reply(
             201, {"upload": "u1", "method": "PUT", "url": signed(blobs), "headers": {}, "expires_in": 900}
         )
         with (
-            Faulty([SESSION, *[announced] * announcements, HANDLE, ENDED]) as server,
+            ScriptedServer([SESSION, *[announced] * announcements, HANDLE, ENDED]) as server,
             connected(flavour, server.url, **NAMED) as client,
             client.session(holder="h", ttl=60, session_id="s1") as session,
             suppress(milepost.OutcomeUnknown),  # not heard: it got the second announcement for the answer to its add
@@ -125,12 +125,12 @@ def heard(flavour: str, status: int, announcements: int) -> bool:
 
 
 def test_a_blob_store_behind_a_wall_is_passed_by(flavour: str, caplog: pytest.LogCaptureFixture) -> None:
-    with Faulty([]) as gone:
+    with ScriptedServer([]) as gone:
         url = signed(gone)
     upload = {"upload": "u1", "method": "PUT", "url": url, "headers": {}, "expires_in": 900}
     answers = [SESSION, reply(201, upload), HANDLE, HANDLE, ENDED]
     with (
-        Faulty(answers) as server,
+        ScriptedServer(answers) as server,
         connected(flavour, server.url, **NAMED) as client,
         client.session(holder="h", ttl=60, session_id="s1") as session,
     ):

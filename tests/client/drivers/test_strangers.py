@@ -11,8 +11,8 @@ import pytest
 
 import milepost
 from tests.client.core.world import RECORD
-from tests.client.faulty import Behaviour, Faulty, Hangup, Seen, cut, head_of, reply
 from tests.client.flavours import connected
+from tests.support.scripted_server import Behaviour, Hangup, ScriptedServer, Seen, cut, head_of, reply
 
 HANDLE = {**RECORD, "name": "h"}
 BODY = json.dumps(HANDLE).encode()
@@ -23,7 +23,7 @@ def raw(answer: bytes) -> Behaviour:
     return cut(after=answer, reset=False)
 
 
-def endless(_: Faulty, connection: socket.socket, __: Seen, receive: Callable[[], None]) -> None:
+def endless(_: ScriptedServer, connection: socket.socket, __: Seen, receive: Callable[[], None]) -> None:
     """A portal's page that does not end, as fast as it is read."""
     receive()
     connection.sendall(head_of(200, Milepost_Term="", Content_Type="text/html"))
@@ -61,17 +61,20 @@ STRANGE: dict[str, Behaviour] = {
 def test_what_is_not_the_service_is_not_believed_and_the_service_is_asked_again(
     flavour: str, strange: Behaviour
 ) -> None:
-    with Faulty([strange, reply(200, HANDLE)]) as server, connected(flavour, server.url, timeout=20.0) as client:
+    with (
+        ScriptedServer([strange, reply(200, HANDLE)]) as server,
+        connected(flavour, server.url, timeout=20.0) as client,
+    ):
         assert client.store("s").get("h").version == "abc.7"
     assert [seen.path for seen in server.seen] == ["/v1/stores/s/handles/h"] * 2
 
 
 def test_redirects_in_a_circle_end_with_the_deadline(flavour: str) -> None:
-    def on(server: Faulty, connection: socket.socket, seen: Seen, receive: Callable[[], None]) -> None:
+    def on(server: ScriptedServer, connection: socket.socket, seen: Seen, receive: Callable[[], None]) -> None:
         reply(307, Location=f"{server.url}{seen.path}")(server, connection, seen, receive)
 
     with (
-        Faulty([on] * 10_000) as server,
+        ScriptedServer([on] * 10_000) as server,
         connected(flavour, server.url, timeout=1.0) as client,
         pytest.raises((milepost.ConnectionFailed, milepost.DeadlineExceeded), match=r"circle|deadline"),
     ):
@@ -81,7 +84,7 @@ def test_redirects_in_a_circle_end_with_the_deadline(flavour: str) -> None:
 
 def test_nobody_there_is_told_at_the_first_retry(flavour: str, caplog: pytest.LogCaptureFixture) -> None:
     with (
-        Faulty([cut(), reply(200, HANDLE)]) as server,
+        ScriptedServer([cut(), reply(200, HANDLE)]) as server,
         connected(flavour, server.url, timeout=20.0, token="very-secret") as client,
         caplog.at_level(logging.INFO, "milepost"),
     ):

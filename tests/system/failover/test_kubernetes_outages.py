@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,6 +10,7 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from milepost import Client, StateHandleStore
 from milepost.wire import API, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
@@ -45,7 +44,7 @@ def handle_at(server: ServerProcess, store: StateHandleStore, name: str) -> str:
 
 
 def tried(server: ServerProcess, store: StateHandleStore, name: str, epoch: int) -> httpx.Response:
-    """One add, straight to one replica."""
+    """Try one add, straight at one replica."""
     acting = {Header.SESSION: str(store.session_id), Header.EPOCH: str(epoch)}
     url = handle_at(server, store, name)
     return httpx.post(url, headers=acting, content=b"state", trust_env=False, timeout=60)
@@ -124,42 +123,25 @@ def test_a_replica_starts_while_the_api_is_away(on_kubernetes: KubernetesDeploym
 class Way:
     """The way of one replica to the API server, which a test holds up."""
 
-    def __init__(self, made: Link, loop: asyncio.AbstractEventLoop) -> None:
-        self.url = f"https://127.0.0.1:{made.port}"
+    def __init__(self, made: Link, portal: BlockingPortal) -> None:
+        self.url = f"https://{made.address}"
         self._link = made
-        self._loop = loop
+        self._portal = portal
 
     def hold(self) -> None:
         """Let nothing pass."""
-        self._loop.call_soon_threadsafe(self._link.hold)
+        self._portal.call(self._link.hold)
 
     def restore(self) -> None:
         """Let everything pass, also what was held up."""
-        self._loop.call_soon_threadsafe(self._link.restore)
+        self._portal.call(self._link.restore)
 
 
 @contextmanager
 def way_to(port: int) -> Iterator[Way]:
-    """A link served by a thread of its own."""
-    ready: list[Way] = []
-    served, over = threading.Event(), asyncio.Event()
-    loops: list[asyncio.AbstractEventLoop] = []
-
-    async def serve() -> None:
-        async with link(port) as made:
-            loops.append(asyncio.get_running_loop())
-            ready.append(Way(made, loops[0]))
-            served.set()
-            await over.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert served.wait(DEADLINE_SECONDS)
-    try:
-        yield ready[0]
-    finally:
-        loops[0].call_soon_threadsafe(over.set)
-        thread.join(DEADLINE_SECONDS)
+    """Make a link that is served by a thread of its own."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(link(port)) as made:
+        yield Way(made, portal)
 
 
 @pytest.fixture
