@@ -22,7 +22,7 @@ _LONG = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Here and not on the command line, so that it holds for every way to run them."""
+    """Load the time limits here and not on the command line, so that they hold for every way to run the tests."""
     config.pluginmanager.import_plugin("tests.support.time_limits")
 
 

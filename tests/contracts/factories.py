@@ -62,15 +62,15 @@ BLOBS: tuple[Backend[BlobStore], ...] = (
 
 
 def pointer_store(name: str, address: str) -> PointerStore:
-    """A store on an existing place, for processes that were told its address."""
+    """Build a store on an existing place, for processes that were told its address."""
     return {backend.name: backend for backend in POINTERS}[name].build(address)
 
 
 def election(name: str, address: str, advertise: str) -> Election:
-    """A candidate in an existing place, for processes that were told its address."""
+    """Build a candidate in an existing place, for processes that were told its address."""
     return {backend.name: backend for backend in ELECTIONS}[name].build(address, advertise)
 
 
 def blob_store(name: str, address: str) -> BlobStore:
-    """A store on an existing place, for processes that were told its address."""
+    """Build a store on an existing place, for processes that were told its address."""
     return {backend.name: backend for backend in BLOBS}[name].build(address)

@@ -20,7 +20,7 @@ SEED: Final = 1
 
 
 def cut(seed: int) -> list[Case]:
-    """Of each kind of thing one damage without a leader and one under a leader."""
+    """Choose for each kind of thing one damage without a leader and one under a leader."""
     chance = random.Random(seed)
     chosen: list[Case] = []
     for store in STORES:
@@ -43,7 +43,7 @@ async def test_no_damage_passes_in_silence(case: Case, tmp_path: Path, services:
 
 
 def test_the_page_tells_of_each_kind_of_thing_and_each_damage() -> None:
-    """And no row of it says nothing. (What became of them is written there by a full run.)"""
+    """No row of it may be empty. (What became of them is written there by a full run.)"""
     page = (Path(__file__).parents[2] / "docs" / "damage.md").read_text()
     rows = [
         tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in page.splitlines() if line.startswith("| ")

@@ -28,7 +28,7 @@ def alerts(helm: Helm) -> Sequence[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def metrics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """What a server that was asked something tells."""
+    """The metrics of a server that was asked something."""
     with ServerProcess(tmp_path_factory.mktemp("watched")) as server:
         server.start()
         for path in ("/metrics", "/metrics"):

@@ -53,7 +53,7 @@ def run(*command: str, **variables: str) -> None:
 
 
 def environment(installed: Path) -> Mapping[str, str]:
-    """The image's, with the place that the wheels are in here."""
+    """The image's environment, with the place that the wheels are in here."""
     image = {name: value.replace(PLACE, str(installed)) for name, value in dockerfile.environment().items()}
     return {"PATH": os.environ["PATH"], **image}
 
@@ -125,7 +125,7 @@ def test_it_runs_as_the_user_that_the_chart_names(helm: Helm) -> None:
 
 
 def test_one_process_that_gets_the_signals(helm: Helm) -> None:
-    """No shell before it, which would keep SIGTERM to itself."""
+    """No shell stands before it, which would keep SIGTERM to itself."""
     assert dockerfile.entry_point() == ["python3", "-m", "service"]
     names = {name for name, _ in dockerfile.stages()[-1]}
     assert not names & {"CMD", "VOLUME", "ADD", "SHELL"}

@@ -41,7 +41,7 @@ class Release:
         return content if status == 200 else None
 
     def annotations(self) -> dict[str, str]:
-        """Of the Pods to come."""
+        """The annotations of the Pods to come."""
         deployment = self.get("deployments/milepost")
         found: dict[str, str] = deployment["spec"]["template"]["metadata"]["annotations"]
         return found

@@ -114,7 +114,7 @@ NEEDED_BY = {
 
 
 def names(site: Site, resource: str, labels: dict[str, str]) -> list[str]:
-    """Of the objects with these labels, as who may do everything sees them."""
+    """The names of the objects with these labels, as an account that may do everything sees them."""
     path = f"/api/v1/namespaces/{site.namespace}/{resource}?labelSelector={selector(labels)}"
     return sorted(each["metadata"]["name"] for each in site.api.admin.ask("GET", path)["items"])
 

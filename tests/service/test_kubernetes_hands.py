@@ -65,19 +65,19 @@ def newest(outsider: Outsider) -> str:
 
 
 def alter(outsider: Outsider) -> None:
-    """Every record of the newest segment becomes somebody else's."""
+    """Alter every record of the newest segment, as somebody else's hand may."""
     name = newest(outsider)
     outsider.patch(name, {"data": dict.fromkeys(outsider.get(name)["data"], "theirs")})
 
 
 def passes(problem: Problem) -> None:
-    """Raises it, unless it says that the storage, or who leads, is in trouble just now."""
+    """Raise the problem, unless it says that the storage, or who leads, is in trouble just now."""
     if problem.code not in (Code.STORAGE_UNAVAILABLE, Code.OUTCOME_UNKNOWN, Code.NO_LEADER):
         raise problem
 
 
 async def add_at_last(writer: Actor, name: str) -> None:
-    """Whatever keeps it from landing now."""
+    """Add a handle, however often something keeps it from landing."""
 
     async def added() -> bool:
         try:
@@ -91,7 +91,7 @@ async def add_at_last(writer: Actor, name: str) -> None:
 
 
 async def all_there(rig: Rig, names: list[str]) -> None:
-    """Also for the next leader."""
+    """Check that everything is there, also for the next leader."""
     for _ in range(2):
         reader = await actor(rig, "reader")
         for name in names:

@@ -62,7 +62,7 @@ _BROKEN_BY = {
 
 
 class Applied(NamedTuple):
-    """A call that has landed, the answer that was kept of it, and when that was."""
+    """A call that has landed, with the answer that was kept of it and its time."""
 
     revision: int
     body: Body
@@ -165,7 +165,7 @@ class Chronicle:
     # -- one group -------------------------------------------------------------------------------------------------
 
     def _steps(self, since: int, changed: dict[str, Record | None]) -> list[tuple[int, Callable[[int], None]]]:
-        """What happened in a group, each with its revision."""
+        """Read from its records what happened in a group: each step with its revision."""
         steps: list[tuple[int, Callable[[int], None]]] = []
         ends: list[tuple[int, Callable[[int], None]]] = []
         for key, record in changed.items():

@@ -88,7 +88,7 @@ class PlainModel:
         self.stores: dict[str, PlainStore] = {}
 
     def store(self, name: str) -> PlainStore:
-        """A store; it need not have existed."""
+        """Give a store, which need not have existed."""
         return self.stores.setdefault(name, PlainStore())
 
     def told(self, store: str, name: str) -> Body | None:
@@ -114,7 +114,7 @@ class PlainModel:
         return {"epoch": plain.epoch, "session": plain.holder, "holder": session.holder if session else None}
 
     def locked_by(self, session: str) -> Iterator[tuple[str, str]]:
-        """Store and name of each handle that the session holds."""
+        """Give store and name of each handle that the session holds."""
         for store, plain in self.stores.items():
             for name, handle in plain.handles.items():
                 if session in handle.locks:
@@ -264,7 +264,7 @@ class PlainModel:
 
 
 def _taken(store: PlainStore, request: Add | Replace) -> Judged | None:
-    """Use the upload of a request up, if it has one; why that cannot be."""
+    """Use up the upload of a request, if it has one; tell why where that cannot be."""
     if request.upload is None:
         return None
     announced = store.uploads.get(request.upload.id)

@@ -1,4 +1,4 @@
-"""What is listed of an HDFS, and what goes on the way."""
+"""A listing of an HDFS tells of blobs alone, and leaves out what vanishes while it is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a blob comes out of HDFS, also where somebody goes behind our back."""
+"""A blob comes out of HDFS whole or with an error, also where somebody changes files behind our back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a blob gets into HDFS, also where calls or their answers are lost."""
+"""A blob gets into HDFS whole or not at all, also where calls or their answers are lost."""
 
 from __future__ import annotations
 

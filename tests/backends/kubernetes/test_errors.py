@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kubernetes
 
 
 def answer(status: int, message: str = "", reason: str = "") -> ApiAnswer:
-    """As it comes over the wire."""
+    """Make an answer as it comes over the wire."""
     return ApiAnswer.read(status, json.dumps({"kind": "Status", "message": message, "reason": reason}).encode())
 
 

@@ -62,7 +62,7 @@ class Deployment:
 
     @property
     def name(self) -> str:
-        """For test ids and directories."""
+        """The name of the pair, for test ids and directories."""
         return f"{self.coordination.pointers.name}-{self.storage.blobs.name}"
 
     @property

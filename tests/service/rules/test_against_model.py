@@ -123,7 +123,7 @@ class RulesAgainstModel(RuleBasedStateMachine):
 
     def asked(self, kind: Callable[..., R], session: str, *rest: Any) -> R:
         """Make a request, under a key of its own."""
-        return kind(session, self.key(), 1, *rest)
+        return kind(Attempt(session, self.key()), *rest)
 
     def same(self, request: Request) -> Accepted | None:
         """Do it in both, and compare; the decision, if it is granted."""

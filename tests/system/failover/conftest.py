@@ -57,6 +57,6 @@ def on_kubernetes(services: Services) -> Iterator[KubernetesDeployment]:
     ]
 )
 def replicas(request: pytest.FixtureRequest) -> Replicas:
-    """Either set."""
+    """The one set, and then the other."""
     running: Replicas = request.getfixturevalue(request.param)
     return running

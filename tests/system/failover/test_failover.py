@@ -27,7 +27,7 @@ def test_writes_go_on_over_kubernetes(on_kubernetes: KubernetesDeployment, fault
 
 
 def writes_go_on(deployment: D, fault: Fault[D], store: str) -> None:
-    """Through the fault; and locks, sessions and epochs are as before."""
+    """Show that writes go on through the fault, and that locks, sessions and epochs are as before."""
     with (
         Client(deployment.urls, timeout=WITHIN_SECONDS) as client,
         client.session("holder", ttl=10) as session,

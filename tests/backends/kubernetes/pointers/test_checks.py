@@ -26,7 +26,7 @@ THEIRS = {"data": {"theirs": "1"}}
 
 
 def harmed(outsider: Outsider, name: str, harm: str) -> None:
-    """By somebody's hands."""
+    """Harm the segment, as somebody else's hands may."""
     if harm == "garble":
         outsider.patch(name, GARBLED)
     elif harm == "wipe":
@@ -82,7 +82,7 @@ async def test_what_somebody_made_in_place_of_the_next_segment_is_not_touched(
 async def test_the_witness_and_the_founding_mark_are_looked_after(
     site: Site, outsider: Outsider, name: str, harm: str
 ) -> None:
-    """So that what is done to segments after that is put right. What somebody keeps in their place stays there."""
+    """They are put back, so that later harm to segments is put right too. What somebody keeps in their place stays."""
     async with opened(site.address()) as store:
         await store.take_over(ROOT)
         older = outsider.get(name)["metadata"]["annotations"]
@@ -209,7 +209,7 @@ async def test_groups_go_on_while_a_check_reads(site: Site, outsider: Outsider) 
 
 
 async def test_a_deposed_leader_keeps_no_journal_in_memory(site: Site) -> None:
-    """Neither after its next check nor after a group that was refused."""
+    """It forgets the journal at its next check, or when a group of it is refused."""
     async with opened(site.address()) as one, opened(site.address()) as other:
         await put(one, await one.take_over(ROOT), writes(a=b"1"))
         head = await put(other, await other.take_over(ROOT), writes(a=b"2"))

@@ -45,7 +45,7 @@ async def refused_by(site: Site, **arguments: Any) -> JournalDamaged:
 
 
 def altered(outsider: Outsider, name: str, old: str, new: str) -> None:
-    """Another letter in the head."""
+    """Change one letter of the head."""
     text = outsider.get(name)["metadata"]["annotations"][HEAD]
     assert old in text
     outsider.patch(name, {"metadata": {"annotations": {HEAD: text.replace(old, new, 1)}}})
@@ -79,7 +79,7 @@ async def test_a_head_of_another_segment_is_no_head(site: Site, outsider: Outsid
 
 @pytest.mark.parametrize("stamp", STAMPS)
 async def test_an_older_copy_of_the_same_term_is_refused(site: Site, outsider: Outsider, stamp: str) -> None:
-    """On the word of the witness; on that of the founding mark only where it is of an older term."""
+    """The witness tells; the founding mark tells only where the copy is of an older term."""
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(epoch=b"1"))
         saved = backup(outsider, FIRST)

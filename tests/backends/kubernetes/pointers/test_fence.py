@@ -92,7 +92,7 @@ async def test_a_leader_paused_between_sealing_and_the_next_segment_is_fenced_th
 
 
 async def test_the_same_group_lands_if_nobody_takes_over(site: Site, outsider: Outsider) -> None:
-    """So that the tests above refuse it for the reason they say."""
+    """This shows that the tests above are refused for the reason that they give."""
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=SOME))
         await spare_is_there(store)
@@ -246,7 +246,7 @@ async def test_a_late_creation_of_a_segment_is_used_or_is_garbage(site: Site, ou
 async def test_a_sealed_segment_whose_next_one_is_gone_gets_another_by_its_leader_alone(
     site: Site, outsider: Outsider
 ) -> None:
-    """To everybody else it may have been written to."""
+    """To everybody else, the missing one may have held groups."""
     async with opened(site.address()) as store, opened(site.address()) as other:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         await spare_is_there(store)

@@ -112,7 +112,7 @@ async def test_a_segment_that_is_wiped_under_a_leader_is_put_right(
 async def test_an_older_copy_that_is_restored_under_a_leader_is_put_right(
     site: Site, outsider: Outsider, copy: str, noticed_by: str
 ) -> None:
-    """As somebody does who applies yesterday's dump: taken for the work of a successor, it would undo groups."""
+    """Somebody applies yesterday's dump: taken for the work of a successor, it would undo groups."""
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         await spare_is_there(store)
@@ -158,7 +158,7 @@ async def test_a_deposed_leader_puts_nothing_right(site: Site, outsider: Outside
 async def test_a_check_puts_right_what_no_group_would_meet(
     site: Site, outsider: Outsider, harm: str, number: int
 ) -> None:
-    """Of a sealed segment, and of the last one while no group comes."""
+    """It looks at sealed segments, and at the last one while no group comes."""
     name = LAYOUT.segment(number)
     async with opened(site.address(), check_seconds=0.05) as store:
         head = await two_segments(store)

@@ -145,7 +145,7 @@ async def test_a_journal_that_is_full_takes_what_makes_it_smaller_and_then_more_
 
 
 async def test_random_groups_leave_what_a_plain_dictionary_holds(site: Site) -> None:
-    """And what the leader thinks of its segments is what a take-over would read from them."""
+    """What the leader thinks of its segments is also what a take-over would read from them."""
     shuffled = random.Random(3)
     expected: dict[str, bytes] = {}
     async with opened(site.address()) as store, opened(site.address()) as other:

@@ -69,7 +69,7 @@ async def test_a_journal_whose_last_segment_is_immutable_is_taken_over(
 
 
 async def test_an_empty_next_segment_is_made_anew_or_passed_over(site: Site, outsider: Outsider) -> None:
-    """By the check, or by the group that meets it first."""
+    """Either the check does that, or the group that meets it first."""
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         await spare_is_there(store)

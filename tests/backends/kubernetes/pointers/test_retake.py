@@ -298,7 +298,7 @@ async def test_a_head_that_is_wiped_right_after_the_take_over_costs_only_another
 async def test_while_somebody_keeps_editing_groups_end_truthfully_and_nothing_is_lost(
     site: Site, outsider: Outsider
 ) -> None:
-    """As a writer does that takes the segment for its own, as fast as it can."""
+    """A writer that takes the segment for its own writes to it as fast as it can."""
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
         stopping, edited = asyncio.Event(), 0

@@ -52,7 +52,7 @@ def altering(site: Site, change: str) -> None:
 
 
 def limit(site: Site) -> None:
-    """No ConfigMap more in this namespace. No controller runs that would count, so the state is written by hand."""
+    """Let no further ConfigMap be made in this namespace. The state is written by hand: no controller runs to count."""
     path = f"/api/v1/namespaces/{site.namespace}/resourcequotas"
     hard = {"hard": {"configmaps": "1"}}
     quota = site.api.admin.ask("POST", path, {"metadata": {"name": "few"}, "spec": hard})
@@ -61,7 +61,7 @@ def limit(site: Site) -> None:
 
 
 async def filled(store: KubernetesPointers, head: Head, size: int = 6000) -> tuple[Head, int, Refusal]:
-    """Groups until one is refused; the head, how many landed, and why no more did."""
+    """Commit groups until one is refused; give the head, how many landed, and why no more did."""
     for number in range(400):
         end = await store.commit(head, [Change(f"k{number}", b"x" * size)], head.revision + 1)
         if not isinstance(end, Done):
