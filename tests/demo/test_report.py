@@ -8,7 +8,7 @@ import pytest
 
 from demo.comparison import Comparison
 from demo.report import Run, complaints, table
-from demo.timeline import FENCED, FINISHED, LEADS, PUBLISHED, WOKEN, Event
+from demo.timeline import FENCED, FINISHED, LEADS, PUBLISHED, WOKEN, Event, take_overs
 from tests.demo.events import PLAIN, WITH_MILEPOST
 
 EXACT = Comparison(336_776, 336_776, 0, 0, 0, 16, 0, 0)
@@ -90,3 +90,9 @@ def test_a_woken_driver_is_told_from_the_others() -> None:
     assert GOOD.woken == Event(21.0, "A", WOKEN)
     assert GOOD.published_after_waking == []
     assert BAD.published_after_waking == [0]
+
+
+@pytest.mark.parametrize(("kept", "complaint"), [(6, "nobody took over after A was paused"), (8, "C took over")])
+def test_a_fault_without_a_take_over_is_told(kept: int, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        take_overs(WITH_MILEPOST[:kept])

@@ -1,4 +1,7 @@
-"""Processes that the parts run in."""
+"""A process of the testbed is paused, killed and ended as its test asks, and dies with who started it.
+
+If it were not, tests of outages would pass without an outage.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from testbed.ports import Port
 from testbed.process import Process, ProcessFailed
 
 SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)")
@@ -31,7 +33,7 @@ def sleeper(tmp_path: Path) -> Process:
 
 
 def state_of(pid: int) -> str:
-    """As proc(5) has it: T for stopped, Z for ended; empty for one that is gone."""
+    """The state of a process as proc(5) has it: T for stopped, Z for ended; empty for one that is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -95,16 +97,3 @@ def test_a_detached_process_is_a_session_of_its_own(tmp_path: Path) -> None:
     with Process("sleeper", SLEEPER, log_path=tmp_path / "log", detached=True) as process:
         process.start(lambda: "up" in process.logged())
         assert os.getsid(process.pid) == process.pid
-
-
-def test_a_port_is_kept_for_one_server(tmp_path: Path) -> None:
-    port, other = Port(), Port()
-    assert port.number != other.number
-    program = "import http.server; http.server.HTTPServer(('127.0.0.1', {}), None).serve_forever()"
-    command = [sys.executable, "-c", program.format(port.number)]
-    assert not port.answers()
-    for _ in range(2):
-        with Process("server", command, log_path=tmp_path / "log").start(port.answers) as server:
-            assert server.running
-    port.release()
-    other.release()
