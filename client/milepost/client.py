@@ -8,9 +8,9 @@ from types import TracebackType
 
 from milepost.core import service
 from milepost.core.acting import Acting
-from milepost.core.calls import Caller, Token
+from milepost.core.calls.calls import Caller, Token
+from milepost.core.calls.replicas import Replicas
 from milepost.core.direct import DIRECT_ABOVE
-from milepost.core.replicas import Replicas
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.drivers.connections import Connections, Verify

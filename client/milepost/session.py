@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from milepost.core.acting import Acting
-from milepost.core.calls import Caller
+from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease, keep, report_lost
 from milepost.core.service import FAREWELL_SECONDS, end_session
 from milepost.core.store import StoreOperations

@@ -14,7 +14,7 @@ import milepost
 import milepost.spark
 from backends.kubernetes.configmaps.objects import ConfigMapLayout
 from backends.kubernetes.labels import labels_of, selector
-from milepost.core.calls import ATTEMPT_TIMEOUT
+from milepost.core.calls.calls import ATTEMPT_TIMEOUT
 from tests.deploy.helm import CHART, Helm, Refused, Rendered
 
 pytestmark = pytest.mark.kubernetes

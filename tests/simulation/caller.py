@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from milepost.core.history import History
-from milepost.core.judgement import Again
+from milepost.core.calls.history import History
+from milepost.core.calls.judgement import Again
 from milepost.errors import ConnectionFailed, DeadlineExceeded, MilepostError, Problem
 from milepost.wire import Code, Outcome
 from service.rules.requests import Request

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import milepost.core.lease
-import milepost.spark.layer_index
-import milepost.spark.restore
-import milepost.spark.sink
-import milepost.spark.watch
+import milepost.spark.checkpoints.layer_index
+import milepost.spark.checkpoints.restore
+import milepost.spark.driver.watch
+import milepost.spark.output.sink
+from milepost.spark.checkpoints.snapshotter import Snapshotter
+from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
 from milepost.spark.record import JOB, JobRecord, decode
-from milepost.spark.sink import FilesSink
-from milepost.spark.snapshotter import Snapshotter
 from milepost.store import StateHandleStore
 
 RESTORE = ("before record", "after unpacking", "after restoring", "after recovery")
@@ -94,14 +94,14 @@ def install(passing: Passing) -> None:
         return "snapshot"
 
     around(JobPointer, "take", lambda *_, **__: "record")
-    around(milepost.spark.restore, "_unpacked", lambda *_: "unpacking")
-    around(milepost.spark.restore, "materialise", lambda *_: "restoring")
+    around(milepost.spark.checkpoints.restore, "_unpacked", lambda *_: "unpacking")
+    around(milepost.spark.checkpoints.restore, "materialise", lambda *_: "restoring")
     around(importlib.import_module("milepost.spark.lead"), "recover", lambda *_, **__: "recovery")
     around(Snapshotter, "read", snapshotting)
     around(StateHandleStore, "add_and_lock", lambda _, name, *_rest, **_named: "layer" if name != JOB else "another")
     around(StateHandleStore, "replace", replacing)
     around(FilesSink, "__call__", lambda *_: "writing")
-    around(milepost.spark.sink, "_stage", lambda *_: "evaluation")
+    around(milepost.spark.output.sink, "_stage", lambda *_: "evaluation")
 
 
 def blind() -> None:
@@ -111,9 +111,9 @@ def blind() -> None:
 
 def limits(inline_bytes: int, max_layers: int, stuck: float) -> None:
     """Other limits for what travels inside the record, for the number of layers, and for a batch that no stop ends."""
-    milepost.spark.layer_index.INLINE_BYTES = inline_bytes
-    milepost.spark.layer_index.MAX_LAYERS = max_layers
-    milepost.spark.watch.STUCK_SECONDS = stuck
+    milepost.spark.checkpoints.layer_index.INLINE_BYTES = inline_bytes
+    milepost.spark.checkpoints.layer_index.MAX_LAYERS = max_layers
+    milepost.spark.driver.watch.STUCK_SECONDS = stuck
 
 
 def wait_for(path: str, seconds: float) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from milepost.errors import JobUnknown
 from milepost.spark import Job, published_batches
-from milepost.spark.claim import claim
-from milepost.spark.local import LocalFiles
+from milepost.spark.output.claim import claim
+from milepost.spark.output.local import LocalFiles
 from testbed.server import ServerProcess
 from tests.spark.jobs import Place, finish
 

@@ -11,10 +11,10 @@ import pytest
 
 import milepost
 from milepost.errors import NotExist, RecordUnreadable, UnsafeQuery
-from milepost.spark import manifest as manifest_module
 from milepost.spark import published_batches, read_published
-from milepost.spark import sink as sink_module
-from milepost.spark.local import LocalFiles
+from milepost.spark.output import manifest as manifest_module
+from milepost.spark.output import sink as sink_module
+from milepost.spark.output.local import LocalFiles
 from milepost.spark.record import JOB, decode
 from tests.spark.jobs import Place, finish
 from tests.spark.queries import KINDS, write_input

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from milepost.spark.final_checkpoint import register_final_checkpoint
+from milepost.spark.checkpoints.final_checkpoint import register_final_checkpoint
+from milepost.spark.checkpoints.snapshotter import Snapshotter
 from milepost.spark.pointer import JobPointer
 from milepost.spark.record import JobCheckpoint, JobRecord
-from milepost.spark.snapshotter import Snapshotter
 from milepost.spark.store import SettlingStore
 from tests.spark.checkpoints import log, put
 
@@ -45,7 +45,7 @@ def run(certain: SettlingStore, tmp_path: Path) -> Run:
 
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "milepost.spark.final_checkpoint")
+    caplog.set_level(logging.INFO, "milepost.spark.checkpoints.final_checkpoint")
     return caplog
 
 

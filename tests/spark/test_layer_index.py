@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from milepost.spark.layer_index import INLINE_BYTES, MAX_LAYERS, SPARSE, LayerIndex, Plan
+from milepost.spark.checkpoints.layer_index import INLINE_BYTES, MAX_LAYERS, SPARSE, LayerIndex, Plan
+from milepost.spark.checkpoints.snapshot import Stat
 from milepost.spark.record import Layer
-from milepost.spark.snapshot import Stat
 
 LARGE = INLINE_BYTES + 1
 

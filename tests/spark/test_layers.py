@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import StateTruncated
-from milepost.spark import layers
-from milepost.spark.layers import pack, unpack
-from milepost.spark.snapshot import scan
+from milepost.spark.checkpoints import layers
+from milepost.spark.checkpoints.layers import pack, unpack
+from milepost.spark.checkpoints.snapshot import scan
 from tests.spark.checkpoints import put, tree
 
 

@@ -17,10 +17,10 @@ import milepost
 import milepost.spark.job
 from milepost.errors import InputMissing, NoSafeCheckpoint, Unavailable
 from milepost.spark import BatchContext, Job, published_batches, read_published
-from milepost.spark import layer_index as layer_index
+from milepost.spark.checkpoints import layer_index
+from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
 from milepost.spark.record import JOB, JobCheckpoint, JobRecord, decode
-from milepost.spark.sink import FilesSink
 from milepost.wire import Code
 from testbed.server import ServerProcess
 from tests.spark.jobs import Place, finish

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from milepost.errors import JvmLost
-from milepost.spark import driver as driver_module
-from milepost.spark.driver import Driver
-from milepost.spark.liveness import JvmProbe
+from milepost.spark.driver import driver as driver_module
+from milepost.spark.driver.driver import Driver
+from milepost.spark.driver.liveness import JvmProbe
 
 _DEADLINE_SECONDS = 30.0
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from milepost.errors import RecordUnreadable, UnsafeQuery
-from milepost.spark import manifest
-from milepost.spark.manifest import Page, PageLink, PublishedBatch, extended, link_from, link_json, load, pages
-from milepost.spark.sink import published_page
+from milepost.spark.output import manifest
+from milepost.spark.output.manifest import Page, PageLink, PublishedBatch, extended, link_from, link_json, load, pages
+from milepost.spark.output.sink import published_page
 
 
 class Output:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from milepost.spark import local
-from milepost.spark.hadoop import HadoopFiles
-from milepost.spark.local import LocalFiles
+from milepost.spark.output import local
+from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.local import LocalFiles
 from tests.spark.checkpoints import put
 
 if TYPE_CHECKING:

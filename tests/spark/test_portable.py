@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import UnsafeQuery, WrongCheckpoint
-from milepost.spark.portable import MARK, fitted, portable
+from milepost.spark.checkpoints.portable import MARK, fitted, portable
 
 HERE = Path("/work/flights/0a1b/e1")
 METADATA = "state/0/_metadata/v2/0"

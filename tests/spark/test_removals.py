@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import milepost
-from milepost.spark.removals import Removals
+from milepost.spark.checkpoints.removals import Removals
 from milepost.store import StateHandleStore
 
 

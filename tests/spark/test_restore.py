@@ -21,13 +21,13 @@ from milepost.errors import (
     Unavailable,
     WrongCheckpoint,
 )
-from milepost.spark import layer_index as ledger_module
-from milepost.spark import layers
-from milepost.spark import restore as restore_module
+from milepost.spark.checkpoints import layer_index as ledger_module
+from milepost.spark.checkpoints import layers
+from milepost.spark.checkpoints import restore as restore_module
+from milepost.spark.checkpoints.recovery import recover
+from milepost.spark.checkpoints.restore import restore
+from milepost.spark.checkpoints.snapshotter import Snapshotter
 from milepost.spark.record import JobCheckpoint, JobRecord
-from milepost.spark.recovery import recover
-from milepost.spark.restore import restore
-from milepost.spark.snapshotter import Snapshotter
 from milepost.spark.store import HandleStore, SettlingStore
 from milepost.wire import Code
 from testbed.server import ServerProcess

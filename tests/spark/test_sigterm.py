@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from milepost.spark.sigterm import on_sigterm
+from milepost.spark.driver.sigterm import on_sigterm
 
 _DEADLINE_SECONDS = 30.0
 
@@ -29,7 +29,7 @@ def test_a_running_query_is_stopped_from_a_thread_of_its_own() -> None:
 
 def test_the_handler_itself_writes_no_log(caplog: pytest.LogCaptureFixture) -> None:
     """It may interrupt a write to the stream that the log goes to, and a second write inside it fails."""
-    caplog.set_level(logging.INFO, "milepost.spark.sigterm")
+    caplog.set_level(logging.INFO, "milepost.spark.driver.sigterm")
     stopped = threading.Event()
     with on_sigterm(stopped.set, lambda: True):
         os.kill(os.getpid(), signal.SIGTERM)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import WrongCheckpoint
-from milepost.spark.snapshot import Stat, lagging_partitions, scan, select, settled, state_version
+from milepost.spark.checkpoints.snapshot import Stat, lagging_partitions, scan, select, settled, state_version
 from tests.spark.checkpoints import log, put
 
 ANY = Stat(1, 1)

@@ -10,7 +10,7 @@ import pytest
 import milepost
 from milepost.errors import ConnectionFailed, MilepostError, OutcomeUnknown, SessionLost, Unavailable
 from milepost.session import Session
-from milepost.spark.standby import Standby
+from milepost.spark.driver.standby import Standby
 from milepost.store import StateHandleStore
 from milepost.types import Epoch
 from milepost.wire import Code

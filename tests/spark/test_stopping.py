@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import StreamingQueryException
 
 from milepost.spark import BatchContext, Job
-from milepost.spark.stopping import BatchGate
+from milepost.spark.driver.stopping import BatchGate
 from tests.spark.jobs import Place, finish, wait_until
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ import pytest
 import milepost
 import milepost.spark
 from milepost.errors import Fenced, SessionExpired, SessionLost
-from milepost.spark import BatchContext, published_batches, restore
-from milepost.spark.layer_index import LayerIndex
+from milepost.spark import BatchContext, published_batches
+from milepost.spark.checkpoints import restore
+from milepost.spark.checkpoints.layer_index import LayerIndex
+from milepost.spark.checkpoints.workdir import remove_older
 from milepost.spark.record import JobCheckpoint
 from milepost.spark.store import HandleStore
-from milepost.spark.workdir import remove_older
 from milepost.store import StateHandleStore
 from milepost.wire import Code
 from testbed.server import ServerProcess

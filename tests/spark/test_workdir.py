@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import UnsafeQuery
-from milepost.spark.workdir import default_workdir, remove_older, remove_unfinished
+from milepost.spark.checkpoints.workdir import default_workdir, remove_older, remove_unfinished
 from tests.spark.checkpoints import put
 
 

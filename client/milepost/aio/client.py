@@ -9,9 +9,9 @@ from milepost.aio.session import AsyncSession, OnLost
 from milepost.aio.store import AsyncStateHandleStore
 from milepost.core import service
 from milepost.core.acting import Acting
-from milepost.core.calls import Caller, Token
+from milepost.core.calls.calls import Caller, Token
+from milepost.core.calls.replicas import Replicas
 from milepost.core.direct import DIRECT_ABOVE
-from milepost.core.replicas import Replicas
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.drivers.connections import Connections, Verify

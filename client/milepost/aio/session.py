@@ -11,7 +11,7 @@ import anyio.abc
 
 from milepost.aio.store import AsyncStateHandleStore
 from milepost.core.acting import Acting
-from milepost.core.calls import Caller
+from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease, keep, report_lost
 from milepost.core.service import FAREWELL_SECONDS, begin_session, end_session
 from milepost.core.store import StoreOperations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from milepost.core.outages import OUTAGES_OR_DOUBT
+from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.errors import CleanUpLags, DiscardFailed, ServerFault, VersionMismatch
 from milepost.store import StateHandleStore
 

@@ -19,7 +19,7 @@ from milepost.checkpoints.records import (
 )
 from milepost.checkpoints.retention import superfluous
 from milepost.core.body import State
-from milepost.core.outages import hindrance
+from milepost.core.calls.outages import hindrance
 from milepost.errors import (
     CleanUpLags,
     Closed,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.core.effects import Operation, Sleep
-from milepost.core.outages import OUTAGES_OR_DOUBT
 from milepost.core.store import StoreOperations
 from milepost.errors import EpochHeld
 from milepost.types import Epoch

@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from milepost.core import answers
-from milepost.core.calls import Caller
+from milepost.core.calls import answers
+from milepost.core.calls.calls import Caller
+from milepost.core.calls.request import Request, if_match
 from milepost.core.direct import signed, trouble_with
 from milepost.core.effects import Answer, Emit, Lost, Operation, Read
-from milepost.core.request import Request, if_match
 from milepost.errors import ConnectionFailed, MilepostError, StateTruncated
 from milepost.wire import Header, parse_digest_header, unquote_version
 

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from milepost.core import answers
-from milepost.core.calls import ATTEMPT_TIMEOUT, Caller, Reply
+from milepost.core.calls import answers
+from milepost.core.calls.calls import ATTEMPT_TIMEOUT, Caller, Reply
+from milepost.core.calls.request import Request, path
 from milepost.core.clock import Clock
 from milepost.core.effects import Operation, Sleep
-from milepost.core.request import Request, path
 from milepost.errors import MilepostError, SessionExpired, SessionLost
 from milepost.types import SessionInfo
 from milepost.wire import Code

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from milepost.core import answers
-from milepost.core.calls import Caller
+from milepost.core.calls import answers
+from milepost.core.calls.calls import Caller
+from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, checked_name, json_body, path
 from milepost.core.effects import Emit, Operation
 from milepost.core.lease import Lease
-from milepost.core.request import JSON_MEDIA_TYPE, Request, checked_name, json_body, path
 from milepost.errors import InvalidRequest, SessionLost
 from milepost.types import SessionInfo, Status
 from milepost.wire import MAX_PAGE, MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code

@@ -7,14 +7,14 @@ import math
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 
-from milepost.core import answers
 from milepost.core.acting import Acting
-from milepost.core.answers import Reader
 from milepost.core.body import AsyncState, Body, body_of
-from milepost.core.calls import Caller, Key, Reply
+from milepost.core.calls import answers
+from milepost.core.calls.answers import Reader
+from milepost.core.calls.calls import Caller, Key, Reply
+from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, checked_name, if_match, json_body, label_headers, path
 from milepost.core.download import download
 from milepost.core.effects import Emit, Operation, Work
-from milepost.core.request import JSON_MEDIA_TYPE, Request, checked_name, if_match, json_body, label_headers, path
 from milepost.core.upload import REFUSED_FOR_NOW, Upload, put, upload_of
 from milepost.errors import NotExist, ServerFault, UploadUnknown
 from milepost.types import Epoch, Handle, LockedHandles, Removal

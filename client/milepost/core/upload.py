@@ -9,11 +9,11 @@ from enum import Enum, auto
 from typing import Any
 
 from milepost.core.body import Body, SourceFailed
-from milepost.core.calls import LONGEST_PAUSE, Caller, Reply
+from milepost.core.calls.calls import LONGEST_PAUSE, Caller, Reply
+from milepost.core.calls.outages import OUTAGES_OR_DOUBT
+from milepost.core.calls.request import json_body
 from milepost.core.direct import AVOID_BRIEFLY_SECONDS, AVOID_SECONDS, signed, trouble_with
 from milepost.core.effects import Answer, Lost, Operation, Sleep
-from milepost.core.outages import OUTAGES_OR_DOUBT
-from milepost.core.request import json_body
 from milepost.errors import InvalidRequest, MilepostError, NotSupported, OutcomeUnknown, Unavailable, UploadUnknown
 from milepost.wire import Code
 

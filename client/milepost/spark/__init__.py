@@ -49,11 +49,11 @@ except ModuleNotFoundError as missing:
         "milepost.spark needs pyspark: pip install 'milepost[spark]'", name=missing.name
     ) from missing
 
+from milepost.spark.checkpoints.recovery import JobRecovery
 from milepost.spark.context import BatchContext
 from milepost.spark.job import Job
 from milepost.spark.lead import lead
-from milepost.spark.manifest import PublishedBatch
-from milepost.spark.reader import published_batches, read_published
-from milepost.spark.recovery import JobRecovery
+from milepost.spark.output.manifest import PublishedBatch
+from milepost.spark.output.reader import published_batches, read_published
 
 __all__ = ["lead", "Job", "BatchContext", "JobRecovery", "read_published", "published_batches", "PublishedBatch"]

@@ -12,15 +12,15 @@ from py4j.protocol import Py4JError
 
 from milepost.errors import MilepostError, UnsafeQuery, WrongCheckpoint
 from milepost.spark.beside import Beside
+from milepost.spark.checkpoints.removals import Removals
+from milepost.spark.checkpoints.snapshotter import Reading, Snapshotter
 from milepost.spark.context import BatchContext
+from milepost.spark.driver.running import calling_run
+from milepost.spark.driver.stopping import BatchGate, end_as_stopped
 from milepost.spark.guard import QueryGuard
+from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
 from milepost.spark.record import JobCheckpoint
-from milepost.spark.removals import Removals
-from milepost.spark.running import calling_run
-from milepost.spark.sink import FilesSink
-from milepost.spark.snapshotter import Reading, Snapshotter
-from milepost.spark.stopping import BatchGate, end_as_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

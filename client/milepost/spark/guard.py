@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from milepost.errors import UnsafeQuery, WrongCheckpoint
+from milepost.spark.driver.running import is_same, running_query
 from milepost.spark.preflight import RETAINED, check_clean_source, check_retained
-from milepost.spark.running import is_same, running_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

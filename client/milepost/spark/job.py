@@ -14,20 +14,20 @@ from pyspark.errors import StreamingQueryException
 
 from milepost.errors import Fenced, JvmLost, MilepostError, SparkDriverError, UnsafeQuery, WrongCheckpoint
 from milepost.session import Session
-from milepost.spark.awaiting import Awaiting
 from milepost.spark.batch import ExactlyOnce, Publish
-from milepost.spark.claim import claim
-from milepost.spark.final_checkpoint import register_final_checkpoint
+from milepost.spark.checkpoints.final_checkpoint import register_final_checkpoint
+from milepost.spark.checkpoints.recovery import JobRecovery
+from milepost.spark.checkpoints.removals import Removals
+from milepost.spark.checkpoints.snapshotter import Snapshotter
+from milepost.spark.driver.awaiting import Awaiting
+from milepost.spark.driver.running import active_in
 from milepost.spark.guard import QueryGuard
-from milepost.spark.hadoop import HadoopFiles
-from milepost.spark.local import SCHEME, LocalFiles
-from milepost.spark.manifest import published_by_files
+from milepost.spark.output.claim import claim
+from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.local import SCHEME, LocalFiles
+from milepost.spark.output.manifest import published_by_files
+from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
-from milepost.spark.recovery import JobRecovery
-from milepost.spark.removals import Removals
-from milepost.spark.running import active_in
-from milepost.spark.sink import FilesSink
-from milepost.spark.snapshotter import Snapshotter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING
 from pyspark.errors import SparkNoSuchElementException
 
 from milepost.client import Client
-from milepost.core.calls import Token
-from milepost.core.outages import OUTAGES_OR_DOUBT
+from milepost.core.calls.calls import Token
+from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.drivers.connections import Verify
 from milepost.errors import Fenced, NoProgress, SessionLost, UnsafeQuery
 from milepost.session import Session
-from milepost.spark.driver import Driver
-from milepost.spark.hadoop import HadoopFiles
+from milepost.spark.checkpoints.recovery import recover
+from milepost.spark.checkpoints.removals import Removals
+from milepost.spark.checkpoints.snapshotter import LAYER_PREFIX, Snapshotter
+from milepost.spark.checkpoints.workdir import default_workdir, remove_older
+from milepost.spark.driver.driver import Driver
+from milepost.spark.driver.sigterm import on_sigterm
+from milepost.spark.driver.standby import Standby
+from milepost.spark.driver.watch import Watch
 from milepost.spark.job import Job
+from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.pointer import JobPointer
 from milepost.spark.preflight import RETAINED, check_retained
-from milepost.spark.recovery import recover
-from milepost.spark.removals import Removals
-from milepost.spark.sigterm import on_sigterm
-from milepost.spark.snapshotter import LAYER_PREFIX, Snapshotter
-from milepost.spark.standby import Standby
 from milepost.spark.store import SettlingStore
-from milepost.spark.watch import Watch
-from milepost.spark.workdir import default_workdir, remove_older
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

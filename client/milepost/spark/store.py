@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from milepost.core.calls import SLOWEST_BYTES_PER_SECOND
-from milepost.core.outages import OUTAGES
+from milepost.core.calls.calls import SLOWEST_BYTES_PER_SECOND
+from milepost.core.calls.outages import OUTAGES
 from milepost.errors import (
     AlreadyExists,
     Fenced,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from milepost.core.calls import KEY_LIFETIME
-from milepost.core.request import Request
+from milepost.core.calls.calls import KEY_LIFETIME
+from milepost.core.calls.request import Request
 from milepost.errors import AccessDenied, OutcomeUnknown, Unavailable
 from milepost.wire import Code
 from tests.client.core.world import (

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from milepost.core.calls.outages import hindrance
 from milepost.core.download import MAX_RESUMPTIONS, download
 from milepost.core.effects import Answer, Lost, Send
-from milepost.core.outages import hindrance
 from milepost.errors import (
     BlobMissing,
     ConnectionFailed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.core.outages import hindrance
+from milepost.core.calls.outages import hindrance
 from milepost.errors import (
     AccessDenied,
     BlobMissing,

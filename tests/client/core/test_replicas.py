@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.core.replicas import Replicas
+from milepost.core.calls.replicas import Replicas
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from milepost.core.request import Request
+from milepost.core.calls.request import Request
 from milepost.errors import ConnectionFailed, MilepostError
 from milepost.wire import Code
 from tests.client.core.world import NO_LEADER, REFUSED, A, B, World, answer, problem, to_leader

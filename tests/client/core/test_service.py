@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.core import answers, service
+from milepost.core import service
+from milepost.core.calls import answers
 from milepost.errors import SessionExpired
 from milepost.wire import Code
 from tests.client.core.world import A, World, answer, problem

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from milepost.core.calls.outages import hindrance
 from milepost.core.direct import AVOID_SECONDS
 from milepost.core.download import download
 from milepost.core.effects import Answer, Lost, Send
-from milepost.core.outages import hindrance
 from milepost.errors import BlobMissing, ConnectionFailed, NotExist, StateTruncated, VersionMismatch
 from milepost.wire import Code, digest_header
 from tests.client.core.world import BROKEN, CUT, RECORD, REFUSED, SILENT, A, Reaction, World, answer, problem, to_leader

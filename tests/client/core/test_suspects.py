@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from milepost.core.calls.request import Request
 from milepost.core.effects import Answer, Lost, Send
-from milepost.core.request import Request
 from milepost.errors import (
     OutcomeUnknown,
 )

@@ -10,10 +10,10 @@ from random import Random
 from typing import Any, TypeVar
 
 from milepost.core.body import SourceFailed, body_of
-from milepost.core.calls import Caller, Reply
+from milepost.core.calls.calls import Caller, Reply
+from milepost.core.calls.replicas import Replicas
+from milepost.core.calls.request import Request
 from milepost.core.effects import Answer, Emit, Lost, Operation, Read, Send, Sleep, Work
-from milepost.core.replicas import Replicas
-from milepost.core.request import Request
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Outcome
 
 T = TypeVar("T")

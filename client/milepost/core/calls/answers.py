@@ -2,7 +2,7 @@
 
 A reader ignores members that it does not know, and raises ``TypeError``, ``ValueError`` or ``LookupError`` for an
 answer that is no such record. Such an answer did not come from the service, and nothing of it is believed
-(`milepost.core.judgement`).
+(`milepost.core.calls.judgement`).
 """
 
 from __future__ import annotations

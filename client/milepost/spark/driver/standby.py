@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from milepost.client import Client
-from milepost.core.outages import OUTAGES_OR_DOUBT
+from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.errors import EpochHeld, MilepostError, SessionLost
 from milepost.session import Session
 from milepost.store import StateHandleStore

@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from milepost.errors import StateTruncated
-from milepost.spark.portable import is_data, portable
-from milepost.spark.snapshot import Stat
+from milepost.spark.checkpoints.portable import is_data, portable
+from milepost.spark.checkpoints.snapshot import Stat
 
 IN_MEMORY = 8 * 1024 * 1024
 """Archives up to this many bytes are built in memory, larger ones in a file."""

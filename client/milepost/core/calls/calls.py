@@ -9,15 +9,15 @@ from random import Random
 from typing import Any, Generic, TypeVar
 
 from milepost.core.body import SourceFailed
+from milepost.core.calls.history import History
+from milepost.core.calls.judgement import Again, Done, Redirected, Refused, Verdict, judge
+from milepost.core.calls.outages import OUTAGES
+from milepost.core.calls.replicas import Replicas, Round
+from milepost.core.calls.reports import Reports
+from milepost.core.calls.request import Request
 from milepost.core.clock import Clock, monotonic
 from milepost.core.direct import Direct
 from milepost.core.effects import Answer, Lost, Operation, Send, Sleep
-from milepost.core.history import History
-from milepost.core.judgement import Again, Done, Redirected, Refused, Verdict, judge
-from milepost.core.outages import OUTAGES
-from milepost.core.replicas import Replicas, Round
-from milepost.core.reports import Reports
-from milepost.core.request import Request
 from milepost.errors import AccessDenied, ConnectionFailed, Problem
 from milepost.wire import Code, Header, digest_header
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from milepost.core.body import SourceFailed
-from milepost.core.judgement import Again
+from milepost.core.calls.judgement import Again
 from milepost.errors import DeadlineExceeded, MilepostError, OutcomeUnknown, Problem
 from milepost.wire import Code, Outcome
 

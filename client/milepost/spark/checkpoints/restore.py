@@ -20,14 +20,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from milepost.core.outages import hindrance
+from milepost.core.calls.outages import hindrance
 from milepost.errors import Damaged, NoSafeCheckpoint, NotExist, StateTruncated, VersionMismatch, WrongCheckpoint
-from milepost.spark.layer_index import LayerIndex
-from milepost.spark.layers import unpack
-from milepost.spark.manifest import published_by_files
-from milepost.spark.portable import fitted, is_data
+from milepost.spark.checkpoints.layer_index import LayerIndex
+from milepost.spark.checkpoints.layers import unpack
+from milepost.spark.checkpoints.portable import fitted, is_data
+from milepost.spark.checkpoints.snapshot import Stat, scan
+from milepost.spark.output.manifest import published_by_files
 from milepost.spark.record import JobCheckpoint, JobRecord, Layer
-from milepost.spark.snapshot import Stat, scan
 from milepost.spark.store import HandleStore
 
 _log = logging.getLogger(__name__)

@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from milepost.client import Client
-from milepost.core.calls import Token
+from milepost.core.calls.calls import Token
 from milepost.drivers.connections import Verify
 from milepost.errors import RecordUnreadable
-from milepost.spark.hadoop import HadoopFiles
-from milepost.spark.manifest import Page, PublishedBatch, pages
+from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.manifest import Page, PublishedBatch, pages
+from milepost.spark.output.sink import published_page
 from milepost.spark.record import JOB, decode
-from milepost.spark.sink import published_page
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

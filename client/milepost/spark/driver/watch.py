@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from milepost.errors import BatchTimeout, JvmLost, SparkDriverError
-from milepost.spark.liveness import JvmProbe
+from milepost.spark.driver.liveness import JvmProbe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

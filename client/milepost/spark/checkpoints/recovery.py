@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from milepost.spark.checkpoints.restore import Restored, SkippedCheckpoint, restore
+from milepost.spark.checkpoints.workdir import remove_older, remove_unfinished
 from milepost.spark.inputs import check_inputs, inputs_of
 from milepost.spark.preflight import ConfDifference, conf_differences
 from milepost.spark.record import JobCheckpoint, JobRecord
-from milepost.spark.restore import Restored, SkippedCheckpoint, restore
 from milepost.spark.store import HandleStore
-from milepost.spark.workdir import remove_older, remove_unfinished
 
 _log = logging.getLogger(__name__)
 _FULL = (errno.ENOSPC, errno.EDQUOT)

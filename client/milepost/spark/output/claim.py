@@ -18,7 +18,7 @@ from typing import Protocol
 from py4j.protocol import Py4JJavaError
 
 from milepost.errors import JobUnknown
-from milepost.spark.manifest import DIRECTORY
+from milepost.spark.output.manifest import DIRECTORY
 
 _log = logging.getLogger(__name__)
 _CLAIM = re.compile(r"job-(?P<store>.+)-(?P<job>[0-9a-f]{32})\.json\Z")

@@ -14,9 +14,9 @@ from py4j.protocol import Py4JError
 
 from milepost.errors import RecordUnreadable, UnsafeQuery
 from milepost.spark.context import BatchContext, attempts_of
-from milepost.spark.hadoop import HadoopFiles
-from milepost.spark.local import SCHEME, LocalFiles
-from milepost.spark.manifest import (
+from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.local import SCHEME, LocalFiles
+from milepost.spark.output.manifest import (
     DIRECTORY,
     KIND,
     Page,

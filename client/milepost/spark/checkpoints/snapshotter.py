@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from milepost.spark.layer_index import LayerIndex, Plan
-from milepost.spark.layers import pack
-from milepost.spark.portable import portable
+from milepost.spark.checkpoints.layer_index import LayerIndex, Plan
+from milepost.spark.checkpoints.layers import pack
+from milepost.spark.checkpoints.portable import portable
+from milepost.spark.checkpoints.snapshot import Selection, scan, select, settled
 from milepost.spark.record import JobCheckpoint, Layer
-from milepost.spark.snapshot import Selection, scan, select, settled
 from milepost.spark.store import SettlingStore
 
 LAYER_PREFIX = "layer-"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from milepost.spark.checkpoints.snapshot import Stat
 from milepost.spark.record import Layer
-from milepost.spark.snapshot import Stat
 
 INLINE_BYTES = 8 * 1024
 """New files are stored inside the job record if they have no more than this many bytes together."""

@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from milepost.core.calls.request import Request
 from milepost.core.effects import Answer, Lost
-from milepost.core.request import Request
 from milepost.errors import ConnectionFailed, DeadlineExceeded, MilepostError, Problem, Unavailable, problem_from
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
-from milepost.core.answers import Reader, whatever
 from milepost.core.body import Body, body_of_bytes
+from milepost.core.calls.answers import Reader, whatever
 from milepost.errors import InvalidName, InvalidRequest
 from milepost.wire import (
     API,
@@ -30,7 +30,7 @@ JSON_MEDIA_TYPE = "application/json"
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """One request, and the reader that turns its answer into a T (`milepost.core.answers`).
+    """One request, and the reader that turns its answer into a T (`milepost.core.calls.answers`).
 
     ``wait`` is the number of seconds for which the service was asked to hold its answer back, or which it may need to
     do what was asked. ``local`` marks a request that any replica answers for itself, ``located`` one whose answer may

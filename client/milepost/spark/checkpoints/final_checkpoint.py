@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 
 from milepost.errors import MilepostError
+from milepost.spark.checkpoints.snapshot import lagging_partitions, scan, settled
+from milepost.spark.checkpoints.snapshotter import Snapshotter
 from milepost.spark.pointer import JobPointer
-from milepost.spark.snapshot import lagging_partitions, scan, settled
-from milepost.spark.snapshotter import Snapshotter
 
 _log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 
 from milepost.errors import BatchTimeout, JvmLost, MilepostError, SparkDriverError
 from milepost.session import Session
+from milepost.spark.driver.liveness import end_jvm, jvm_has_ended
+from milepost.spark.driver.standby import Standby
 from milepost.spark.job import Job
-from milepost.spark.liveness import end_jvm, jvm_has_ended
-from milepost.spark.standby import Standby
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

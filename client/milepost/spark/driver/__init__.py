@@ -1,0 +1,1 @@
+"""The driver around a query: standing by, watching the JVM, stopping in order."""
