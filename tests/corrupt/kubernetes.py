@@ -18,7 +18,7 @@ from backends.kubernetes.configmaps.objects import HEAD
 from backends.kubernetes.election.election import KubernetesElection
 from backends.kubernetes.pointers.store import KubernetesPointers
 from backends.local.blobs import LocalBlobs
-from parts.kubernetes_admin import JSON_PATCH
+from testbed.kubernetes_admin import JSON_PATCH
 from tests.backends.kubernetes.places import LAYOUT, Outsider, backup
 from tests.contracts.places import Services
 from tests.corrupt.shape import EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
