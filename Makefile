@@ -7,7 +7,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 python := .venv/bin/python
 ready := .venv/ready
-pytest := $(python) -m pytest -p tests.support.strict_skips
+pytest := $(python) -m pytest -p tests.support.plugins.strict_skips
 # Most tests wait more than they work, so three at a time keep two cores busy; a file stays with one of them.
 side_by_side := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # What carries types: each of these that has Python files in it.
@@ -22,7 +22,7 @@ with_java = JAVA_HOME=$$(tools/java-home) && export JAVA_HOME &&
 # What the tests of a Kubernetes API run, and those of the chart; tools/kubernetes/build says where it comes from. It ends
 # with 3 where it has told why something cannot be there: then those tests are skipped.
 kubernetes_for_tests := etcd kube-apiserver kubectl helm
-# What a node that runs Pods takes beside them. With KUBECONFIG there is a cluster already (testbed/node/choice.py).
+# What a node that runs Pods takes beside them. With KUBECONFIG there is a cluster already (testbed/cluster/choice.py).
 kubernetes_for_a_node := $(kubernetes_for_tests) kube-controller-manager kube-scheduler kubelet kube-proxy \
 	containerd containerd-shim-runc-v2 ctr coredns
 kubernetes_for_a_cluster := $(if $(KUBECONFIG),kubectl helm,$(kubernetes_for_a_node))
@@ -108,8 +108,8 @@ test-slow: $(ready) ## The slow tests at their usual size
 .PHONY: test-spark-full
 test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over, 60 rounds of a mixture of faults, all kinds of state elsewhere
 	@$(with_java) MILEPOST_SPARK_ROUNDS=$${MILEPOST_SPARK_ROUNDS:-full} $(pytest) --numprocesses 2 --dist load \
-		--timeout 7200 -rP tests/spark/test_interruptions.py tests/spark/test_mixture.py \
-		tests/spark/test_elsewhere.py $(ARGS)
+		--timeout 7200 -rP tests/spark/trials/test_interruptions.py tests/spark/trials/test_mixture.py \
+		tests/spark/trials/test_elsewhere.py $(ARGS)
 
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points

@@ -28,7 +28,7 @@ from typing import TypeVar
 
 from milepost import Client
 from milepost.session import Session
-from testbed.kubernetes_deployment import LEASE_SECONDS, KubernetesDeployment
+from testbed.kubernetes.deployment import LEASE_SECONDS, KubernetesDeployment
 from testbed.replicas import Replicas
 from testbed.replicated import SESSION_SECONDS, ReplicatedTestbed
 from testbed.writers import Writers

@@ -23,7 +23,7 @@ from urllib.parse import urlencode
 from backends.contract import Change, Done, Head
 from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.pointers.store import KubernetesPointers
-from testbed.kubernetes_api import KubernetesApi
+from testbed.kubernetes.api import KubernetesApi
 
 VALUE = b"x" * 1024
 RECORDS = 1000

@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 from backends.contract import Change, Done, Head
 from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.pointers.store import KubernetesPointers
-from testbed.kubernetes_api import KubernetesApi
+from testbed.kubernetes.api import KubernetesApi
 
 _VALUE = json.dumps({"schema": 1, "state": "x" * 380}).encode()
 _UNBOUNDED = "1000000000"

@@ -32,7 +32,7 @@ from kubernetes import config as kubernetes_config
 from kubernetes.client.exceptions import ApiException
 
 from benchmarks.rest import STATE, Service, lock, measured
-from testbed.kubernetes_api import KubernetesApi
+from testbed.kubernetes.api import KubernetesApi
 from testbed.server import ServerProcess
 
 CLIENTS = (10, 64)

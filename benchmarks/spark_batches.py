@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import milepost.spark
 from milepost.spark import BatchContext
 from testbed.server import ServerProcess
-from tests.spark.queries import PROVIDERS
+from tests.spark.trials.queries import PROVIDERS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -34,10 +34,10 @@ from demo.timeline import (
     EventLog,
     take_overs,
 )
+from testbed.cluster.choice import choose_cluster
+from testbed.cluster.cluster import KubernetesCluster
 from testbed.images.contents import USER
 from testbed.node import registry
-from testbed.node.choice import choose_cluster
-from testbed.node.cluster import KubernetesCluster
 from testbed.node.preload import furnish
 
 _FILES = 10

@@ -8,8 +8,8 @@ from typing import Any
 
 from demo.java import QUICK
 from demo.settings import BEFORE_PUBLISHING, DriverSettings, Halt, ReaderSettings
+from testbed.cluster.pods import directory_volume
 from testbed.images.contents import SPARK
-from testbed.node.pods import directory_volume
 
 JOB = "flights"
 DATA = "/data"

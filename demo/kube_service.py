@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from demo.processes import DemoFailed
-from testbed.node.cluster import KubernetesCluster
-from testbed.node.pods import Pod
-from testbed.node.release import WITHOUT_TOKENS, Release
+from testbed.cluster.cluster import KubernetesCluster
+from testbed.cluster.pods import Pod
+from testbed.cluster.release import WITHOUT_TOKENS, Release
 from testbed.process import ProcessFailed
 
 _NAMESPACE = "milepost-demo"

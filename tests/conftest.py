@@ -12,7 +12,7 @@ import pytest
 from tests.contracts.places import Services
 
 _LONG = (
-    "tests/spark/test_interruptions.py",
+    "tests/spark/trials/test_interruptions.py",
     "tests/simulation/",
     "tests/system/failover/",
     "tests/system/crash/",
@@ -23,7 +23,7 @@ _LONG = (
 
 def pytest_configure(config: pytest.Config) -> None:
     """Load the time limits here and not on the command line, so that they hold for every way to run the tests."""
-    config.pluginmanager.import_plugin("tests.support.time_limits")
+    config.pluginmanager.import_plugin("tests.support.plugins.time_limits")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

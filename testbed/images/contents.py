@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.cache import cache_directory
+from testbed.commands import run
 from testbed.images.archive import Image, pack
 from testbed.images.roots import PYTHON, archive, root
-from testbed.node.commands import run
 from testbed.server import ROOT
 
 SERVER = "local.test/milepost"

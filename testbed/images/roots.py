@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.cache import cache_directory
-from testbed.node.commands import run
+from testbed.commands import run
 
 SUITE = "bookworm"
 PYTHON = "3.11"

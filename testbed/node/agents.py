@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from testbed.kubernetes_keys import Keys
+from testbed.kubernetes.keys import Keys
 from testbed.node.network import NODE, PODS
 
 NAME = "node-1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed.kubernetes_keys import Keys
+from testbed.kubernetes.keys import Keys
 from testbed.node.network import API, NODE, SERVICES
 
 API_URL = f"https://{NODE}:6443"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from testbed.node.commands import run
+from testbed.commands import run
 from testbed.node.processes import kill_all
 
 CONTAINERS = "k8s.io"

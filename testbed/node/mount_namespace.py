@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.node.commands import run
+from testbed.commands import run
 
 _FIXED = "/var/lib/kubelet"
 _HIDE = f"""

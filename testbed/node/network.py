@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.node.commands import run
+from testbed.commands import run
 
 NODE = "10.244.0.1"
 """The node's address, the same for each: every node is alone in its network."""

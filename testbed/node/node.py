@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from testbed.kubernetes_keys import Keys
+from testbed.cluster.cluster import KubernetesCluster, own_environment
+from testbed.commands import program, run
+from testbed.kubernetes.keys import Keys
 from testbed.node import agents, control_plane, registry
-from testbed.node.cluster import KubernetesCluster, own_environment
-from testbed.node.commands import program, run
 from testbed.node.leftovers import mounts
 from testbed.node.mount_namespace import APART, share
 from testbed.node.network import Network

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from testbed.cluster.cluster import KubernetesCluster
+from testbed.cluster.hdfs import start_hdfs
 from testbed.images.contents import server_image, spark_image
-from testbed.node.cluster import KubernetesCluster
-from testbed.node.hdfs import start_hdfs
 
 
 def furnish(node: KubernetesCluster, *tags: str) -> None:

@@ -6,8 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
+from testbed.commands import program, run
 from testbed.images.archive import Image, pack
-from testbed.node.commands import program, run
 from testbed.node.leftovers import CONTAINERS
 from testbed.node.network import BRIDGE, PODS
 from testbed.process import ProcessFailed

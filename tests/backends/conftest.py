@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 from backends.zookeeper.address import ZooKeeperAddress
 from tests.contracts.places import Services
-from tests.support import zookeeper
+from tests.support.servers import zookeeper
 
 
 @pytest.fixture

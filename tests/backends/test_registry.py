@@ -12,10 +12,10 @@ from service.compose import ReplicaConfig, open_replica
 from service.replica.replica import Replica
 from service.replica.submitter import Caller
 from service.rules.requests import Attempt
-from tests.contracts.state_handle_store.actor import Actor
-from tests.contracts.state_handle_store.use_case_door import UseCaseDoor
+from tests.contracts.state_handle_store.doors.actor import Actor
+from tests.contracts.state_handle_store.doors.use_case_door import UseCaseDoor
 from tests.service.acting import STORE
-from tests.support.replicas import PROMPT
+from tests.support.servers.replicas import PROMPT
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from anyio.from_thread import start_blocking_portal
 import milepost
 from tests.client.conftest import Service
 from tests.client.flavours import connected
-from tests.support.gateway import Fault, Gateway, Request, gateway
+from tests.support.network.gateway import Fault, Gateway, Request, gateway
 
 
 @pytest.fixture

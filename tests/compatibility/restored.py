@@ -16,8 +16,8 @@ from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.election.election import ZooKeeperElection
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.contracts.places import Services
-from tests.support import kubernetes, zookeeper
-from tests.support.replicas import Backends, Build, embedded
+from tests.support.servers import kubernetes, zookeeper
+from tests.support.servers.replicas import Backends, Build, embedded
 
 STORED = Path(__file__).parent / "stored"
 

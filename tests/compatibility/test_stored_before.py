@@ -9,7 +9,7 @@ import pytest
 from tests.compatibility.history import Teller
 from tests.compatibility.restored import Restore, into_embedded, into_kubernetes, into_zookeeper, observed
 from tests.contracts.places import Services
-from tests.wire.in_process import in_process
+from tests.wire.support.in_process import in_process
 
 EACH = pytest.mark.parametrize(
     ("name", "restore"),

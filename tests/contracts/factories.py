@@ -19,8 +19,8 @@ from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.election.election import ZooKeeperElection
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.contracts.places import Backend, Services
-from tests.support import hdfs, kubernetes, zookeeper
-from tests.support.s3 import fresh_url
+from tests.support.servers import hdfs, kubernetes, zookeeper
+from tests.support.servers.s3 import fresh_url
 
 _IN_TEST_KUBERNETES = (pytest.mark.kubernetes,)
 

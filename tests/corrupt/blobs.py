@@ -13,8 +13,8 @@ from service.blobs.founding import DIRECTORY
 from tests.contracts.places import Services
 from tests.corrupt.embedded import EmbeddedScene, file_thing
 from tests.corrupt.shape import ALL, Damage, Kind, Scene, Store, Thing
-from tests.support import s3
-from tests.support.replicas import Backends
+from tests.support.servers import s3
+from tests.support.servers.replicas import Backends
 
 _BLOB = "blob"
 _WITHOUT_OLDER = ALL - {Damage.OLDER}

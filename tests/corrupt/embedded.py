@@ -14,7 +14,7 @@ from backends.embedded.pointers import FILE_NAME, WITNESS_NAME, EmbeddedPointers
 from backends.local.blobs import LocalBlobs
 from tests.contracts.places import Services
 from tests.corrupt.shape import EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
-from tests.support.replicas import Backends
+from tests.support.servers.replicas import Backends
 
 PAGE = 4096
 _PLACES = frozenset({Damage.BIT, Damage.BYTE})

@@ -9,10 +9,10 @@ from milepost.errors import Problem
 from milepost.wire import Code
 from service.replica.submitter import Caller
 from service.rules.requests import Attempt
-from tests.contracts.state_handle_store.actor import Actor
-from tests.contracts.state_handle_store.use_case_door import UseCaseDoor
+from tests.contracts.state_handle_store.doors.actor import Actor
+from tests.contracts.state_handle_store.doors.use_case_door import UseCaseDoor
 from tests.service.acting import STORE, actor
-from tests.support.replicas import Rig
+from tests.support.servers.replicas import Rig
 
 SESSION = "writer"
 

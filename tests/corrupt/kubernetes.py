@@ -18,13 +18,13 @@ from backends.kubernetes.configmaps.objects import HEAD
 from backends.kubernetes.election.election import KubernetesElection
 from backends.kubernetes.pointers.store import KubernetesPointers
 from backends.local.blobs import LocalBlobs
-from testbed.kubernetes_admin import JSON_PATCH
+from testbed.kubernetes.admin import JSON_PATCH
 from tests.backends.kubernetes.places import LAYOUT, Outsider, backup
 from tests.contracts.places import Services
 from tests.corrupt.shape import EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
-from tests.support import kubernetes
-from tests.support.kubernetes import MIDDLING, Site
-from tests.support.replicas import Backends
+from tests.support.servers import kubernetes
+from tests.support.servers.kubernetes import MIDDLING, Site
+from tests.support.servers.replicas import Backends
 
 _WHOLE = frozenset({Damage.EMPTY, Damage.OLDER, Damage.GONE})
 _CHECK_SECONDS = 0.5

@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from tests.contracts.places import Services
-from tests.support.replicas import Backends
+from tests.support.servers.replicas import Backends
 
 
 class Damage(Enum):
@@ -86,7 +86,7 @@ class Scene:
     accept_loss: frozenset[str] = frozenset()
 
     def build(self, advertise: str) -> Backends:
-        """Unopened backends of one more replica on the place, as `tests.support.replicas.Build` says."""
+        """Unopened backends of one more replica on the place, as `tests.support.servers.replicas.Build` says."""
         raise NotImplementedError
 
     async def thing(self, kind: str, chance: random.Random) -> Thing:

@@ -18,7 +18,7 @@ from service.journal import JournalSettings
 from tests.contracts.places import Services
 from tests.corrupt.history import History, Silent
 from tests.corrupt.shape import Damage, Scene, Store, damaged
-from tests.support.replicas import PROMPT, Rig
+from tests.support.servers.replicas import PROMPT, Rig
 from tests.support.waiting import until
 
 SETTINGS = replace(PROMPT, request_seconds=5.0, stand_back_seconds=0.2, journal=JournalSettings(give_up_seconds=2.0))

@@ -22,8 +22,8 @@ from tests.contracts.places import Services
 from tests.corrupt.history import SESSION
 from tests.corrupt.shape import ALL, EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
 from tests.service.acting import STORE as JOB
-from tests.support import zookeeper
-from tests.support.replicas import Backends
+from tests.support.servers import zookeeper
+from tests.support.servers.replicas import Backends
 
 _CHANGED = ("h2", "h3")
 """Handles that are there before and after the history goes on, and are not the same then."""

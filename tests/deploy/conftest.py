@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed.kubernetes_api import KubernetesApi
-from testbed.kubernetes_programs import ProgramAbsent, find_program
+from testbed.kubernetes.api import KubernetesApi
+from testbed.kubernetes.programs import ProgramAbsent, find_program
 from tests.contracts.places import Services
 from tests.deploy.custom_resources import definitions
 from tests.deploy.helm import VALUES, Helm
 from tests.deploy.objects import Objects
-from tests.support.kubernetes import require_programs
+from tests.support.servers.kubernetes import require_programs
 
 _BOTH_FAMILIES = "--service-cluster-ip-range=10.97.0.0/24,fd00:97::/112"
 

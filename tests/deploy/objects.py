@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.kubernetes_admin import APPLY_PATCH, MERGE_PATCH
-from testbed.kubernetes_api import KubernetesApi
+from testbed.kubernetes.admin import APPLY_PATCH, MERGE_PATCH
+from testbed.kubernetes.api import KubernetesApi
 from testbed.process import DEADLINE_SECONDS
 from tests.deploy.helm import Manifest
 

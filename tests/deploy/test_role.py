@@ -14,11 +14,11 @@ from backends.contract import Change, Done
 from backends.kubernetes.election.election import KubernetesElection
 from backends.kubernetes.labels import INSTANCE, LEADER, ROLE, labels_of, selector
 from backends.kubernetes.pointers.store import KubernetesPointers
-from testbed.kubernetes_admin import NEEDED
+from testbed.kubernetes.admin import NEEDED
 from tests.contracts.places import Services
 from tests.deploy.helm import CHART, Helm
-from tests.support import kubernetes
-from tests.support.kubernetes import LONG, NAME, SHORT, Site
+from tests.support.servers import kubernetes
+from tests.support.servers.kubernetes import LONG, NAME, SHORT, Site
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

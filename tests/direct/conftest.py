@@ -13,8 +13,8 @@ from anyio.from_thread import start_blocking_portal
 from testbed.server import ServerProcess
 from tests.client.flavours import connected
 from tests.contracts.places import Services
-from tests.support import s3
-from tests.support.gateway import Gateway, Request, gateway
+from tests.support.network.gateway import Gateway, Request, gateway
+from tests.support.servers import s3
 
 ABOVE = 64 * 1024
 NAMED = {"timeout": 60.0, "direct_above": ABOVE}

@@ -14,7 +14,7 @@ import milepost
 from testbed.server import ServerProcess
 from tests.client.flavours import connected
 from tests.direct.conftest import ABOVE, NAMED, Way, is_signed
-from tests.support.gateway import Fault, Request
+from tests.support.network.gateway import Fault, Request
 
 STATE = os.urandom(3_000_000)
 SHA256 = hashlib.sha256(STATE).hexdigest()

@@ -11,7 +11,7 @@ from tests.fuzz.budget import Budget, TimeUp
 from tests.fuzz.generated import World, chains, single
 from tests.fuzz.verdicts import Page, Wrong
 from tests.fuzz.wild import wild
-from tests.wire.api import LONG_TTL, connect, open_session
+from tests.wire.support.api import LONG_TTL, connect, open_session
 
 KINDS: dict[str, Callable[[World, int, int], None]] = {"single": single, "chains": chains, "wild": wild}
 _MOST_STATE_BYTES = 100_000

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.fuzz.generated import World
 from tests.fuzz.verdicts import Wrong
-from tests.wire import raw
+from tests.wire.support import raw
 
 _TIMEOUT_SECONDS = 45.0
 """More than the server has for a peer that is slow."""

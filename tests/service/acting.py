@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from service.replica.submitter import Caller
 from service.rules.requests import Attempt
-from tests.contracts.state_handle_store.actor import Actor
-from tests.contracts.state_handle_store.use_case_door import UseCaseDoor
-from tests.support.replicas import Rig
+from tests.contracts.state_handle_store.doors.actor import Actor
+from tests.contracts.state_handle_store.doors.use_case_door import UseCaseDoor
+from tests.support.servers.replicas import Rig
 
 STORE = "flights"
 

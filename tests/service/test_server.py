@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from service.server import HttpServer
-from tests.support.replicas import embedded, rig
+from tests.support.servers.replicas import embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -13,13 +13,13 @@ from unittest.mock import patch
 
 from milepost.errors import MilepostError
 from service.rules import replays
-from tests.simulation.board import Board
-from tests.simulation.invariants import Invariant, Violation
-from tests.simulation.loop import Stalled
+from tests.simulation.callers.user import User
+from tests.simulation.checks.invariants import Invariant, Violation
 from tests.simulation.plan import Plan
-from tests.simulation.user import User
-from tests.simulation.weather import Forecast
-from tests.simulation.world import World
+from tests.simulation.world.board import Board
+from tests.simulation.world.loop import Stalled
+from tests.simulation.world.weather import Forecast
+from tests.simulation.world.world import World
 
 _RECOVERY_SECONDS = 300.0
 _TURNS = 5

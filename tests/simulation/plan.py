@@ -9,8 +9,8 @@ from random import Random
 from backends.contract import GroupLimits
 from service.journal import JournalSettings
 from service.replica.settings import Settings
-from tests.simulation.elections import Terms
-from tests.simulation.network import Faults
+from tests.simulation.world.elections import Terms
+from tests.simulation.world.network import Faults
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.checks.invariants import Invariant, Violation
 from tests.simulation.episode import Report, run
-from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.plan import draw
 from tests.simulation.runner import simulate
 
@@ -51,9 +51,10 @@ def test_another_seed_is_another_story() -> None:
 
 BROKEN = """
 import pytest
-from tests.simulation import guards, scenes
+from tests.simulation.guards import guards
+from tests.simulation.guards import scenes
 from tests.simulation.episode import Report, run
-from tests.simulation.invariants import Invariant, Violation
+from tests.simulation.checks.invariants import Invariant, Violation
 
 with pytest.MonkeyPatch.context() as patch:
     guards.{guard}(patch)

@@ -13,11 +13,11 @@ import milepost
 from milepost.spark.store import SettlingStore
 from milepost.store import StateHandleStore
 from testbed.server import ServerProcess
-from tests.spark import java
 from tests.spark.jobs import Place
-from tests.spark.program import spark_session
-from tests.spark.queries import write_input
-from tests.spark.warming import end_jvm
+from tests.spark.trials.queries import write_input
+from tests.spark.under_test import java
+from tests.spark.under_test.program import spark_session
+from tests.spark.under_test.warming import end_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import milepost.spark
 from milepost.spark import Job
-from tests.spark.queries import KINDS, read_input
+from tests.spark.trials.queries import KINDS, read_input
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

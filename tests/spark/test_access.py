@@ -18,7 +18,7 @@ from milepost.errors import AccessDenied, ConnectionFailed
 from milepost.spark import published_batches, read_published
 from testbed.ports import Port
 from testbed.server import ServerProcess
-from tests.support.link import link
+from tests.support.network.link import link
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

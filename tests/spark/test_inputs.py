@@ -9,7 +9,7 @@ import pytest
 
 from milepost.errors import InputMissing
 from milepost.spark.inputs import InputFile, check_inputs, inputs_of
-from tests.spark.checkpoints import put
+from tests.spark.checkpoints.directories import put
 
 
 def offsets(directory: Path, batch: int, *sources: str) -> None:

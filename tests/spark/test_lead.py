@@ -24,8 +24,8 @@ from milepost.spark.record import JOB, JobCheckpoint, JobRecord, decode
 from milepost.wire import Code
 from testbed.server import ServerProcess
 from tests.spark.jobs import Place, finish
-from tests.spark.queries import KINDS, read_input, write_input
-from tests.wire.damage import blob_file
+from tests.spark.trials.queries import KINDS, read_input, write_input
+from tests.wire.support.damage import blob_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,7 +15,7 @@ import milepost.spark
 from milepost.errors import EpochHeld, UnsafeQuery, WrongCheckpoint
 from milepost.spark import BatchContext
 from tests.spark.jobs import Place, finish, wait_until
-from tests.spark.queries import read_input
+from tests.spark.trials.queries import read_input
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.node import given, node
-from testbed.node.choice import choose_cluster, programs_needed
-from testbed.node.given import GivenCluster, given_kubeconfig
+from testbed.cluster import given
+from testbed.cluster.choice import choose_cluster, programs_needed
+from testbed.cluster.given import GivenCluster, given_kubeconfig
+from testbed.node import node
 from testbed.process import ProcessFailed
 from testbed.server import ROOT
 

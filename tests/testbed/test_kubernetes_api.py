@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from testbed.kubernetes_api import KubernetesApi
+from testbed.kubernetes.api import KubernetesApi
 from testbed.process import ProcessFailed
 from tests.contracts.places import Services
-from tests.support.kubernetes import shared_api
+from tests.support.servers.kubernetes import shared_api
 
 pytestmark = pytest.mark.kubernetes
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from testbed.server import ServerProcess
-from tests.wire.api import Api, connect, unique
+from tests.wire.support.api import Api, connect, unique
 
 
 @pytest.fixture(scope="session")

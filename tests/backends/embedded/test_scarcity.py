@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.children import child
-from tests.support.small_disk import small_disk
+from tests.support.servers.small_disk import small_disk
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ import pytest
 
 from backends.hdfs.blobs import HdfsBlobs
 from tests.contracts.places import Services
-from tests.support import hdfs as hdfs_support
-from tests.support.hdfs import HdfsPlace
-from tests.support.rpc_relay import Relay, relay
+from tests.support.network.rpc_relay import Relay, relay
+from tests.support.servers import hdfs as hdfs_support
+from tests.support.servers.hdfs import HdfsPlace
 
 
 @pytest.fixture

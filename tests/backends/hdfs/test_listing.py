@@ -6,7 +6,7 @@ import pytest
 
 from backends.hdfs.blobs import HdfsBlobs
 from tests.contracts.streams import keys, stream
-from tests.support.hdfs import HdfsPlace
+from tests.support.servers.hdfs import HdfsPlace
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 

@@ -11,9 +11,9 @@ from backends.contract import StorageUnavailable
 from backends.hdfs.blobs import HdfsBlobs
 from service.compose import ReplicaConfig, open_replica
 from service.replica.settings import Settings
-from testbed.hdfs_pair import HdfsPair, hdfs_pair
+from testbed.hadoop.pair import HdfsPair, hdfs_pair
 from tests.contracts.streams import is_missing, keys, read, stream
-from tests.support.hdfs import alone
+from tests.support.servers.hdfs import alone
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

@@ -10,10 +10,10 @@ import pytest
 
 from backends.contract import Misconfigured, StorageFull, StorageUnavailable
 from backends.hdfs.blobs import HdfsBlobs
-from testbed.hadoop import configure
+from testbed.hadoop.programs import configure
 from testbed.ports import Port
 from tests.contracts.streams import is_missing, keys, read, stream
-from tests.support.hdfs import HdfsPlace
+from tests.support.servers.hdfs import HdfsPlace
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 

@@ -13,9 +13,9 @@ from backends.contract import StorageUnavailable
 from backends.hdfs.blobs import HdfsBlobs
 from service.compose import ReplicaConfig, open_replica
 from service.replica.settings import Settings
-from testbed.hdfs import Hdfs
+from testbed.hadoop.hdfs import Hdfs
 from tests.contracts.streams import is_missing, is_missing_or, is_unavailable, keys, read, stream
-from tests.support.hdfs import fresh_path, running
+from tests.support.servers.hdfs import fresh_path, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 

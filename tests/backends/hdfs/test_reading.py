@@ -7,8 +7,8 @@ import pytest
 from backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
 from backends.hdfs.blobs import HdfsBlobs
 from tests.contracts.streams import keys, read, stream
-from tests.support.hdfs import HdfsPlace
-from tests.support.rpc_relay import Loss, Relay
+from tests.support.network.rpc_relay import Loss, Relay
+from tests.support.servers.hdfs import HdfsPlace
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

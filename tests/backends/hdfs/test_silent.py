@@ -16,9 +16,9 @@ from backends.contract import StorageUnavailable
 from backends.hdfs.address import parse_address
 from backends.hdfs.blobs import HdfsBlobs
 from backends.hdfs.connection import HdfsConnection
-from testbed.hadoop import configure
-from tests.support.hdfs import alone
-from tests.support.listener import Listener, listening
+from testbed.hadoop.programs import configure
+from tests.support.network.listener import Listener, listening
+from tests.support.servers.hdfs import alone
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 

@@ -11,8 +11,8 @@ import pytest
 from backends.contract import BackendError, BlobExists, StorageUnavailable
 from backends.hdfs.blobs import HdfsBlobs
 from tests.contracts.streams import Stalled, fresh_stream, is_missing, keys, read, stream
-from tests.support.hdfs import HdfsPlace
-from tests.support.rpc_relay import Loss, Relay
+from tests.support.network.rpc_relay import Loss, Relay
+from tests.support.servers.hdfs import HdfsPlace
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.backends.kubernetes.places import Outsider
 from tests.contracts.places import Services
-from tests.support import kubernetes
+from tests.support.servers import kubernetes
 
 
 @pytest.fixture

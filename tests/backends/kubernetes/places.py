@@ -11,9 +11,9 @@ from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.configmaps.memory import ChainMemory
 from backends.kubernetes.configmaps.objects import HEAD, ConfigMapLayout
 from backends.kubernetes.pointers.store import KubernetesPointers
-from testbed.kubernetes_admin import MERGE_PATCH
+from testbed.kubernetes.admin import MERGE_PATCH
 from tests.contracts.journals import ROOT
-from tests.support.kubernetes import NAME, Site
+from tests.support.servers.kubernetes import NAME, Site
 from tests.support.waiting import until
 
 LAYOUT = ConfigMapLayout(NAME, ROOT)

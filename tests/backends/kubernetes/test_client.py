@@ -21,7 +21,7 @@ from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.client import METADATA, KubernetesClient
 from backends.kubernetes.errors import NoAnswer, NotSent
 from testbed.ports import Port
-from tests.support.scripted_server import Behaviour, ScriptedServer, cut, reply, stall
+from tests.support.network.scripted_server import Behaviour, ScriptedServer, cut, reply, stall
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

@@ -9,9 +9,9 @@ from kubernetes.config import incluster_config
 
 from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.client import KubernetesClient
-from testbed.kubernetes_keys import Keys
+from testbed.kubernetes.keys import Keys
 from tests.backends.kubernetes.test_client import ANSWERS, BREAKS_OFF, kubeconfig, serving
-from tests.support.scripted_server import ScriptedServer
+from tests.support.network.scripted_server import ScriptedServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 

@@ -22,7 +22,7 @@ from backends.local.blobs import LocalBlobs
 from backends.local.tree import ABANDONED_AFTER_SECONDS, DRAFTS
 from tests.contracts.streams import Stalled, fresh_stream, is_missing, keys, read, stream
 from tests.support.children import child
-from tests.support.small_disk import small_disk
+from tests.support.servers.small_disk import small_disk
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ import pytest
 from backends.s3.blobs import S3Blobs
 from testbed.seaweedfs import SeaweedFS
 from tests.contracts.places import Services
-from tests.support.gateway import Gateway, gateway
-from tests.support.s3 import BUCKET, shared
+from tests.support.network.gateway import Gateway, gateway
+from tests.support.servers.s3 import BUCKET, shared
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from testbed.ports import Port
 from testbed.seaweedfs import ALL_RIGHTS, NO_RIGHTS, REGION, Keys
 from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import read, stream
-from tests.support.gateway import Fault, Request, gateway
-from tests.support.s3 import BUCKET, alone
+from tests.support.network.gateway import Fault, Request, gateway
+from tests.support.servers.s3 import BUCKET, alone
 
 pytestmark = pytest.mark.anyio
 

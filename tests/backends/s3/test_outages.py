@@ -12,7 +12,7 @@ from backends.s3 import writing as s3_writing
 from backends.s3.blobs import S3Blobs
 from testbed.seaweedfs import SeaweedFS
 from tests.contracts.streams import Broken, is_missing, is_missing_or, is_unavailable, keys, read, stream
-from tests.support.s3 import BUCKET, running
+from tests.support.servers.s3 import BUCKET, running
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
 from backends.s3.blobs import S3Blobs
 from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import is_missing, keys, read, stream
-from tests.support.gateway import Fault, Gateway, Request
-from tests.support.s3 import BUCKET
+from tests.support.network.gateway import Fault, Gateway, Request
+from tests.support.servers.s3 import BUCKET
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from backends.contract import BlobMissing, SignedRequest, StorageUnavailable, Un
 from backends.s3.blobs import S3Blobs
 from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import fresh_stream, is_missing, keys, read, stream
-from tests.support.s3 import alone
+from tests.support.servers.s3 import alone
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,8 @@ from backends.s3.blobs import S3Blobs
 from backends.s3.writing import PART_BYTES, Cutter, part_bytes
 from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import Broken, Stalled, broken_stream, fresh_stream, is_missing, read, stream
-from tests.support.gateway import Fault, Gateway, Request
-from tests.support.s3 import BUCKET
+from tests.support.network.gateway import Fault, Gateway, Request
+from tests.support.servers.s3 import BUCKET
 
 pytestmark = pytest.mark.anyio
 

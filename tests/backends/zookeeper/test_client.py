@@ -13,7 +13,7 @@ from backends.zookeeper.address import Tls, ZooKeeperAddress
 from backends.zookeeper.client import ZooKeeperClient
 from backends.zookeeper.connection import ZooKeeperConnection
 from testbed.zookeeper import ZooKeeperServer
-from tests.support.listener import Listener, listening
+from tests.support.network.listener import Listener, listening
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -18,8 +18,8 @@ from backends.zookeeper.client import ZooKeeperClient
 from backends.zookeeper.connection import ZooKeeperConnection
 from testbed.ports import Port
 from testbed.zookeeper import ZooKeeperServer
+from tests.support.servers.zookeeper import expire
 from tests.support.waiting import until
-from tests.support.zookeeper import expire
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from milepost.wire import digest_header
 from testbed.ports import Port
 from tests.client.core.world import RECORD
 from tests.client.flavours import connected
-from tests.support.scripted_server import (
+from tests.support.network.scripted_server import (
     Behaviour,
     Hangup,
     ScriptedServer,

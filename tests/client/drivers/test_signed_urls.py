@@ -12,7 +12,15 @@ import milepost
 from milepost.wire import digest_header
 from tests.client.core.world import RECORD
 from tests.client.flavours import connected
-from tests.support.scripted_server import Behaviour, ScriptedServer, cut, cut_inside, head_of, reply, reply_unread
+from tests.support.network.scripted_server import (
+    Behaviour,
+    ScriptedServer,
+    cut,
+    cut_inside,
+    head_of,
+    reply,
+    reply_unread,
+)
 
 SESSION = reply(201, {"session": "s1", "ttl": 60, "holder": "h"})
 ENDED = reply(204)

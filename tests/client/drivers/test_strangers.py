@@ -12,7 +12,7 @@ import pytest
 import milepost
 from tests.client.core.world import RECORD
 from tests.client.flavours import connected
-from tests.support.scripted_server import Behaviour, Hangup, ScriptedServer, Seen, cut, head_of, reply
+from tests.support.network.scripted_server import Behaviour, Hangup, ScriptedServer, Seen, cut, head_of, reply
 
 HANDLE = {**RECORD, "name": "h"}
 BODY = json.dumps(HANDLE).encode()

@@ -13,10 +13,10 @@ import pytest
 
 from testbed.server import ServerProcess
 from tests.contracts.places import Services
-from tests.contracts.state_handle_store.deployments import DEPLOYMENTS, Deployment, Site
-from tests.contracts.state_handle_store.rest_door import RestDoor
-from tests.contracts.state_handle_store.sdk_door import SdkDoor
-from tests.contracts.state_handle_store.services import FragileService, Service, fragile_service
+from tests.contracts.state_handle_store.doors.deployments import DEPLOYMENTS, Deployment, Site
+from tests.contracts.state_handle_store.doors.rest_door import RestDoor
+from tests.contracts.state_handle_store.doors.sdk_door import SdkDoor
+from tests.contracts.state_handle_store.doors.services import FragileService, Service, fragile_service
 
 REPLICAS = 3
 

@@ -10,11 +10,11 @@ import pytest
 from backends.contract import StorageUnavailable
 from milepost.errors import AlreadyExists, IdempotencyMismatch, OutcomeUnknown, Problem, Unavailable
 from milepost.wire import Code, Outcome
-from tests.contracts.state_handle_store import definite_errors
-from tests.contracts.state_handle_store.definite_errors import DefiniteError
-from tests.contracts.state_handle_store.deployments import Site
-from tests.contracts.state_handle_store.services import FragileService, Service, fragile_service
-from tests.support.faults import Disturbance, lose_answer, lose_request
+from tests.contracts.state_handle_store.doors import definite_errors
+from tests.contracts.state_handle_store.doors.definite_errors import DefiniteError
+from tests.contracts.state_handle_store.doors.deployments import Site
+from tests.contracts.state_handle_store.doors.services import FragileService, Service, fragile_service
+from tests.support.network.faults import Disturbance, lose_answer, lose_request
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ import pytest
 
 from backends.contract import Change
 from service.rules.records import handle_key
-from tests.contracts.state_handle_store.actor import Actor
-from tests.contracts.state_handle_store.services import STORE, FragileService, Service
+from tests.contracts.state_handle_store.doors.actor import Actor
+from tests.contracts.state_handle_store.doors.services import STORE, FragileService, Service
 
 pytestmark = pytest.mark.anyio
 

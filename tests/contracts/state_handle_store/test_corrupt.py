@@ -6,8 +6,8 @@ import pytest
 
 from milepost.errors import Corrupt
 from milepost.wire import Outcome
-from tests.contracts.state_handle_store.door import Removal
-from tests.contracts.state_handle_store.services import FragileService
+from tests.contracts.state_handle_store.doors.door import Removal
+from tests.contracts.state_handle_store.doors.services import FragileService
 
 pytestmark = pytest.mark.anyio
 

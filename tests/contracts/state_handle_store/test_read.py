@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from milepost.errors import NotExist
-from tests.contracts.state_handle_store.services import FragileService, Service
+from tests.contracts.state_handle_store.doors.services import FragileService, Service
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

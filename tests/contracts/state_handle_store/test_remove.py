@@ -10,9 +10,9 @@ from backends.contract import StorageUnavailable
 from milepost.errors import DiscardFailed, NotExist, Problem
 from milepost.wire import Code, Outcome
 from service.rules.records import Handle, decode, handle_key
-from tests.contracts.state_handle_store.deployments import Site
-from tests.contracts.state_handle_store.door import Removal
-from tests.contracts.state_handle_store.services import FragileService, Service, fragile_service
+from tests.contracts.state_handle_store.doors.deployments import Site
+from tests.contracts.state_handle_store.doors.door import Removal
+from tests.contracts.state_handle_store.doors.services import FragileService, Service, fragile_service
 
 pytestmark = pytest.mark.anyio
 

@@ -9,12 +9,12 @@ import pytest
 from backends.contract import StorageUnavailable
 from milepost.errors import NotExist, NotLocked, OutcomeUnknown, Problem, VersionMismatch
 from milepost.wire import Code, Outcome
-from tests.contracts.state_handle_store import definite_errors
-from tests.contracts.state_handle_store.definite_errors import DefiniteError
-from tests.contracts.state_handle_store.deployments import Site
-from tests.contracts.state_handle_store.services import FragileService, Service, fragile_service
-from tests.support.faults import lose_answer, lose_request
-from tests.support.replicas import PROMPT
+from tests.contracts.state_handle_store.doors import definite_errors
+from tests.contracts.state_handle_store.doors.definite_errors import DefiniteError
+from tests.contracts.state_handle_store.doors.deployments import Site
+from tests.contracts.state_handle_store.doors.services import FragileService, Service, fragile_service
+from tests.support.network.faults import lose_answer, lose_request
+from tests.support.servers.replicas import PROMPT
 
 pytestmark = pytest.mark.anyio
 

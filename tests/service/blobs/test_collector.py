@@ -16,9 +16,9 @@ from service.blobs.collector import collect
 from service.blobs.keys import blob_key
 from service.rules.records import DEPLOYMENT_KEY, Deployment, handle_key
 from tests.service.acting import STORE, actor
-from tests.support.faults import Faults, refuse
-from tests.support.replicas import PROMPT, Backends, Build, Rig, embedded, rig
-from tests.support.rewriting import rewrite
+from tests.support.network.faults import Faults, refuse
+from tests.support.network.rewriting import rewrite
+from tests.support.servers.replicas import PROMPT, Backends, Build, Rig, embedded, rig
 from tests.support.states import stored_states
 from tests.support.waiting import until
 

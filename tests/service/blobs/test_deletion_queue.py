@@ -13,7 +13,7 @@ import pytest
 from backends.contract import StorageUnavailable
 from backends.local.blobs import LocalBlobs
 from service.blobs.deletion_queue import RETRY_SECONDS, DeletionQueue
-from tests.support.faults import FaultyBlobs
+from tests.support.network.faults import FaultyBlobs
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

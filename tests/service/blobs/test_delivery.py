@@ -9,7 +9,7 @@ import pytest
 from milepost.errors import BlobMissing
 from service.operations.reading import Span
 from tests.service.acting import STORE, actor
-from tests.support.replicas import embedded, rig
+from tests.support.servers.replicas import embedded, rig
 
 pytestmark = pytest.mark.anyio
 

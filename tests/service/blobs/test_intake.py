@@ -12,7 +12,7 @@ from backends.local.blobs import LocalBlobs
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.blobs.intake import Incoming, take_in
-from tests.support.faults import FaultyBlobs
+from tests.support.network.faults import FaultyBlobs
 
 pytestmark = pytest.mark.anyio
 

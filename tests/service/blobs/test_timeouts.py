@@ -15,7 +15,7 @@ import pytest
 from backends.contract import StorageUnavailable
 from backends.local.blobs import LocalBlobs
 from service.blobs.timeouts import BlobsWithTimeout
-from tests.simulation.loop import VirtualLoop
+from tests.simulation.world.loop import VirtualLoop
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,8 @@ from backends.embedded.pointers import FILE_NAME
 from milepost.errors import Unavailable
 from testbed.server import ServerProcess
 from tests.service.acting import actor
-from tests.support.faults import lose_answer
-from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.network.faults import lose_answer
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until
 
 EXIT_MISCONFIGURED = 2

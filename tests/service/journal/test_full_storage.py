@@ -14,8 +14,8 @@ from backends.contract import Refusal, StorageFull
 from milepost import errors
 from milepost.wire import Outcome
 from tests.service.acting import actor
-from tests.support.faults import refuse
-from tests.support.replicas import embedded, rig
+from tests.support.network.faults import refuse
+from tests.support.servers.replicas import embedded, rig
 
 pytestmark = pytest.mark.anyio
 

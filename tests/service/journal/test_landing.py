@@ -13,7 +13,7 @@ from service.journal.observer import NoObserver
 from service.rules.decisions import Accepted
 from service.rules.records import Session
 from service.rules.requests import Attempt, OpenSession, Request
-from tests.support.faults import Disturbance, FaultyPointers, lose_answer, undisturbed
+from tests.support.network.faults import Disturbance, FaultyPointers, lose_answer, undisturbed
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,8 @@ from service.operations.operations import operations_of
 from service.replica.submitter import Caller
 from service.rules.requests import Attempt
 from tests.service.acting import STORE
-from tests.support.faults import before
-from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.network.faults import before
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ import pytest
 
 from testbed.seaweedfs import ALL_RIGHTS, SeaweedFS
 from testbed.server import ServerFailed, ServerProcess
-from tests.support.s3 import BUCKET, running
+from tests.support.servers.s3 import BUCKET, running
 
 LARGE = os.urandom(12_000_000)
 

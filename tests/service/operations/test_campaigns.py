@@ -17,7 +17,7 @@ from service.rules.acts import epochs as rules
 from service.rules.records import Session
 from service.rules.requests import Attempt
 from tests.service.acting import STORE, actor
-from tests.support.replicas import Rig, embedded, rig
+from tests.support.servers.replicas import Rig, embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ import pytest
 
 from service.rules.records import Handle, Record, Store, handle_key, store_key
 from tests.service.acting import STORE, actor
-from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from service.replica.submitter import Caller
 from service.rules.records import Handle, Lock, Record, Session, Store, Upload, handle_key, session_key, store_key
 from service.rules.records import upload_key as key_of_upload
 from service.rules.requests import Attempt
-from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
 

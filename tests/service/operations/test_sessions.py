@@ -11,8 +11,8 @@ from milepost.errors import Unavailable
 from milepost.wire import Code, Outcome
 from service.replica.submitter import Caller
 from service.rules.requests import Attempt
-from tests.support.faults import RealCommit
-from tests.support.replicas import Rig, embedded, rig
+from tests.support.network.faults import RealCommit
+from tests.support.servers.replicas import Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
 

@@ -27,9 +27,9 @@ from service.rules.requests import Attempt
 from tests.contracts.places import Services
 from tests.contracts.streams import stream
 from tests.service.acting import STORE
-from tests.support import s3
-from tests.support.faults import RealCommit, before, lose_answer, lose_request, refuse
-from tests.support.replicas import PROMPT, Build, Rig, embedded, rig
+from tests.support.network.faults import RealCommit, before, lose_answer, lose_request, refuse
+from tests.support.servers import s3
+from tests.support.servers.replicas import PROMPT, Build, Rig, embedded, rig
 from tests.support.states import stored_states
 from tests.support.waiting import until
 

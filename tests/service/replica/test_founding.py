@@ -13,7 +13,7 @@ import pytest
 
 from backends.contract import StorageUnavailable
 from tests.service.acting import actor
-from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ import pytest
 
 from backends.contract import Leadership, StorageUnavailable
 from service.replica.leader_locator import LeaderLocator
-from tests.support.faults import ShiftedClock
+from tests.support.network.faults import ShiftedClock
 
 pytestmark = pytest.mark.anyio
 

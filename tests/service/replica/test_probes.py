@@ -11,7 +11,7 @@ import pytest
 
 from backends.contract import BlobInfo, StorageUnavailable
 from service.replica import probes
-from tests.support.replicas import Rig, embedded, rig
+from tests.support.servers.replicas import Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
 

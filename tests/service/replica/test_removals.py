@@ -11,10 +11,10 @@ from backends.contract import Refusal, StorageUnavailable
 from milepost.errors import DiscardFailed, Unavailable
 from milepost.wire import Code, Outcome
 from service.blobs import deletion_queue
-from tests.contracts.state_handle_store.door import Removal
+from tests.contracts.state_handle_store.doors.door import Removal
 from tests.service.acting import actor
-from tests.support.faults import before, refuse, undisturbed
-from tests.support.replicas import PROMPT, embedded, rig
+from tests.support.network.faults import before, refuse, undisturbed
+from tests.support.servers.replicas import PROMPT, embedded, rig
 
 pytestmark = pytest.mark.anyio
 

@@ -19,8 +19,8 @@ from milepost.wire import Code
 from service.blobs import deletion_queue
 from service.journal import JournalSettings
 from tests.service.acting import actor
-from tests.support.faults import RealCommit, before, lose_answer
-from tests.support.replicas import PROMPT, embedded, rig
+from tests.support.network.faults import RealCommit, before, lose_answer
+from tests.support.servers.replicas import PROMPT, embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from backends.contract import StorageUnavailable
 from milepost.errors import DiscardFailed, NotExist, SessionExpired, SessionUnknown, Unavailable
 from service.replica import upkeep
 from service.rules.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, handle_key, session_key
-from tests.contracts.state_handle_store.door import Removal
+from tests.contracts.state_handle_store.doors.door import Removal
 from tests.service.acting import STORE, actor
-from tests.support.faults import Disturbance, before, lose_answer, lose_request
-from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.network.faults import Disturbance, before, lose_answer, lose_request
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

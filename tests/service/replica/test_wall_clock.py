@@ -13,7 +13,7 @@ import pytest
 from milepost.errors import VersionMismatch
 from service.compose import wall_clock
 from tests.service.acting import actor
-from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

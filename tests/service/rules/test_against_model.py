@@ -50,7 +50,7 @@ from service.rules.requests import (
     UploadRef,
 )
 from tests.service.rules.bench import names_in, retried, with_inventory
-from tests.simulation.model import PlainHandle, PlainModel, PlainStore, alike
+from tests.simulation.callers.model import PlainHandle, PlainModel, PlainStore, alike
 
 EXPLORED = int(os.environ.get("MILEPOST_EXPLORE", "0"))
 """So many examples, other ones each time; 0 stands for the same hundred each time."""

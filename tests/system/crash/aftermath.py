@@ -8,7 +8,7 @@ from pathlib import Path
 
 from backends.local.blobs import LocalBlobs
 from service.rules.records import Handle
-from tests.support.replicas import PROMPT, embedded, rig
+from tests.support.servers.replicas import PROMPT, embedded, rig
 from tests.support.states import stored_states
 from tests.support.waiting import until
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.kubernetes_deployment import KubernetesDeployment
+from testbed.kubernetes.deployment import KubernetesDeployment
 from testbed.replicas import Replicas
 from testbed.replicated import ReplicatedTestbed
 from tests.contracts.places import Services
-from tests.support.kubernetes import require_programs
+from tests.support.servers.kubernetes import require_programs
 
 SESSION_SECONDS = 2.0
 

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.failover import ON_KUBERNETES, ON_ZOOKEEPER, D, Fault, gap_after
 from milepost import Client
-from testbed.kubernetes_deployment import KubernetesDeployment
+from testbed.kubernetes.deployment import KubernetesDeployment
 from testbed.replicated import ReplicatedTestbed
 from testbed.writers import Writers
 

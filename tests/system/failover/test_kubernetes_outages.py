@@ -14,10 +14,10 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from milepost import Client, StateHandleStore
 from milepost.wire import API, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
-from testbed.kubernetes_deployment import KubernetesDeployment
+from testbed.kubernetes.deployment import KubernetesDeployment
 from testbed.server import ServerProcess
 from testbed.writers import Writers
-from tests.support.link import Link, link
+from tests.support.network.link import Link, link
 
 pytestmark = pytest.mark.kubernetes
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed.kubernetes_programs import ProgramAbsent, find_program
-from testbed.node.choice import choose_cluster, programs_needed
-from testbed.node.cluster import KubernetesCluster
-from testbed.node.given import KUBECONFIG
+from testbed.cluster.choice import choose_cluster, programs_needed
+from testbed.cluster.cluster import KubernetesCluster
+from testbed.cluster.given import KUBECONFIG
+from testbed.cluster.release import Release
+from testbed.kubernetes.programs import ProgramAbsent, find_program
 from testbed.node.node import PROGRAMS
 from testbed.node.preload import furnish
-from testbed.node.release import Release
 from tests.contracts.places import Services
 
 TAGS = ("1", "2")

@@ -8,7 +8,7 @@ import pytest
 
 from demo.kube import play
 from demo.progress import Progress
-from testbed.node.cluster import KubernetesCluster
+from testbed.cluster.cluster import KubernetesCluster
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from testbed.node.cluster import KubernetesCluster
-from testbed.node.pods import Pod
-from testbed.node.release import Release
-from testbed.node.writing import WritingPod
+from testbed.cluster.cluster import KubernetesCluster
+from testbed.cluster.pods import Pod
+from testbed.cluster.release import Release
+from testbed.cluster.writing import WritingPod
 from tests.system.node.test_release import assert_all_answered
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]

@@ -19,8 +19,8 @@ import pytest
 
 from demo.kube import make_room
 from demo.processes import DemoFailed
+from testbed.commands import run
 from testbed.node import processes, registry
-from testbed.node.commands import run
 from testbed.node.leftovers import mounts, remove_leftovers
 from testbed.node.network import Network
 from testbed.node.processes import kill_all

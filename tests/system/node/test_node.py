@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.cluster.pods import Pod
 from testbed.node import kernel, registry
 from testbed.node.leftovers import mounts
 from testbed.node.node import Node
-from testbed.node.pods import Pod
 from testbed.node.processes import Space, processes_in, space
 from testbed.node.runtime import PAUSE
 from testbed.process import ProcessFailed

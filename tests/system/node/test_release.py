@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from testbed.cluster.cluster import KubernetesCluster
+from testbed.cluster.release import Release
+from testbed.cluster.writing import WritingPod
 from testbed.load import Outcome
-from testbed.node.cluster import KubernetesCluster
-from testbed.node.release import Release
-from testbed.node.writing import WritingPod
 
 LEASE_SECONDS = 60.0
 """Far longer than anything takes that does not wait for its end."""

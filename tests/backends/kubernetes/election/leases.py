@@ -12,7 +12,7 @@ from backends.contract import Leadership
 from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.election.election import KubernetesElection
 from backends.kubernetes.election.leadership import LeaseLeadership
-from tests.support.kubernetes import Site
+from tests.support.servers.kubernetes import Site
 
 ONE, OTHER = "http://127.0.0.1:7071", "http://127.0.0.1:7072"
 DEADLINE = 60.0

@@ -11,8 +11,8 @@ import pytest
 from backends.contract import Misconfigured
 from tests.backends.kubernetes.election.leases import FOR_EVER, ONE, OTHER, holder, leads, opened, until_lost, won
 from tests.contracts.places import Services
-from tests.support import kubernetes
-from tests.support.kubernetes import LONG, MIDDLING, SHORT, Site
+from tests.support.servers import kubernetes
+from tests.support.servers.kubernetes import LONG, MIDDLING, SHORT, Site
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

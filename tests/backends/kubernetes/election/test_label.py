@@ -9,11 +9,11 @@ import pytest
 
 from backends.contract import BackendError
 from backends.kubernetes.election.label import LeaderLabel
-from testbed.kubernetes_admin import MERGE_PATCH, NEEDED
+from testbed.kubernetes.admin import MERGE_PATCH, NEEDED
 from tests.backends.kubernetes.election.leases import DEADLINE, FOR_EVER, ONE, OTHER, leads, opened, won
 from tests.contracts.places import Services
-from tests.support import kubernetes
-from tests.support.kubernetes import SHORT, Site
+from tests.support.servers import kubernetes
+from tests.support.servers.kubernetes import SHORT, Site
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

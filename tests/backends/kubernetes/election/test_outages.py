@@ -27,10 +27,10 @@ from tests.backends.kubernetes.election.leases import (
     won,
 )
 from tests.contracts.places import Services
-from tests.support import kubernetes
 from tests.support.children import child
-from tests.support.kubernetes import LONG, SHORT, Site
-from tests.support.link import Link, link
+from tests.support.network.link import Link, link
+from tests.support.servers import kubernetes
+from tests.support.servers.kubernetes import LONG, SHORT, Site
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

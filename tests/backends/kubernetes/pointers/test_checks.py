@@ -14,7 +14,7 @@ from backends.kubernetes.configmaps.objects import HEAD
 from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there
 from tests.backends.kubernetes.pointers.test_fence import paused
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
-from tests.support.kubernetes import Site
+from tests.support.servers.kubernetes import Site
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

@@ -13,7 +13,7 @@ from backends.kubernetes.pointers.store import KubernetesPointers
 from tests.backends.kubernetes.places import LAYOUT, Outsider, backup, opened, spare_is_there, wipe
 from tests.backends.kubernetes.pointers.test_foreign import FULL
 from tests.contracts.journals import ROOT, put, taken_over, writes
-from tests.support.kubernetes import Site
+from tests.support.servers.kubernetes import Site
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 

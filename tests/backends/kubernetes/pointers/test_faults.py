@@ -22,13 +22,13 @@ from backends.contract import (
     Unknown,
 )
 from backends.kubernetes.pointers.store import KubernetesPointers
-from testbed.kubernetes_admin import Rules
-from testbed.kubernetes_api import KubernetesApi
+from testbed.kubernetes.admin import Rules
+from testbed.kubernetes.api import KubernetesApi
 from tests.backends.kubernetes.places import LAYOUT, Outsider, opened
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
-from tests.support import kubernetes
-from tests.support.kubernetes import Site, running
-from tests.support.link import Link, link
+from tests.support.network.link import Link, link
+from tests.support.servers import kubernetes
+from tests.support.servers.kubernetes import Site, running
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

@@ -18,7 +18,7 @@ from backends.kubernetes.errors import NoAnswer
 from backends.kubernetes.pointers.store import KubernetesPointers
 from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
-from tests.support.kubernetes import Site
+from tests.support.servers.kubernetes import Site
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

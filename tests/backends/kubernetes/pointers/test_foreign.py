@@ -11,7 +11,7 @@ from backends.kubernetes.configmaps.compaction import CAP
 from backends.kubernetes.pointers.store import KubernetesPointers
 from tests.backends.kubernetes.places import LAYOUT, Outsider, backup, opened, spare_is_there, wipe
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
-from tests.support.kubernetes import Site
+from tests.support.servers.kubernetes import Site
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

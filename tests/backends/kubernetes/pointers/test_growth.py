@@ -12,7 +12,7 @@ from backends.kubernetes.configmaps.compaction import CAP
 from backends.kubernetes.configmaps.memory import ChainMemory
 from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
-from tests.support.kubernetes import Site
+from tests.support.servers.kubernetes import Site
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

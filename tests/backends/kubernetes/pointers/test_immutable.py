@@ -8,7 +8,7 @@ from backends.contract import Change
 from backends.kubernetes.configmaps.compaction import CAP
 from tests.backends.kubernetes.places import LAYOUT, Outsider, opened, spare_is_there
 from tests.contracts.journals import ROOT, put, records, taken_over, writes
-from tests.support.kubernetes import Site
+from tests.support.servers.kubernetes import Site
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 

@@ -13,10 +13,10 @@ from backends.contract import Change, Done, Head, Refusal, StorageFull, StorageU
 from backends.kubernetes.configmaps.compaction import CAP
 from backends.kubernetes.pointers import write as kubernetes_write
 from backends.kubernetes.pointers.store import KubernetesPointers
-from testbed.kubernetes_admin import NEEDED, Rules
+from testbed.kubernetes.admin import NEEDED, Rules
 from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there
 from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
-from tests.support.kubernetes import Site
+from tests.support.servers.kubernetes import Site
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

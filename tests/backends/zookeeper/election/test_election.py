@@ -21,8 +21,8 @@ from backends.zookeeper.election.entries import Entry, advertised_in, encode, in
 from backends.zookeeper.election.evidence import CERTAIN, EXCHANGES
 from backends.zookeeper.election.leadership import SessionLeadership
 from testbed.zookeeper import ensemble, zookeeper
+from tests.support.servers.zookeeper import expire
 from tests.support.waiting import until
-from tests.support.zookeeper import expire
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,8 @@ from backends.zookeeper.pointers.store import ZooKeeperPointers
 from testbed.zookeeper import ensemble, zookeeper
 from tests.backends.zookeeper.pointers.places import opened
 from tests.contracts.journals import ROOT, put, records, taken_over, writes
+from tests.support.servers.zookeeper import expire
 from tests.support.waiting import until
-from tests.support.zookeeper import expire
 
 pytestmark = pytest.mark.anyio
 

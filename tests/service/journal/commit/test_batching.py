@@ -11,7 +11,7 @@ from backends.contract import Change, Commit, Done, GroupLimits, Head
 from service.journal import Journal
 from service.journal.commit.batching import MOST_SECONDS, AdaptiveBatching
 from service.rules.requests import Attempt, OpenSession
-from tests.simulation.loop import VirtualLoop
+from tests.simulation.world.loop import VirtualLoop
 
 COMMIT = 0.01
 T = TypeVar("T")

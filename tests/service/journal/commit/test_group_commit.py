@@ -11,7 +11,7 @@ from service.replica.submitter import Caller
 from service.rules.records import Handle
 from service.rules.requests import Attempt, is_leaders
 from tests.service.acting import STORE, actor
-from tests.support.replicas import embedded, rig
+from tests.support.servers.replicas import embedded, rig
 
 pytestmark = pytest.mark.anyio
 

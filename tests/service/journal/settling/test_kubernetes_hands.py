@@ -18,11 +18,11 @@ from milepost.wire import Code, Outcome
 from service.blobs.intake import Incoming
 from tests.backends.kubernetes.places import LAYOUT, Outsider
 from tests.contracts.places import Services
-from tests.contracts.state_handle_store.actor import Actor
+from tests.contracts.state_handle_store.doors.actor import Actor
 from tests.service.acting import STORE, actor
-from tests.support import kubernetes
-from tests.support.kubernetes import LONG, Site
-from tests.support.replicas import PROMPT, Backends, Rig
+from tests.support.servers import kubernetes
+from tests.support.servers.kubernetes import LONG, Site
+from tests.support.servers.replicas import PROMPT, Backends, Rig
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]

@@ -18,9 +18,9 @@ from milepost.errors import Corrupt
 from service.rules.checksums import seal
 from service.rules.records import Session, Upload, encode, handle_key, session_key, upload_key
 from tests.service.acting import STORE, actor
-from tests.support.faults import lose_answer
-from tests.support.replicas import PROMPT, Rig, embedded, rig
-from tests.support.rewriting import commit
+from tests.support.network.faults import lose_answer
+from tests.support.network.rewriting import commit
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -18,8 +18,8 @@ from milepost.wire import Code, Outcome
 from service.journal import JournalSettings
 from service.rules.records import KEPT_KEYS_SECONDS, Session, handle_key
 from tests.service.acting import STORE, actor
-from tests.support.faults import Disturbance, RealCommit, before, lose_answer, lose_request, refuse
-from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.network.faults import Disturbance, RealCommit, before, lose_answer, lose_request, refuse
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

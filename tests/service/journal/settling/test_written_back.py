@@ -16,8 +16,8 @@ from backends.embedded.pointers import FILE_NAME
 from service.journal import JournalSettings, loading
 from service.rules.records import handle_key
 from tests.service.acting import STORE, actor
-from tests.support.faults import lose_answer
-from tests.support.replicas import PROMPT, Rig, embedded, rig
+from tests.support.network.faults import lose_answer
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
 

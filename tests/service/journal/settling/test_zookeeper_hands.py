@@ -26,8 +26,8 @@ from tests.backends.zookeeper.pointers.hands import AT_HEADS, AT_WITNESSES, Act,
 from tests.backends.zookeeper.pointers.places import layout
 from tests.contracts.places import Services
 from tests.service.acting import STORE, actor
-from tests.support import zookeeper
-from tests.support.replicas import Backends, Build, Rig, rig
+from tests.support.servers import zookeeper
+from tests.support.servers.replicas import Backends, Build, Rig, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -1,0 +1,106 @@
+"""A Pod in a cluster: looked at, waited for, and ended in more ways than Kubernetes has."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from testbed.cluster.cluster import KubernetesCluster
+from testbed.process import DEADLINE_SECONDS, ProcessFailed
+
+_POLL_SECONDS = 0.1
+
+Manifest = Mapping[str, Any]
+
+
+class Pod:
+    """The Pod ``name`` in a ``namespace``, whether it is there or not."""
+
+    def __init__(self, node: KubernetesCluster, namespace: str, name: str) -> None:
+        self._node = node
+        self._namespace = namespace
+        self.name = name
+
+    def make(self, spec: Manifest, labels: Mapping[str, str] | None = None) -> Pod:
+        """Make it. Raises `ProcessFailed` when it is there already, or is refused."""
+        metadata = {"name": self.name, "namespace": self._namespace, "labels": dict(labels or {})}
+        self._node.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        return self
+
+    @property
+    def phase(self) -> str:
+        """Pending, Running, Succeeded or Failed."""
+        phase: str = self.status["phase"]
+        return phase
+
+    @property
+    def status(self) -> Manifest:
+        """As the API tells it."""
+        status: Manifest = self._node.get("pod", self.name, f"--namespace={self._namespace}")["status"]
+        return status
+
+    def logs(self, tail: int | None = None) -> str:
+        """What its container has printed; the last ``tail`` lines, or all."""
+        lines = () if tail is None else (f"--tail={tail}",)
+        return self._node.kubectl("logs", self.name, f"--namespace={self._namespace}", *lines)
+
+    def execute(self, *command: str) -> str:
+        """Run a command in its container; what it printed. Raises `ProcessFailed`."""
+        return self._node.kubectl("exec", self.name, f"--namespace={self._namespace}", "--", *command)
+
+    def wait_ready(self, deadline: float = DEADLINE_SECONDS) -> None:
+        """Wait until it is ready. Raises `ProcessFailed` with its log."""
+        try:
+            self._node.kubectl(
+                "wait",
+                "--for=condition=Ready",
+                f"pod/{self.name}",
+                f"--namespace={self._namespace}",
+                f"--timeout={deadline:g}s",
+                deadline=deadline + 10,
+            )
+        except ProcessFailed as failure:
+            raise self.failed("is not ready") from failure
+
+    def wait_end(self, deadline: float = DEADLINE_SECONDS) -> str:
+        """Wait until its container has ended for good; the phase. Raises `ProcessFailed`."""
+        self.wait_until(lambda: self.phase in ("Succeeded", "Failed"), "does not end", deadline)
+        return self.phase
+
+    def wait_until(self, holds: Callable[[], bool], complaint: str, deadline: float = DEADLINE_SECONDS) -> None:
+        """Wait until ``holds()``. Raises `ProcessFailed` with its log."""
+        end = time.monotonic() + deadline
+        while not holds():
+            if time.monotonic() > end:
+                raise self.failed(f"{complaint} after {deadline:g} s")
+            time.sleep(_POLL_SECONDS)
+
+    def delete_at_once(self) -> None:
+        """As ``kubectl delete --grace-period=0 --force``: the API forgets it before its processes have ended."""
+        self._node.kubectl(
+            "delete", "pod", self.name, f"--namespace={self._namespace}", "--grace-period=0", "--force", "--wait=false"
+        )
+
+    def kill(self) -> None:
+        """SIGKILL to the first process of its container, without a word to Kubernetes, which starts it again."""
+        (container,) = self.status["containerStatuses"]
+        os.kill(self._node.process_of(container["containerID"].partition("://")[2]), signal.SIGKILL)
+
+    def failed(self, complaint: str) -> ProcessFailed:
+        """An error to raise, with what is known of it."""
+        told = []
+        for question in (("describe", "pod", self.name), ("logs", self.name, "--tail=50")):
+            try:
+                told.append(self._node.kubectl(*question, f"--namespace={self._namespace}"))
+            except ProcessFailed as failure:
+                told.append(str(failure))
+        return ProcessFailed("\n".join([f"the Pod {self.name} {complaint}", *told]))
+
+
+def directory_volume(name: str, directory: Path) -> Manifest:
+    """A directory of this machine as a volume."""
+    return {"name": name, "hostPath": {"path": str(directory), "type": "Directory"}}

@@ -1,0 +1,159 @@
+"""A release of the chart on a node, as its owner handles it: with Helm, and with an eye on its Pods."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from backends.kubernetes.labels import DEPLOYMENT, INSTANCE
+from testbed.cluster.cluster import KubernetesCluster
+from testbed.cluster.hdfs import AUTHORITY, USER
+from testbed.cluster.pods import Pod
+from testbed.images.contents import SERVER
+from testbed.process import DEADLINE_SECONDS, ProcessFailed
+from testbed.server import ROOT
+
+CHART = ROOT / "deploy" / "chart"
+READY_SECONDS = 180.0
+
+Values = Mapping[str, Any]
+
+_SECRET = "milepost-tokens"
+_WITH_TOKENS: Values = {"auth": {"existingSecret": _SECRET}}
+WITHOUT_TOKENS: Values = {"auth": {"insecure": True}}
+BLOBS: Values = {"blobs": {"kind": "hdfs", "hdfs": {"authority": AUTHORITY, "path": "/milepost", "user": USER}}}
+
+
+class Release:
+    """The release ``name`` in a ``namespace`` that is there, with pointers in ConfigMaps and blobs on the node's HDFS.
+
+    ``values`` are the owner's own. Clients need the ``token``, unless those say otherwise.
+    """
+
+    def __init__(
+        self, node: KubernetesCluster, namespace: str, values: Values | None = None, name: str = "milepost"
+    ) -> None:
+        self._node = node
+        self.namespace = namespace
+        self.name = name
+        self._values = {**BLOBS, **_WITH_TOKENS, **(values or {})}
+        self.token = secrets.token_hex(16)
+        self.url = f"http://{name}.{namespace}:7070"
+        """Leads to any replica, from inside of the cluster."""
+
+    # -- Helm ------------------------------------------------------------------------------------------------------
+
+    def install(self, tag: str) -> None:
+        """Install it, and wait until it is ready. Raises `ProcessFailed`, as all of these."""
+        self._node.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": _SECRET, "namespace": self.namespace},
+                "stringData": {"tokens": f"writers {self.token}\n"},
+            }
+        )
+        self._helm("install", self.name, CHART, *self._settings(tag), *_waiting())
+
+    def upgrade(self, tag: str) -> None:
+        """Go on to another image, and wait until the last Pod of the one before is gone."""
+        self._helm("upgrade", self.name, CHART, *self._settings(tag), *_waiting())
+        self._wait_for_old_pods()
+
+    def rollback(self) -> None:
+        """Go back to the release's state before the last `upgrade`, and wait as that does."""
+        self._helm("rollback", self.name, *_waiting())
+        self._wait_for_old_pods()
+
+    def test(self) -> str:
+        """What the chart's own test printed."""
+        return self._helm("test", self.name, "--logs", f"--timeout={READY_SECONDS:g}s")
+
+    def uninstall(self) -> str:
+        """What Helm said; all Pods are gone."""
+        told = self._helm("uninstall", self.name, *_waiting())
+        self._wait(lambda: not self.pods(), "has Pods still")
+        return told
+
+    # -- looking at it ---------------------------------------------------------------------------------------------
+
+    def pods(self) -> list[str]:
+        """The names of its replicas' Pods, those that are ending among them."""
+        return [pod["metadata"]["name"] for pod in self._pods()]
+
+    def images(self) -> set[str]:
+        """That its replicas run."""
+        return {pod["spec"]["containers"][0]["image"] for pod in self._pods()}
+
+    def pod(self, name: str) -> Pod:
+        """One of them."""
+        return Pod(self._node, self.namespace, name)
+
+    def leader(self, deadline: float = DEADLINE_SECONDS) -> Pod:
+        """The one that the election has labelled, once there is one. Raises `ProcessFailed`."""
+        found: list[str] = []
+
+        def labelled() -> bool:
+            found[:] = [pod["metadata"]["name"] for pod in self._pods("milepost/role=leader")]
+            return len(found) == 1
+
+        self._wait(labelled, "has no labelled leader, or several", deadline)
+        return self.pod(found[0])
+
+    def holder(self) -> str:
+        """Who holds the Lease."""
+        lease = self._node.get("lease", self.name, f"--namespace={self.namespace}")
+        holder: str = lease["spec"].get("holderIdentity", "")
+        return holder
+
+    def wait_for_other_holder(self, holder: str) -> None:
+        """Wait until somebody else holds the Lease than ``holder``. Raises `ProcessFailed`."""
+        self._wait(lambda: self.holder() not in ("", holder), "has the same leader still")
+
+    def left_behind(self) -> list[str]:
+        """What bears its name, as an instance of the chart or as a deployment's own, ``kind/name`` each."""
+        kinds = "configmaps,leases,services,pods,deployments,replicasets"
+        found = [
+            self._node.get(kinds, self._in, f"--selector={label}={self.name}")["items"]
+            for label in (INSTANCE, DEPLOYMENT)
+        ]
+        return sorted({f"{item['kind'].lower()}/{item['metadata']['name']}" for items in found for item in items})
+
+    def _pods(self, *labels: str) -> list[Any]:
+        wanted = ",".join([f"app.kubernetes.io/instance={self.name}", "app.kubernetes.io/component=server", *labels])
+        found: list[Any] = self._node.get("pods", self._in, f"--selector={wanted}")["items"]
+        return found
+
+    # -- helpers ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _in(self) -> str:
+        return f"--namespace={self.namespace}"
+
+    def _helm(self, *arguments: str | Path) -> str:
+        return self._node.helm(*arguments, self._in, deadline=READY_SECONDS + 30)
+
+    def _settings(self, tag: str) -> list[str]:
+        image = {"repository": SERVER, "tag": tag, "pullPolicy": "Never"}
+        path = self._node.directory / f"values-{self.namespace}-{self.name}.json"
+        path.write_text(json.dumps({**self._values, "image": image}))
+        return [f"--values={path}"]
+
+    def _wait_for_old_pods(self) -> None:
+        replicas = self._node.get("deployment", self.name, self._in)["spec"]["replicas"]
+        self._wait(lambda: len(self.pods()) == replicas and len(self.images()) == 1, "has Pods of two kinds")
+
+    def _wait(self, holds: Callable[[], bool], complaint: str, deadline: float = READY_SECONDS) -> None:
+        end = time.monotonic() + deadline
+        while not holds():
+            if time.monotonic() > end:
+                raise ProcessFailed(f"the release {self.name} {complaint} after {deadline:g} s")
+            time.sleep(0.1)
+
+
+def _waiting() -> list[str]:
+    return ["--wait", f"--timeout={READY_SECONDS:g}s"]

@@ -1,0 +1,1 @@
+"""HDFS on this machine: one name node or a highly available pair, from the jars of a Maven cache."""

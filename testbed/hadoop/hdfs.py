@@ -1,0 +1,182 @@
+"""HDFS: a NameNode and its DataNodes, each a process of its own that is killed, paused and started again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from testbed.hadoop.programs import Daemon, mbean, run
+from testbed.ports import Port
+from testbed.process import DEADLINE_SECONDS
+
+_SERVER = "org.apache.hadoop.hdfs.server"
+_ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
+
+COMMON: Mapping[str, str] = {
+    "dfs.replication": "1",
+    "dfs.namenode.fs-limits.min-block-size": "65536",
+    "dfs.namenode.datanode.registration.ip-hostname-check": "false",
+    # A DataNode that is gone is known to be after 12 seconds, not after 10 minutes, and left aside after 3.
+    "dfs.heartbeat.interval": "1",
+    "dfs.namenode.heartbeat.recheck-interval": "1000",
+    "dfs.namenode.stale.datanode.interval": "3000",
+    "dfs.namenode.avoid.read.stale.datanode": "true",
+    "dfs.namenode.avoid.write.stale.datanode": "true",
+    "dfs.namenode.redundancy.interval.seconds": "1",
+    "dfs.namenode.safemode.extension": "0",
+    "dfs.namenode.handler.count": "4",
+}
+
+
+class NameNode(Daemon):
+    """The one that knows where everything is. Its image stays in ``directory``, and it keeps its ports."""
+
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str], *, name: str = "namenode", detached: bool = False
+    ) -> None:
+        self.port = Port()
+        self.http_port = Port()
+        self.image = directory / "name"
+        own = {
+            "fs.defaultFS": f"hdfs://{self.port.address}",
+            "dfs.namenode.name.dir": self.image.as_uri(),
+            "dfs.namenode.http-address": self.http_port.address,
+        }
+        super().__init__(
+            name,
+            f"{_SERVER}.namenode.NameNode",
+            directory,
+            ports=[self.port, self.http_port],
+            settings={**COMMON, **own, **settings},
+            detached=detached,
+        )
+
+    def prepare(self) -> None:
+        """Write its configuration, and make an empty image if there is none."""
+        super().prepare()
+        if not self.image.exists():
+            run(f"{_SERVER}.namenode.NameNode", self.configuration, "-format", "-nonInteractive")
+
+    def serves(self) -> bool:
+        """Whether it takes writes: it is up, and out of the safe mode in which it waits for the DataNodes' blocks."""
+        told = self.told("NameNodeInfo")
+        return told is not None and told["Safemode"] == ""
+
+    def live(self) -> int:
+        """How many DataNodes it counts on that have room."""
+        told = self.told("NameNodeInfo")
+        nodes = {} if told is None else json.loads(told["LiveNodes"])
+        return sum(node["remaining"] > 0 for node in nodes.values())
+
+    def told(self, name: str) -> dict[str, Any] | None:
+        """One of its MBeans; None while it does not answer."""
+        return mbean(self.http_port.number, f"service=NameNode,name={name}")
+
+
+class DataNode(Daemon):
+    """One that holds blocks, in ``directory``, through every restart on the same ports."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str], number: int, *, detached: bool = False) -> None:
+        self.data = directory / "data"
+        ports = {name: Port() for name in ("address", "http.address", "ipc.address")}
+        self._http_port = ports["http.address"]
+        own = {
+            "dfs.datanode.data.dir": self.data.as_uri(),
+            "dfs.datanode.hostname": "127.0.0.1",
+            "dfs.datanode.handler.count": "2",
+            **{f"dfs.datanode.{name}": port.address for name, port in ports.items()},
+        }
+        super().__init__(
+            f"datanode-{number}",
+            f"{_SERVER}.datanode.DataNode",
+            directory,
+            ports=[*ports.values()],
+            settings={**COMMON, **own, **settings},
+            detached=detached,
+        )
+
+    def serves(self) -> bool:
+        """Whether it is known to every NameNode it has to do with."""
+        told = mbean(self._http_port.number, "service=DataNode,name=DataNodeInfo")
+        actors = [] if told is None else json.loads(told.get("BPServiceActorInfo", "[]"))
+        return bool(actors) and all(actor["ActorState"] == "RUNNING" for actor in actors)
+
+
+class Hdfs:
+    """A NameNode and ``datanodes`` DataNodes with their files under ``directory``; ``settings`` are for all of them."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        datanodes: int = 1,
+        settings: Mapping[str, str] | None = None,
+        detached: bool = False,
+    ) -> None:
+        self.namenode = NameNode(directory / "namenode", settings or {}, detached=detached)
+        self.datanodes = [
+            DataNode(
+                directory / f"datanode-{number}",
+                {"fs.defaultFS": f"hdfs://{self.namenode.port.address}", **(settings or {})},
+                number,
+                detached=detached,
+            )
+            for number in range(1, datanodes + 1)
+        ]
+
+    def start(self, deadline: float = DEADLINE_SECONDS) -> Hdfs:
+        """Start what does not run, and wait until all serve. Raises `ProcessFailed`."""
+        if not self.namenode.running:
+            self.namenode.prepare()
+            self.namenode.start()
+        for datanode in self.datanodes:
+            if not datanode.running:
+                datanode.prepare()
+                datanode.start()
+        self.wait(deadline)
+        return self
+
+    def wait(self, deadline: float = DEADLINE_SECONDS) -> None:
+        """Wait until the NameNode takes writes and counts on all DataNodes. Raises `ProcessFailed`."""
+        end = time.monotonic() + deadline
+        for process in (self.namenode, *self.datanodes):
+            process.wait_until(self._serves, "is not part of an HDFS that serves", max(0.0, end - time.monotonic()))
+
+    def admin(self, *arguments: str) -> str:
+        """``hdfs dfsadmin``, as the superuser; what it printed. Raises `ProcessFailed`."""
+        return run(_ADMIN, self.namenode.configuration, *arguments)
+
+    def url(self, path: str, *, replication: int | None = None) -> str:
+        """What ``--blobs`` takes."""
+        options = "" if replication is None else f"?replication={replication}"
+        return f"hdfs://{self.namenode.port.address}/{path}{options}"
+
+    def _serves(self) -> bool:
+        """A DataNode that was killed counts as live for a while, so each is asked as well."""
+        return (
+            self.namenode.serves()
+            and self.namenode.live() == len(self.datanodes)
+            and all(datanode.serves() for datanode in self.datanodes)
+        )
+
+    def __enter__(self) -> Hdfs:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for part in (*self.datanodes, self.namenode):
+            part.kill()
+            part.release()
+
+
+@contextmanager
+def hdfs(directory: Path, *, datanodes: int = 1, settings: Mapping[str, str] | None = None) -> Iterator[Hdfs]:
+    """One for tests, serving; it is gone after the block."""
+    with Hdfs(directory, datanodes=datanodes, settings=settings) as started:
+        yield started.start()

@@ -1,0 +1,110 @@
+"""Programs of Hadoop, from the jars that ``tools/maven-jars`` fetches: its daemons, and its commands."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+from testbed.java import FOR_SMALL, java
+from testbed.ports import Port
+from testbed.process import DEADLINE_SECONDS, Process, ProcessFailed
+
+_TOOL = Path(__file__).parents[2] / "tools" / "maven-jars"
+_FETCH_SECONDS = 600.0
+_FILES = ("core-site.xml", "hdfs-site.xml")
+
+
+@cache
+def jars() -> Path:
+    """The directory with the jars, which are fetched when they are missing. Raises `ProcessFailed`."""
+    told = subprocess.run([_TOOL, "hadoop"], capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False)
+    if told.returncode != 0:
+        raise ProcessFailed(f"no jars of Hadoop: {told.stderr}")
+    return Path(told.stdout.strip())
+
+
+def configure(directory: Path, settings: Mapping[str, str]) -> None:
+    """Write a configuration for servers or clients, the one that HADOOP_CONF_DIR names.
+
+    All of it goes into both files: what is said in the first is lost to the defaults that come with the second.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    properties = "".join(
+        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
+        for name, value in settings.items()
+    )
+    for name in _FILES:
+        (directory / name).write_text(f"<configuration>\n{properties}</configuration>\n")
+
+
+class Daemon(Process):
+    """A program of Hadoop that keeps running, on ``ports``; its configuration lies in ``directory/conf``.
+
+    ``settings`` may be changed, for its next start.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        main: str,
+        directory: Path,
+        *,
+        ports: Sequence[Port],
+        settings: Mapping[str, str],
+        detached: bool = False,
+    ) -> None:
+        self.settings = {"hadoop.tmp.dir": str(directory / "tmp"), **settings}
+        self._ports = ports
+        self.configuration = directory / "conf"
+        super().__init__(
+            name,
+            _command(main, self.configuration),
+            log_path=directory / f"{name}.log",
+            directory=directory,
+            detached=detached,
+        )
+
+    def prepare(self) -> None:
+        """Write its configuration."""
+        configure(self.configuration, self.settings)
+
+    def release(self) -> None:
+        """Let go of its ports."""
+        for port in self._ports:
+            port.release()
+
+
+def mbean(port: int, name: str) -> dict[str, Any] | None:
+    """What a daemon tells of itself under that name, on its HTTP port; None while it does not answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", f"/jmx?qry=Hadoop:{name}")
+        beans: list[dict[str, Any]] = json.loads(connection.getresponse().read())["beans"]
+    except (OSError, http.client.HTTPException, ValueError, KeyError):
+        return None
+    finally:
+        connection.close()
+    return beans[0] if beans else None
+
+
+def run(main: str, configuration: Path, *arguments: str, deadline: float = DEADLINE_SECONDS) -> str:
+    """Run a command to its end; what it printed. Raises `ProcessFailed`."""
+    command = [*_command(main, configuration), *arguments]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=deadline, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ProcessFailed(f"{main} still runs after {deadline:g} s") from error
+    if ended.returncode != 0:
+        raise ProcessFailed(f"{main} {' '.join(arguments)} ended with {ended.returncode}\n{ended.stdout}{ended.stderr}")
+    return ended.stdout
+
+
+def _command(main: str, configuration: Path) -> list[str]:
+    options = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
+    return [str(java()), *FOR_SMALL, *options, "-cp", f"{configuration}:{jars()}/*", main]

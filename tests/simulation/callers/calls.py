@@ -1,0 +1,209 @@
+"""What clients ask, and how a replica is asked: the operations of the service, without HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from service.blobs.intake import Incoming
+from service.operations import reading, states
+from service.operations.operations import Operations, operations_of
+from service.operations.uploads import Reference
+from service.replica.replica import Replica
+from service.replica.submitter import Caller, Reply
+from service.rules.requests import (
+    Add,
+    Attempt,
+    BlobRef,
+    Campaign,
+    Clear,
+    CreateUpload,
+    EndSession,
+    LockAll,
+    LockHandle,
+    OpenSession,
+    ReleaseAll,
+    ReleaseHandle,
+    Remove,
+    Replace,
+    Request,
+    Resign,
+)
+from tests.simulation.callers.model import Body
+from tests.simulation.world.blobs import SimBlobs
+from tests.support.answers import plain
+
+Kind = Literal["get", "list", "state", "redirect", "epoch", "session", "keepalive", "stores"]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A call that changes nothing that is stored."""
+
+    kind: Kind
+    store: str = ""
+    name: str = ""
+    session: str = ""
+    version: str | None = None
+
+
+Ask = Request | Look
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A good answer. ``url``: where to put what was announced."""
+
+    revision: int
+    body: Any
+    replayed: bool = False
+    url: str = ""
+
+
+class Call:
+    """One thing that a client wants, over all its attempts.
+
+    ``undelivered``: attempts that are on their way to a replica. ``floor``: the newest revision that anybody had been
+    told of when the last attempt was sent, at ``sent``. ``denied``: its client was told that it is not applied.
+    """
+
+    __slots__ = ("ask", "content", "denied", "floor", "number", "sent", "undelivered")
+
+    def __init__(self, number: int, ask: Ask, content: bytes = b"") -> None:
+        self.number = number
+        self.ask = ask
+        self.content = content
+        self.undelivered = 0
+        self.floor = 0
+        self.sent = 0.0
+        self.denied = False
+
+    def __repr__(self) -> str:
+        return f"call {self.number} {self.ask}"
+
+
+def blob_of(content: bytes) -> BlobRef:
+    """How a request refers to its bytes before they lie anywhere."""
+    return BlobRef("", len(content), hashlib.sha256(content).hexdigest())
+
+
+async def serve(replica: Replica, call: Call, attempt: int, received: float) -> Told:
+    """Do what the HTTP routes do. Raises problems."""
+    ask, operations = call.ask, operations_of(replica)
+    if isinstance(ask, Look):
+        return await _LOOKS[ask.kind](replica, operations, ask, received)
+    caller = Caller(Attempt(ask.session, ask.key, attempt), getattr(ask, "epoch", None))
+    reply = await _changing(operations, caller, ask, call.content)
+    if isinstance(ask, CreateUpload):
+        body = dict(reply.answer.body)
+        return Told(reply.revision, {"upload": body["upload"]}, reply.answer.replayed, body["url"])
+    return _told(reply)
+
+
+def _changing(operations: Operations, caller: Caller, ask: Request, content: bytes) -> Awaitable[Reply]:
+    match ask:
+        case Add():
+            return operations.states.add(caller, ask.store_name, ask.name, _state(ask, content), ask.labels)
+        case Replace():
+            state = _state(ask, content)
+            return operations.states.replace(caller, ask.store_name, ask.name, ask.version, state, ask.labels)
+        case CreateUpload():
+            return operations.uploads.create(caller, ask.store_name, ask.blob.size, ask.blob.sha256)
+        case Remove():
+            return operations.handles.remove(caller, ask.store_name, ask.name, ask.version)
+        case LockHandle():
+            return operations.handles.lock(caller, ask.store_name, ask.name)
+        case ReleaseHandle():
+            return operations.handles.release(caller, ask.store_name, ask.name)
+        case LockAll():
+            return operations.stores.lock_all(caller, ask.store_name)
+        case ReleaseAll():
+            return operations.stores.release_all(caller, ask.store_name)
+        case Clear():
+            return operations.stores.clear(caller, ask.store_name)
+        case Campaign():
+            return operations.epochs.campaign(caller, ask.store_name, 0.5)
+        case Resign():
+            return operations.epochs.resign(caller, ask.store_name)
+        case OpenSession():
+            return operations.sessions.open(caller, ask.ttl, ask.holder)
+        case EndSession():
+            return operations.sessions.end(caller)
+    raise TypeError(f"no operation for {ask}")
+
+
+def _state(ask: Add | Replace, content: bytes) -> states.State:
+    if ask.upload is not None:
+        return Reference(ask.upload.id, ask.blob.size, ask.blob.sha256)
+    return Incoming(_chunks(content), len(content), ask.blob.sha256)
+
+
+async def _get(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+    return _told(operations.handles.get(look.store, look.name))
+
+
+async def _list(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+    page = await operations.handles.list_page(look.store, "", 1000)
+    return Told(page.revision, page.handles + page.corrupt)
+
+
+async def _bytes(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+    delivery = await operations.reader.read(
+        look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
+    )
+    data = b"".join([chunk async for chunk in delivery.chunks])
+    return Told(delivery.revision, (delivery.handle.version, data))
+
+
+async def _redirect(replica: Replica, operations: Operations, look: Look, _received: float) -> Told:
+    """The bytes as they lie where the reader is sent to; gone by then, he asks again."""
+    blobs = replica.blobs.beneath
+    assert isinstance(blobs, SimBlobs)
+    while True:
+        location = await operations.reader.locate(
+            look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
+        )
+        assert location is not None
+        data = blobs.fetch(location.url)
+        if data is not None:
+            return Told(location.revision, (location.handle.version, data))
+
+
+async def _epoch(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+    return _told(operations.epochs.current(look.store))
+
+
+async def _session(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+    return _told(await operations.sessions.get(look.session))
+
+
+async def _keepalive(_: Replica, operations: Operations, look: Look, received: float) -> Told:
+    return _told(await operations.sessions.keepalive(look.session, received))
+
+
+async def _stores(replica: Replica, operations: Operations, _look: Look, _received: float) -> Told:
+    page = await operations.stores.list_page("", 1000)
+    body: list[Body] = page.stores
+    return Told(replica.journal.head.revision, body)
+
+
+_LOOKS: dict[Kind, Callable[[Replica, Operations, Look, float], Awaitable[Told]]] = {
+    "get": _get,
+    "list": _list,
+    "state": _bytes,
+    "redirect": _redirect,
+    "epoch": _epoch,
+    "session": _session,
+    "keepalive": _keepalive,
+    "stores": _stores,
+}
+
+
+def _told(reply: Reply) -> Told:
+    return Told(reply.revision, plain(reply.answer.body), reply.answer.replayed)
+
+
+async def _chunks(content: bytes) -> AsyncIterator[bytes]:
+    yield content

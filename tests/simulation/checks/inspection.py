@@ -1,0 +1,105 @@
+"""The stored records: after each group they must say what the contract says, and point to whole blobs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from backends.contract import BlobMissing
+from service.rules.acts.handles import absent, present
+from service.rules.answers import epoch_body, handle_body
+from service.rules.memory.state import State
+from service.rules.memory.view import View
+from service.rules.records import Handle, Record, Session, Store, Upload, handle_of, store_of
+from tests.simulation.callers.model import alike
+from tests.simulation.checks.chronicle import Chronicle
+from tests.simulation.checks.invariants import Invariant, Violation
+from tests.simulation.world.blobs import BlobService
+from tests.support.states import is_state
+
+
+class Inspection:
+    """What is committed, read as the service reads it."""
+
+    def __init__(self, chronicle: Chronicle, blobs: BlobService) -> None:
+        self.state = State()
+        self._chronicle = chronicle
+        self._blobs = blobs
+        blobs.deleted = self._deleted
+        self._named: dict[str, str] = {}
+        self._blob_of: dict[str, str] = {}
+        self._view = View(self.state)
+
+    def committed(self, changed: dict[str, Record | None]) -> None:
+        """A group has landed."""
+        for key, record in changed.items():
+            if record is None:
+                self.state.records.pop(key, None)
+            else:
+                self.state.records[key] = record
+        if any(isinstance(record, Store | Session) for record in changed.values()):
+            self.inspect(self.state.records | changed)
+        else:
+            self.inspect(changed)
+
+    def inspect(self, keys: Iterable[str]) -> None:
+        """Compare records with the contract."""
+        for key in keys:
+            located = handle_of(key)
+            if located is not None:
+                self._inspect_handle(key, *located)
+            elif isinstance(store := self.state.get(key), Store):
+                expected = self._chronicle.model.told_epoch(store.name)
+                if not alike(expected, epoch_body(self._view, store)):
+                    raise Violation(Invariant.AS_MODELLED, f"{store} is stored, should be {expected}")
+
+    def _deleted(self, blob: str) -> None:
+        if blob in self._named:
+            raise Violation(Invariant.BLOB_THERE, f"{blob} was deleted while {self._named[blob]} points to it")
+
+    def left_over(self) -> list[str]:
+        """What upkeep and the collector have yet to do, or have done wrong."""
+        named, needed, found = set(), set(), []
+        for key, record in self.state.records.items():
+            if not isinstance(record, Handle | Upload) or not record.blob:
+                continue
+            named.add(record.blob)
+            store = self._view.store(store_of(key) or "")
+            if isinstance(record, Handle) and isinstance(store, Store) and not absent(store, record):
+                needed.add(record.blob)
+                if record.removing:
+                    found.append(f"the removal of {key} is not finished")
+        there = set(filter(is_state, self._blobs.keys()))
+        if unnamed := there - named:
+            found.append(f"{len(unnamed)} blobs are there that nothing names, one is {min(unnamed)}")
+        if missing := needed - there:
+            found.append(f"{len(missing)} blobs are missing that are named, one is {min(missing)}")
+        return found
+
+    def _inspect_handle(self, key: str, store_name: str, name: str) -> None:
+        record, store = self.state.get(key), self._view.store(store_name)
+        expected = self._chronicle.model.told(store_name, name)
+        told = None
+        if isinstance(record, Handle):
+            assert isinstance(store, Store), f"{key} has no store"
+            told = None if absent(store, record) else handle_body(self._view, store, record)
+        if not alike(expected, told):
+            raise Violation(Invariant.AS_MODELLED, f"{key} is stored as {told}, should be {expected}")
+        readable = present(store, record) if isinstance(store, Store) and isinstance(record, Handle) else None
+        self._points_to(key, readable)
+
+    def _points_to(self, key: str, handle: Handle | None) -> None:
+        blob = handle.blob if handle else None
+        if self._blob_of.get(key) == blob:
+            return
+        if (old := self._blob_of.pop(key, None)) is not None:
+            del self._named[old]
+        if handle is not None:
+            try:
+                data = self._blobs.get(handle.blob)
+            except BlobMissing as error:
+                raise Violation(Invariant.BLOB_THERE, f"{key} points to {handle.blob}, which is missing") from error
+            if hashlib.sha256(data).hexdigest() != handle.sha256:
+                raise Violation(Invariant.BLOB_THERE, f"{key} points to {handle.blob}, which is not what it says")
+            self._blob_of[key] = handle.blob
+            self._named[handle.blob] = key

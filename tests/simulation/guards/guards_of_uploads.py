@@ -1,0 +1,115 @@
+"""The guards around uploads, each of which can be taken out as those of `tests.simulation.guards.guards`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from milepost.errors import Problem
+from service.journal import Journal, Served
+from service.journal.retries import MaySubmit
+from service.operations.uploads import Reference, UploadOperations
+from service.replica import upkeep
+from service.replica.leases import UploadLeases
+from service.replica.submitter import Submitter
+from service.rules.acts import uploads
+from service.rules.decisions import Accepted, Answer, DecisionContext, Refused
+from service.rules.memory import state
+from service.rules.memory.view import View
+from service.rules.records import Store, Upload
+from service.rules.requests import LEADER, Add, BlobRef, ExpireUpload, Replace, Request
+
+Patch = pytest.MonkeyPatch
+
+
+def upload_ends_with_the_commit(patch: Patch) -> None:
+    """A handle takes the bytes, and the upload stays as it was."""
+    real = uploads.source_of
+
+    def source_of(
+        view: View, store: Store, request: Add | Replace, context: DecisionContext
+    ) -> uploads.UploadSource | Refused:
+        source = real(view, store, request, context)
+        return source if isinstance(source, Refused) else uploads.UploadSource(source.blob, {})
+
+    patch.setattr(uploads, "source_of", source_of)
+
+
+def bytes_are_looked_at(patch: Patch) -> None:
+    """What was announced is taken to be there."""
+
+    async def found(self: UploadOperations, store: str, reference: Reference) -> BlobRef | None:
+        upload = self._journal.read().view.upload(store, reference.upload)
+        return BlobRef(upload.blob, upload.size, upload.sha256) if isinstance(upload, Upload) else None
+
+    patch.setattr(UploadOperations, "_found", found)
+
+
+def bytes_are_looked_through(patch: Patch) -> None:
+    """Of what lies there the size alone is looked at."""
+
+    real = UploadOperations._found
+
+    async def found(self: UploadOperations, store: str, reference: Reference) -> BlobRef | None:
+        there = await real(self, store, reference)
+        return there and BlobRef(there.key, there.size, reference.sha256)
+
+    patch.setattr(UploadOperations, "_found", found)
+
+
+def upload_outlives_attempts(patch: Patch) -> None:
+    """An attempt that failed discards the bytes, as one discards those that it put itself."""
+
+    real = Submitter.decided
+
+    async def hasty(
+        self: Submitter, request: Request, generation: int | None = None, may_submit: MaySubmit = lambda _: None
+    ) -> Served:
+        try:
+            served = await real(self, request, generation, may_submit)
+        except Problem:
+            await _discarded(self, request)
+            raise
+        if isinstance(served.decision, Refused):
+            await _discarded(self, request)
+        return served
+
+    patch.setattr(Submitter, "decided", hasty)
+
+
+async def _discarded(submitter: Submitter, request: Request) -> None:
+    if isinstance(request, Add | Replace) and request.upload is not None and request.upload.found is not None:
+        await submitter._removals._deletions.try_delete(request.upload.found.key)
+
+
+def end_is_committed_first(patch: Patch) -> None:
+    """When the time of an upload is up, its bytes go at once."""
+    real = upkeep._expire_upload
+
+    async def expire(
+        journal: Journal, leases: UploadLeases, store: str, upload_id: str, clock: Callable[[], float]
+    ) -> bool:
+        upload = journal.read().view.upload(store, upload_id)
+        if isinstance(upload, Upload):
+            journal._pipeline._observer.landed(
+                ExpireUpload(LEADER, store_name=store, upload=upload_id), Accepted(Answer(), orphans=(upload.blob,))
+            )
+        return await real(journal, leases, store, upload_id, clock)
+
+    patch.setattr(upkeep, "_expire_upload", expire)
+
+
+def uploads_name_their_bytes(patch: Patch) -> None:
+    """The collector spares what handles point to, and nothing else."""
+
+    patch.setattr(state, "is_pending", lambda _record: False)
+
+
+def uploads_get_their_full_time_again(patch: Patch) -> None:
+    """A new leader gives pending uploads no time."""
+
+    def begin(self: UploadLeases, store: str, upload: Upload) -> None:
+        self._due.set((store, upload.id), self._clock())
+
+    patch.setattr(UploadLeases, "begin", begin)

@@ -1,0 +1,103 @@
+"""Every kind of state goes on in another directory, after an orderly end and after a kill.
+
+A first driver runs some batches of each job, a second one in a new JVM, with another work directory, runs the rest. All
+batches together must be those that the query gives without any of this. MILEPOST_SPARK_ROUNDS=full runs all
+combinations of operator, state store and ending, otherwise it is those that differ most.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from testbed.server import ServerProcess
+from tests.spark.output.published import published_rows
+from tests.spark.trials.queries import PROVIDERS, Row, write_input
+from tests.spark.trials.stateful import QUERIES
+from tests.spark.under_test.process import Driver
+from tests.spark.under_test.several import FILES, KILLED, LAST, STOPPED, Cell, Plan, output_of, store_of
+
+pytestmark = pytest.mark.spark
+
+_DEADLINE_SECONDS = 400.0
+_CUT = (
+    Cell("transform", "rocksdb", STOPPED),
+    Cell("transform", "rocksdb-v2", KILLED),
+    Cell("join", "hdfs", KILLED),
+    Cell("join", "rocksdb-changelog", STOPPED),
+    Cell("pandas", "rocksdb", KILLED),
+    Cell("windows", "rocksdb-v2", STOPPED),
+)
+
+
+def groups() -> dict[str, tuple[Cell, ...]]:
+    """Which jobs share a pair of drivers."""
+    if os.environ.get("MILEPOST_SPARK_ROUNDS") != "full":
+        return {"cut": _CUT}
+    return {
+        f"{provider}-{ending}": tuple(
+            Cell(kind, provider, ending) for kind in QUERIES if (kind, provider) != ("transform", "hdfs")
+        )
+        for provider in PROVIDERS  # Spark keeps the state of transformWithState in RocksDB alone
+        for ending in (STOPPED, KILLED)
+    }
+
+
+class Relay:
+    """Both drivers have run all jobs of a group."""
+
+    def __init__(self, service: ServerProcess, java_options: str, directory: Path, cells: tuple[Cell, ...]) -> None:
+        self._service = service
+        self._java_options = java_options
+        self.directory = directory
+        write_input(directory / "in", FILES)
+        with self._driver("one", "", cells) as first:
+            first.wait_for("all", deadline=_DEADLINE_SECONDS)
+            first.kill()
+        # Another length, and characters that JSON and URIs write in other ways.
+        with self._driver("another wörk%20dir", str(directory / "one"), cells) as second:
+            second.wait_for("all", deadline=_DEADLINE_SECONDS)
+            assert second.wait() == 0
+            self.leading = {told["cell"]: told for told in second.events() if told["event"] == "leading"}
+
+    def _driver(self, workdir: str, before: str, cells: tuple[Cell, ...]) -> Driver:
+        events = self.directory / f"{'second' if before else 'first'}.events"
+        return Driver(
+            Plan(
+                url=self._service.url,
+                cells=cells,
+                directory=str(self.directory),
+                workdir=str(self.directory / workdir),
+                before=before,
+                events=str(events),
+                java_options=self._java_options,
+            ),
+            program="tests.spark.under_test.several",
+        )
+
+    def published(self, cell: Cell) -> dict[int, list[Row]]:
+        """The rows of each published batch."""
+        return published_rows(self._service.url, store_of(cell, self.directory), output_of(cell, self.directory))
+
+
+@pytest.fixture(scope="module", params=groups().items(), ids=lambda group: group[0])
+def relay(
+    request: pytest.FixtureRequest,
+    service: ServerProcess,
+    java_options: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Relay, tuple[Cell, ...]]:
+    name, cells = request.param
+    return Relay(service, java_options, tmp_path_factory.mktemp(f"elsewhere-{name}"), cells), cells
+
+
+@pytest.mark.timeout(900)
+def test_every_state_goes_on_in_another_directory(relay: tuple[Relay, tuple[Cell, ...]]) -> None:
+    ran, cells = relay
+    for cell in cells:
+        leading = ran.leading[str(cell)]
+        assert leading["published"] == LAST, cell
+        assert leading["named"] == [], f"{cell}: these name the first driver's directory"
+        assert ran.published(cell) == dict(enumerate(QUERIES[cell.kind].expected(FILES))), cell

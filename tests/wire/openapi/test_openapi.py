@@ -1,0 +1,269 @@
+"""The OpenAPI page says what the wire says: the same paths, headers, status codes and problem codes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+
+from tests.wire.support import facts
+from tests.wire.support.api import PROBLEM, Api, Json, unique
+from tests.wire.support.facts import CALLS, CODES, Call
+from tests.wire.support.shapes import example_of, same_shape
+
+UNDER_V1 = [call for call in CALLS if call.path.startswith("/v1/")]
+
+
+@pytest.fixture(scope="module")
+def page(http: httpx.Client) -> Json:
+    response = http.get("/openapi.json")
+    assert response.status_code == 200
+    told: Json = response.json()
+    assert told["openapi"].startswith("3.")
+    return told
+
+
+def operation(page: Json, call: Call) -> Json:
+    told: Json = page["paths"][call.path][call.method.lower()]
+    return told
+
+
+def parameters(operation: Json, place: str) -> dict[str, Json]:
+    return {each["name"]: each for each in operation.get("parameters", []) if each["in"] == place}
+
+
+def codes_of(operation: Json) -> dict[str, int]:
+    """Problem codes and the status that each is shown with."""
+    return {
+        code: int(status)
+        for status, response in operation["responses"].items()
+        for code in response.get("content", {}).get(PROBLEM, {}).get("examples", {})
+    }
+
+
+each_call = pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.method} {call.path}")
+each_call_under_v1 = pytest.mark.parametrize("call", UNDER_V1, ids=lambda call: f"{call.method} {call.path}")
+
+
+def test_the_page_is_for_people_too(http: httpx.Client) -> None:
+    response = http.get("/docs")
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/html")
+    used = re.findall(r"""(?:src|href|url)(?:=|: )["']([^"']+)["']""", response.text)
+    assert "openapi.json" in used
+    assert any(link.endswith(".js") for link in used)
+    for link in used:
+        assert http.get(urljoin("/docs", link)).status_code == 200, link
+
+
+def test_the_same_calls(page: Json) -> None:
+    told = {(method.upper(), path) for path, operations in page["paths"].items() for method in operations}
+    assert told == {(call.method, call.path) for call in CALLS}
+
+
+@each_call
+def test_the_same_answers_that_are_no_problems(page: Json, call: Call) -> None:
+    told = {
+        int(status) for status, response in operation(page, call)["responses"].items() if not problem_only(response)
+    }
+    assert told == call.statuses
+
+
+def problem_only(response: Json) -> bool:
+    return PROBLEM in response.get("content", {})
+
+
+@each_call
+def test_the_same_problems(page: Json, call: Call) -> None:
+    assert codes_of(operation(page, call)) == {code: CODES[code] for code in call.codes}
+
+
+def test_every_code_is_told_of_a_call_or_of_what_is_no_call(page: Json) -> None:
+    of_calls = {code for call in CALLS for code in codes_of(operation(page, call))}
+    beside = set(re.findall(r"\d{3} `([a-z-]+)`", page["info"]["description"]))
+    of_no_call = beside - of_calls
+    assert of_no_call == facts.OF_NO_CALL
+    assert of_calls | of_no_call == CODES.keys()
+    for code, status in CODES.items():
+        assert code not in of_no_call or f"{status} `{code}`" in page["info"]["description"]
+
+
+@each_call
+def test_the_same_request_headers(page: Json, call: Call) -> None:
+    told = parameters(operation(page, call), "header")
+    assert told.keys() - {"X-Request-Id"} == set(call.takes)
+    assert {name for name, each in told.items() if each["required"]} == set(call.requires)
+
+
+@each_call
+def test_the_same_query(page: Json, call: Call) -> None:
+    told = parameters(operation(page, call), "query")
+    assert told.keys() == set(call.query)
+    assert not any(each.get("required") for each in told.values())
+
+
+@each_call
+def test_the_same_answer_headers(page: Json, call: Call) -> None:
+    for status, response in operation(page, call)["responses"].items():
+        assert set(response["headers"]) == call.gives_with(int(status)), status
+
+
+def test_every_header_is_told_and_no_other(page: Json) -> None:
+    told: set[str] = set()
+    for call in CALLS:
+        told |= parameters(operation(page, call), "header").keys()
+        for response in operation(page, call)["responses"].values():
+            told |= response.get("headers", {}).keys()
+    assert told == facts.HEADERS | facts.OF_HTTP
+
+
+def test_calls_have_names_of_their_own_and_one_group_each(page: Json) -> None:
+    """Generators make a function of each name, and a file of each group."""
+    operations = [operation(page, call) for call in CALLS]
+    names = [each["operationId"] for each in operations]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", name)] == []
+    assert [name for name, each in zip(names, operations, strict=True) if len(each["tags"]) != 1] == []
+
+
+@each_call
+def test_names_and_conditions_have_patterns_and_headers_real_names(page: Json, call: Call) -> None:
+    told = operation(page, call)["parameters"]
+    assert [each["name"] for each in told if not re.fullmatch(r"[A-Za-z-]+", each["name"])] == []
+    patterns = {each["name"]: each["schema"].get("pattern", "") for each in told}
+    for name in patterns.keys() & {"store", "name", "session", "Milepost-Session"}:
+        assert re.search(patterns[name], "flights-driver_1.0")
+        assert not re.search(patterns[name], "../x")
+    if "If-Match" in patterns:
+        assert re.search(patterns["If-Match"], '"5f0c1e9ab3d2.42"')
+        for refused in ("*", 'W/"1"', "5f0c", '"a", "b"'):
+            assert not re.search(patterns["If-Match"], refused), refused
+
+
+@each_call
+def test_what_a_call_answers_has_a_shape_with_a_name(page: Json, call: Call) -> None:
+    schemas = page["components"]["schemas"]
+    for status, response in operation(page, call)["responses"].items():
+        for media_type, content in response.get("content", {}).items():
+            if media_type in ("application/json", PROBLEM):
+                examples = [content["example"]] if "example" in content else []
+                examples += [each["value"] for each in content.get("examples", {}).values()]
+                assert examples, status
+                assert content["schema"]["$ref"].startswith("#/components/schemas/")
+                for example in examples:
+                    fits(example, content["schema"], schemas)
+
+
+def test_numbers_with_fractions_keep_their_digits(page: Json) -> None:
+    """Without a format a generator may take 32 bits for enough."""
+    asked = [page["paths"][path]["post"]["requestBody"]["content"] for path in ("/v1/sessions", facts.STORE + "/epoch")]
+    shapes = [content["application/json"]["schema"] for content in asked] + list(page["components"]["schemas"].values())
+    numbers = [each for shape in shapes for each in shape["properties"].values() if each.get("type") == "number"]
+    assert len(numbers) >= 7
+    assert {each.get("format") for each in numbers} == {"double"}
+
+
+def test_a_watch_is_answered_by_a_stream_of_events(page: Json) -> None:
+    told = page["paths"][facts.STORE + "/events"]["get"]["responses"]["200"]
+    assert set(told["content"]) == {"text/event-stream"}
+
+
+@each_call
+def test_a_token_is_told_of_where_one_may_be_asked_for(page: Json, call: Call) -> None:
+    ((name, scheme),) = page["components"]["securitySchemes"].items()
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    asked: list[Json] | None = [{name: []}, {}] if call.path.startswith("/v1/") else None
+    assert operation(page, call).get("security") == asked
+
+
+def fits(value: Any, shape: Json, schemas: Json) -> None:
+    """As far as this page's shapes go."""
+    if "$ref" in shape:
+        shape = schemas[shape["$ref"].removeprefix("#/components/schemas/")]
+    if value is None:
+        assert shape.get("nullable")
+    elif shape["type"] == "object":
+        assert isinstance(value, dict)
+        assert set(shape.get("required", ())) <= value.keys()
+        for name, member in value.items():
+            fits(member, shape.get("properties", {}).get(name) or shape["additionalProperties"], schemas)
+    elif shape["type"] == "array":
+        for member in value:
+            fits(member, shape["items"], schemas)
+    else:
+        conforms({"": value}, {"properties": {"": shape}})
+
+
+@each_call_under_v1
+def test_problem_examples_are_whole(page: Json, call: Call) -> None:
+    schema = page["components"]["schemas"]["Problem"]
+    for status, response in operation(page, call)["responses"].items():
+        for code, example in response.get("content", {}).get(PROBLEM, {}).get("examples", {}).items():
+            value = example["value"]
+            assert response["content"][PROBLEM]["schema"] == {"$ref": "#/components/schemas/Problem"}
+            conforms(value, schema)
+            assert (value["type"], value["status"]) == (f"urn:milepost:{code}", int(status))
+            assert value["outcome"] == facts.OUTCOMES.get(code, "unknown" if code == "internal" else "not_applied")
+
+
+def test_body_examples_validate_and_are_taken(page: Json, api: Api) -> None:
+    for path in ("/v1/sessions", "/v1/stores/{store}/epoch", "/v1/stores/{store}/uploads"):
+        body = page["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+        conforms(body["example"], body["schema"])
+    bodies = {path: page["paths"][path]["post"]["requestBody"] for path in ("/v1/sessions", facts.STORE + "/epoch")}
+    session = {**bodies["/v1/sessions"]["content"]["application/json"]["example"], "session": unique("example")}
+    assert api.http.post("/v1/sessions", json=session).status_code == 201
+    campaign = bodies[facts.STORE + "/epoch"]["content"]["application/json"]["example"]
+    assert api.call("POST", "/epoch", json=campaign).status_code == 200
+
+
+def test_answer_examples_have_the_shape_of_real_answers(page: Json, api: Api) -> None:
+    """Those of listings with damaged records are compared in test_damaged_records.py."""
+    api = api.with_headers({"Milepost-Label-batch": "7"})
+    writer, other = api.under(api.granted()), api.other()
+    replace(writer, store=f"{api.store}-2").under(None).added("a")
+    writer.added("a")
+    writer.added("kept")
+    other.lock("kept")
+    real = {
+        ("POST", facts.HANDLE): writer.add("b"),
+        ("GET", facts.HANDLE): writer.get("a"),
+        ("PUT", facts.HANDLE): writer.replace("a", writer.get("a").json()["version"]),
+        ("POST", facts.HANDLE + "/lock"): writer.lock("a"),
+        ("DELETE", facts.HANDLE): writer.remove("kept"),
+        ("POST", facts.STORE + "/epoch"): writer.campaign(),
+        ("GET", facts.STORE + "/epoch"): writer.current(),
+        ("GET", "/v1/stores"): api.http.get("/v1/stores", params={"limit": 1}),
+        ("POST", "/v1/sessions"): api.http.post("/v1/sessions", json={"ttl": 900, "holder": "h"}),
+        ("GET", facts.SESSION): api.http.get(f"/v1/sessions/{other.session}"),
+        ("POST", facts.SESSION + "/keepalive"): api.http.post(f"/v1/sessions/{api.session}/keepalive"),
+        ("DELETE", facts.STORE + "/handles"): writer.clear(),
+    }
+    for (method, path), response in real.items():
+        same_shape(example_of(page, method, path, response.status_code), response.json(), f"{method} {path}")
+        content = page["paths"][path][method.lower()]["responses"][str(response.status_code)]["content"]
+        fits(response.json(), content["application/json"]["schema"], page["components"]["schemas"])
+    status = api.http.get("/v1/status").json()
+    fits(status, {"$ref": "#/components/schemas/Status"}, page["components"]["schemas"])
+    same_shape(example_of(page, "GET", "/v1/status", 200), status, "status", null={"lease_remaining"})
+
+
+def conforms(value: Any, schema: Json) -> None:
+    """As far as this page's schemas go: objects with members of simple types and bounds."""
+    assert isinstance(value, dict)
+    assert set(schema.get("required", ())) <= value.keys()
+    if schema.get("additionalProperties") is False:
+        assert value.keys() <= schema["properties"].keys()
+    kinds: dict[str, type | tuple[type, ...]] = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
+    for name, member in value.items():
+        told = schema["properties"].get(name, {})
+        assert isinstance(member, kinds[told["type"]]), name
+        assert member in told.get("enum", [member])
+        if "pattern" in told:
+            assert re.search(told["pattern"], str(member)), name
+        if "minimum" in told:
+            assert told["minimum"] <= member <= told.get("maximum", member)

@@ -1,0 +1,51 @@
+"""A replica and its HTTP server in this process, on real backends, for what a process of its own cannot be told: other
+settings, another clock, a fault at a chosen moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from anyio.from_thread import start_blocking_portal
+
+from service.compose import ReplicaConfig, application
+from service.http.access.tokens import Tokens
+from service.replica.settings import Settings
+from tests.support.servers.replicas import PROMPT, Build, Rig, embedded, rig
+from tests.support.servers.served import free_socket, served
+from tests.wire.support.api import connect
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """A rig that leads, and a client of the server around it."""
+
+    rig: Rig
+    http: httpx.Client
+    database: Path
+
+
+@contextmanager
+def in_process(directory: Path, settings: Settings = PROMPT, build: Build | None = None) -> Iterator[InProcess]:
+    """Serve from another thread, until the block ends; everything in one directory unless ``build`` says otherwise."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(_serving(directory, settings, build or embedded(directory))) as (made, url),
+        connect(url) as http,
+    ):
+        yield InProcess(made, http, directory / "pointers" / "pointers.db")
+
+
+@asynccontextmanager
+async def _serving(directory: Path, settings: Settings, build: Build) -> AsyncIterator[tuple[Rig, str]]:
+    bound, url = free_socket()
+    deployment = ReplicaConfig(f"embedded:{directory}/pointers", f"file:{directory}/blobs", url, "in-process")
+    async with (
+        rig(build, settings) as made,
+        served(application(deployment, made.replica, Tokens()), bound),
+    ):
+        yield made, url
