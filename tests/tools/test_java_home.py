@@ -48,17 +48,13 @@ def java_home(project: Path, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_java_home_wins_over_the_path(project: Path) -> None:
-    java(project / "named/bin/java", "17", "/named")
-    java(project / "bin/java", "21", "/on/path")
-    assert java_home(project, JAVA_HOME=str(project / "named")).stdout == "/named\n"
-
-
 @pytest.mark.parametrize("version", ["1.8", "11", "16"])
 def test_a_java_that_is_too_old_is_passed_over(project: Path, version: str) -> None:
     java(project / "named/bin/java", version, "/named")
     java(project / "bin/java", "21", "/on/path")
     assert java_home(project, JAVA_HOME=str(project / "named")).stdout == "/on/path\n"
+    java(project / "named/bin/java", "17", "/named")
+    assert java_home(project, JAVA_HOME=str(project / "named")).stdout == "/named\n", "it comes before the PATH"
 
 
 def test_a_java_that_does_not_run_is_passed_over(project: Path) -> None:

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tests.spark.trials.rounds import ANY_MOMENT, CUT, FULL, HOWS, Chain, Round, chains, wanted
+from tests.spark.trials.rounds import ANY_MOMENT, CUT, FULL, HOWS, Chain, Round, chains
 from tests.spark.under_test.hooks import ENTERED, LAYERED, POINTS, RESTORE, TAIL
 
 SIZES = (1, 12, FULL, 100)
@@ -48,12 +48,6 @@ def test_the_same_number_gives_the_same_rounds_and_so_many(rounds: int) -> None:
     assert len(rounds_of(made)) == rounds
     assert made == chains(rounds)
     assert len({str(chain) for chain in made}) == len(made), "each job has a name of its own"
-
-
-@pytest.mark.parametrize(("asked", "rounds"), [("full", FULL), ("7", 7), ("0", 0)])
-def test_a_number_or_all_is_asked_for(asked: str, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MILEPOST_SPARK_ROUNDS", asked)
-    assert wanted() == rounds
 
 
 def test_the_cut_kills_after_publication_and_freezes_before_it() -> None:

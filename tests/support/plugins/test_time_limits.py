@@ -15,21 +15,17 @@ ROOT = Path(__file__).parents[3]
 LIMIT_SECONDS = 4.0
 MEMORY = 400 << 20
 
-HANGING = {
-    "spins": """
-def test_hangs():
-    while True:
-        pass
-""",
-    "swallows": """
-def test_hangs():
+SWALLOWS = """\
     while True:
         try:
             while True:
                 pass
         except BaseException:
             pass
-""",
+"""
+HANGING = {
+    "spins": "def test_hangs():\n    while True:\n        pass\n",
+    "swallows": f"def test_hangs():\n{SWALLOWS}",
     "stands_in_c": """
 import itertools
 
@@ -55,68 +51,35 @@ async def main():
 def test_hangs():
     asyncio.run(main())
 """,
-    "hangs_at_its_end": """
-import time
+    "hangs_at_its_end": f"""
 import pytest
 
 @pytest.fixture
 def endless():
     yield
-    while True:
-        try:
-            time.sleep(1)
-        except BaseException:
-            pass
-
+{SWALLOWS}
 def test_hangs(endless):
     assert False
 """,
-    "hangs_at_its_end_having_passed": """
+    "grows": """
 import pytest
 
-@pytest.fixture
-def endless():
-    yield
-    while True:
-        try:
-            while True:
-                pass
-        except BaseException:
-            pass
-
-def test_hangs(endless):
-    pass
-""",
-}
-GROWING = """
+@pytest.mark.timeout(60)
 def test_hangs():
     kept = []
     while True:
         kept.append(b"x" * (1 << 20))
-"""
-AFTERWARDS = """
-
-def test_afterwards():
-    pass
-"""
+""",
+}
+KILLED = ("swallows", "stands_in_c", "starves_its_loop")
+AFTERWARDS = "\n\ndef test_afterwards():\n    pass\n"
 
 
 def run(directory: Path, *arguments: str, end_seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
     plugins = ["-p", "tests.support.plugins.time_limits", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *plugins, *arguments, "-c", os.devnull, "-rA"]
     return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            *plugins,
-            *arguments,
-            "-c",
-            os.devnull,
-            "-rA",
-            "--rootdir",
-            directory,
-            directory,
-        ],
+        [*command, "--rootdir", directory, directory],
         cwd=ROOT,
         env={**os.environ, "MILEPOST_TEST_BYTES": str(MEMORY), "MILEPOST_TEST_END_SECONDS": str(end_seconds)},
         capture_output=True,
@@ -126,26 +89,38 @@ def run(directory: Path, *arguments: str, end_seconds: float = 60.0) -> subproce
     )
 
 
-def test_each_that_hangs_is_ended_and_named_once_and_the_others_run(tmp_path: Path) -> None:
+def test_each_that_hangs_or_grows_is_ended_and_named_once_and_the_others_run(tmp_path: Path) -> None:
     for name, source in HANGING.items():
         (tmp_path / f"test_{name}.py").write_text(source + AFTERWARDS)
     ended = run(tmp_path, "--timeout", str(LIMIT_SECONDS), "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
     assert ended.returncode == pytest.ExitCode.TESTS_FAILED, ended.stdout + ended.stderr
-    told = ended.stdout[ended.stdout.index("short test summary") :]
+    summary = ended.stdout[ended.stdout.index("short test summary") :]
     for name in HANGING:
-        assert re.search(rf"^FAILED .*test_{name}.py::test_hangs\b", told, re.MULTILINE), (name, ended.stdout)
-        assert re.search(rf"^PASSED .*test_{name}.py::test_afterwards\b", told, re.MULTILINE), (name, ended.stdout)
+        assert re.search(rf"^FAILED .*test_{name}.py::test_hangs\b", summary, re.MULTILINE), (name, ended.stdout)
+        assert re.search(rf"^PASSED .*test_{name}.py::test_afterwards\b", summary, re.MULTILINE), (name, ended.stdout)
     killed = re.findall(r"^\+\+\+\+ (\S+) is over its time limit", ended.stderr, re.MULTILINE)
     assert len(killed) == len(set(killed)), ended.stderr
-    assert {f"test_{name}.py::test_hangs" for name in ("swallows", "stands_in_c", "starves_its_loop")} <= set(killed)
-    assert "in test_hangs" in ended.stderr, "where it stands is not told"
+    assert {f"test_{name}.py::test_hangs" for name in KILLED} <= set(killed)
+    assert "in test_hangs" in ended.stderr, "the stack of the test that hangs is not printed"
+    too_much = r"^\+\+\+\+ test_grows.py::test_hangs: process \d+ takes \d+ MiB, more than 400"
+    assert re.search(too_much, ended.stderr, re.MULTILINE), ended.stderr
 
 
-def test_by_itself_too(tmp_path: Path) -> None:
-    (tmp_path / "test_one.py").write_text(HANGING["stands_in_c"])
+def test_a_run_without_workers_ends_with_what_the_test_began(tmp_path: Path) -> None:
+    """The process that the test began would go on otherwise."""
+    written = tmp_path / "pid"
+    begins = f"""    begun = subprocess.Popen(["sleep", "300"])
+    pathlib.Path({str(written)!r}).write_text(str(begun.pid))
+"""
+    (tmp_path / "test_one.py").write_text(f"import pathlib, subprocess\ndef test_hangs():\n{begins}{SWALLOWS}")
     ended = run(tmp_path, "--timeout", str(LIMIT_SECONDS))
     assert ended.returncode != 0
     assert "++++ test_one.py::test_hangs is over its time limit" in ended.stderr
+    stat = Path(f"/proc/{written.read_text()}/stat")
+    until = time.monotonic() + 30.0
+    while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX":
+        assert time.monotonic() < until, "the process that the test began is still there"
+        time.sleep(0.05)
 
 
 def test_what_goes_on_after_the_last_test_is_ended_and_named(tmp_path: Path) -> None:
@@ -163,30 +138,3 @@ def test_a_worker_that_is_done_waits_for_the_others(tmp_path: Path) -> None:
     ended = run(tmp_path, "-n", "2", "--dist", "loadfile", end_seconds=1.0)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "++++" not in ended.stderr
-
-
-def test_one_that_takes_too_much_memory_is_ended_and_named(tmp_path: Path) -> None:
-    (tmp_path / "test_one.py").write_text(GROWING + AFTERWARDS)
-    ended = run(tmp_path, "--timeout", "60", "-n", "1", "--dist", "loadfile")
-    assert ended.returncode == pytest.ExitCode.TESTS_FAILED
-    assert re.search(
-        r"^\+\+\+\+ test_one.py::test_hangs: process \d+ takes \d+ MiB, more than 400", ended.stderr, re.MULTILINE
-    )
-    assert re.search(r"^PASSED .*test_one.py::test_afterwards\b", ended.stdout, re.MULTILINE)
-
-
-def test_what_a_test_began_goes_with_it(tmp_path: Path) -> None:
-    """A process that it has begun, which would go on."""
-    told = tmp_path / "pid"
-    begins = f"""    begun = subprocess.Popen(["sleep", "300"])
-    pathlib.Path({str(told)!r}).write_text(str(begun.pid))
-"""
-    head, body = HANGING["swallows"].split("test_hangs():\n")
-    (tmp_path / "test_one.py").write_text(f"import pathlib, subprocess\n{head}test_hangs():\n{begins}{body}")
-    ended = run(tmp_path, "--timeout", str(LIMIT_SECONDS))
-    assert ended.returncode != 0
-    stat = Path(f"/proc/{told.read_text()}/stat")
-    until = time.monotonic() + 30.0
-    while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX":
-        assert time.monotonic() < until, "what the test began is still there"
-        time.sleep(0.05)
