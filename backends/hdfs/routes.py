@@ -80,7 +80,7 @@ class HdfsRoutes:
         self._address = address
         self._deadline = deadline
         self.now = Route(self._common, deadline)
-        self._alone: list[dict[str, str]] = []
+        self._per_namenode: list[dict[str, str]] = []
         self._others: list[Route] = []
 
     @property
@@ -93,13 +93,13 @@ class HdfsRoutes:
         if route is not self.now:
             return
         if not self._others:
-            self._others = [Route(partial(self._made, alone), self._deadline) for alone in self._alone]
+            self._others = [Route(partial(self._made, settings), self._deadline) for settings in self._per_namenode]
         if self._others:
             last = self._others.index(route) if route in self._others else -1
             self.now = self._others[(last + 1) % len(self._others)]
 
     def _common(self) -> Client:
-        self._alone = _settings_per_namenode(self._address)
+        self._per_namenode = _settings_per_namenode(self._address)
         return self._made({})
 
     def _made(self, settings: Mapping[str, str]) -> Client:
