@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from testbed.server import ServerProcess
-from tests.spark.hooks import TAIL
+from tests.spark.hooks import FINAL
 from tests.spark.output import published_rows
 from tests.spark.process import Driver
 from tests.spark.queries import write_input
@@ -132,7 +132,7 @@ class Relay:
         end = victim.wait_for("ended", "finished")
         victim.wait()
         if end["event"] == "finished":
-            assert this.point in TAIL, victim.failed("went on after it was frozen")
+            assert this.point in FINAL, victim.failed("went on after it was frozen")
             return "had published all"
         assert end["error"] in _FENCED, victim.failed("was kept out, but did not say so as itself")
         return str(end["error"])
