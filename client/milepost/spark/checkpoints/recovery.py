@@ -2,7 +2,7 @@
 query uses it, and log what a person should know.
 
 A checkpoint is *safe* if a query that continues from it neither loses nor doubles rows (`restore` says when). A batch
-is *entered* when its checkpoint is named in the job record, which comes before its publishing function is called.
+is *entered* when its checkpoint is named in the job record; before that, no function of the user is called with it.
 """
 
 from __future__ import annotations
