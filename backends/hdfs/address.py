@@ -15,7 +15,10 @@ _MAX_REPLICATION = 512
 
 @dataclass(frozen=True, slots=True)
 class HdfsAddress:
-    """Blobs lie here. An empty ``authority`` is that of ``fs.defaultFS``, no ``replication`` the NameNode's."""
+    """The place of the blobs.
+
+    An empty ``authority`` stands for that of ``fs.defaultFS``. Without ``replication`` the NameNode's default holds.
+    """
 
     authority: str
     root: str

@@ -32,9 +32,9 @@ class HdfsBlobs:
 
     That is core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR (or HADOOP_HOME/etc/hadoop), HADOOP_USER_NAME, and for a
     secured cluster the Kerberos ticket cache or HADOOP_TOKEN_FILE_LOCATION. ``deadline`` (seconds) bounds each exchange
-    with a NameNode or a DataNode; a step of writing has three times as long. A caller should wait three deadlines for a
-    call too, in which another server is tried. `list` clears up once in ``clear_every`` seconds. Raises
-    `Misconfigured`.
+    with a NameNode or a DataNode; a step of writing has three times as long. A caller should allow three deadlines for
+    any other call too, since another server may be tried within it. `list` clears up once in ``clear_every`` seconds.
+    Raises `Misconfigured`.
     """
 
     def __init__(self, url: str, *, deadline: float = 30.0, clear_every: float = 3600.0) -> None:

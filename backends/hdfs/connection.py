@@ -98,9 +98,10 @@ class HdfsConnection:
         return True
 
     async def confirmed(self, path: str) -> bool:
-        """Return whether there is a file, and will be after a crash of the NameNode, which also shows unlogged changes.
+        """Return whether there is a file that will also be there after a crash of the NameNode.
 
-        A change is answered once it is logged with all that came before, so this makes one that changes nothing.
+        A NameNode shows changes that it has not logged yet, and a crash undoes these. But it answers a change only
+        after it has logged that and all earlier ones. So this sends a change that alters nothing.
         """
         try:
             await self.ask(f"confirm {path}", lambda client: client.set_permission(path, _FILE_PERMISSION))

@@ -1,7 +1,7 @@
-"""Translate what the HDFS client raises into the errors of the contract; no other module does.
+"""Translate what the HDFS client raises into errors of the contract, and of this package. No other module does that.
 
-The client reports a NameNode's refusal by a RuntimeError with the Java exception in its text, and a few common ones by
-Python's own kinds of OSError.
+The client reports most refusals of a NameNode as a RuntimeError that has the name of the Java exception in its text,
+and a few common ones as Python's own kinds of OSError, such as FileNotFoundError.
 """
 
 from __future__ import annotations
@@ -23,27 +23,31 @@ _FULL = frozenset(
     }
 )
 _NOT_ALLOWED = frozenset({"AccessControlException", "AuthorizationException", "SecretManager$InvalidToken"})
-# The path leads through a file; the kind of request decides under which name the NameNode refuses that.
-_NO_DIRECTORY = "ParentNotDirectoryException"
-_NOT_A_DIRECTORY = " (is not a directory)"
+# A directory in the path is in fact a file. For some requests the NameNode refuses that by an exception of its own, for
+# others by one with this end of its message.
+_PARENT_IS_A_FILE = "ParentNotDirectoryException"
+_IS_A_FILE_MESSAGE_END = " (is not a directory)"
 _NOT_EMPTY = "PathIsNotEmptyDirectoryException"
-_STANDS_BY = "StandbyException"
+_IS_STANDBY = "StandbyException"
 # No DataNode was chosen for a block: either there is none, or none has room. This pattern is for the latter.
 _NO_ROOM = re.compile(r"could only be (?:written|replicated) to 0 .*There are [1-9][0-9]* datanode\(s\) running")
-# The client itself finds these faults in its configuration or credentials.
-_SET_UP = ("InvalidArgument(", "UrlParseError(", "XmlParseError(", "SASLError(", "GSSAPIError(", "NoSASLMechanism")
+# The client's own errors about its configuration or credentials begin with these names.
+_BAD_SETUP = ("InvalidArgument(", "UrlParseError(", "XmlParseError(", "SASLError(", "GSSAPIError(", "NoSASLMechanism")
 
 
 class NotThere(BackendError):
-    """The file or directory does not exist. The reader, writer or lister says what that means."""
+    """The file or directory does not exist. The caller knows what that means, for example `BlobMissing`."""
 
 
 class AlreadyThere(BackendError):
-    """The file or directory that should be made is already there."""
+    """The file or directory that was to be made is already there."""
 
 
 class Broken(StorageUnavailable):
-    """A connection was not made, or broke, so the request may be done or not; or the NameNode is a standby."""
+    """A connection could not be made, or broke; or the NameNode is a standby. The request may have been carried out.
+
+    This is the only error after which `HdfsConnection.ask` sends its request again.
+    """
 
 
 class NotEmpty(BackendError):
@@ -54,8 +58,8 @@ class NotEmpty(BackendError):
 def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
     """Translate what one call raises; ``doing`` completes "cannot …".
 
-    Missing permissions and other faults of the set-up are `Misconfigured` while the store is being opened. Afterwards
-    they are `StorageUnavailable`, since somebody may repair them while the server runs.
+    ``set_up`` is true while the store is being opened. Then missing permissions and faults of the configuration are
+    `Misconfigured`. Afterwards they are `StorageUnavailable`, since somebody may repair them while the server runs.
     """
     try:
         yield
@@ -63,7 +67,7 @@ def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
         raise NotThere(f"cannot {doing}: {_first_line(error)}") from error
     except FileExistsError as error:
         raise AlreadyThere(f"cannot {doing}: {_first_line(error)}") from error
-    except TimeoutError as error:
+    except TimeoutError as error:  # an OSError too, but not `Broken`: the call may still be running
         raise StorageUnavailable(f"cannot {doing}: HDFS did not answer in time") from error
     except OSError as error:
         raise Broken(f"cannot {doing}: {_first_line(error)}") from error
@@ -82,16 +86,16 @@ def _translated(doing: str, answer_text: str, set_up: bool) -> BackendError:
     refusal = _REFUSAL.match(answer_text)
     if refusal is None:
         kind: type[BackendError] = StorageUnavailable
-        if set_up and answer_text.startswith(_SET_UP):
+        if set_up and answer_text.startswith(_BAD_SETUP):
             kind = Misconfigured
         return kind(f"cannot {doing}: {_shortened(answer_text)}")
     exception, message = refusal[1], refusal[2]
     text = f"cannot {doing}: {exception}: {_shortened(message)}"
-    if exception == _NO_DIRECTORY or _shortened(message).endswith(_NOT_A_DIRECTORY):
+    if exception == _PARENT_IS_A_FILE or _shortened(message).endswith(_IS_A_FILE_MESSAGE_END):
         return NotThere(text)
     if exception == _NOT_EMPTY:
         return NotEmpty(text)
-    if exception == _STANDS_BY:
+    if exception == _IS_STANDBY:
         return Broken(text)
     if exception in _FULL or _NO_ROOM.search(message):
         return StorageFull(text)

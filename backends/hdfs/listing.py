@@ -17,8 +17,8 @@ from backends.hdfs.errors import NotEmpty, NotThere
 
 log = logging.getLogger(__name__)
 
-# A file keeps the time at which it was begun while it is written, so a put must be given long. A put that takes longer
-# all the same fails, and leaves nothing behind.
+# While a file is written, its age counts from when it was begun, so this must be longer than a put may take. A put that
+# takes longer all the same fails, and leaves nothing behind.
 ABANDONED_AFTER_SECONDS: Final = 86400.0
 PROBE: Final = ".probe-"
 _LISTED_AT_ONCE: Final = 500

@@ -19,7 +19,7 @@ _BACKOFF_SECONDS: Final = 0.1
 
 
 class HdfsSource:
-    """Read the bytes from ``start`` up to but without ``end`` of the file at ``path``, once."""
+    """One reading of the file at ``path``, from byte ``start`` up to, but not including, byte ``end``."""
 
     def __init__(self, connection: HdfsConnection, path: str, start: int, end: int | None) -> None:
         self._connection = connection

@@ -22,7 +22,8 @@ from hdfs_native import Client
 from backends.hdfs.address import HdfsAddress
 from backends.hdfs.threads import ThreadsWithTimeout
 
-# A client that was dropped keeps threads of its own while calls hang on it, one for each processor.
+# Calls may still hang on so many dropped clients at most. Each of these keeps as many threads of its own as the machine
+# has processors.
 _LET_GO: Final = 8
 # When a DataNode is silent, the client tries the next one by itself, which must come before the end of the call.
 _SOCKET_TIMEOUTS_IN_A_DEADLINE: Final = 2
@@ -32,8 +33,8 @@ _CONFIGURATION_FILES: Final = ("core-site.xml", "hdfs-site.xml")
 class Route:
     """A route has one client at a time, and threads for its ``calls`` to NameNodes and ``steps`` with DataNodes.
 
-    A client on which calls hang is dropped, and the count of those calls with it. The pauses before that grow, and only
-    a limited number is dropped, since the new client may hang as well.
+    A client on which calls hang is dropped together with their threads, and another one is made. Since that may hang as
+    well, the pauses between two such changes grow, and their number is limited while calls on dropped clients hang.
     """
 
     def __init__(self, make: Callable[[], Client], deadline: float) -> None:
@@ -80,7 +81,7 @@ class HdfsRoutes:
         self._address = address
         self._deadline = deadline
         self.now = Route(self._common, deadline)
-        self._alone: list[dict[str, str]] = []
+        self._per_namenode: list[dict[str, str]] = []
         self._others: list[Route] = []
 
     @property
@@ -93,13 +94,13 @@ class HdfsRoutes:
         if route is not self.now:
             return
         if not self._others:
-            self._others = [Route(partial(self._made, alone), self._deadline) for alone in self._alone]
+            self._others = [Route(partial(self._made, settings), self._deadline) for settings in self._per_namenode]
         if self._others:
             last = self._others.index(route) if route in self._others else -1
             self.now = self._others[(last + 1) % len(self._others)]
 
     def _common(self) -> Client:
-        self._alone = _settings_per_namenode(self._address)
+        self._per_namenode = _settings_per_namenode(self._address)
         return self._made({})
 
     def _made(self, settings: Mapping[str, str]) -> Client:

@@ -1,4 +1,7 @@
-"""Run blocking calls that may hang: each in a thread that is left behind after its time, and lets the process end."""
+"""Run blocking calls that may hang, each in a thread of its own.
+
+A thread whose call takes too long is left behind: nobody waits for it, and it does not keep the process from ending.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _LEFT_BEHIND: Final = 32
 
 
 class Unanswered(TimeoutError):
-    """A call has not ended in its time; or it was not begun, because too many have not."""
+    """A call has not ended in its time; or it was not begun, because too many earlier ones have not ended."""
 
 
 class ThreadsWithTimeout:

@@ -30,7 +30,8 @@ CHUNK: Final = 1024 * 1024
 _TIDY_SECONDS: Final = 10.0
 _ATTEMPTS: Final = 4
 _BACKOFF_SECONDS: Final = 0.5
-_AT_HAND_BYTES: Final = 8 * 1024 * 1024
+# A blob is kept in memory up to this size, so that its file can be begun anew after a DataNode failed.
+_IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 # A directory that is made for the blob is empty at first, and may be removed again before the blob is in it.
 _MOVES: Final = 3
 
@@ -43,7 +44,7 @@ class HdfsDraft:
         self._target = f"{connection.root}/{key}"
         self._temporary = self._fresh_name()
         self._writer: RawFileWriter | None = None
-        self._at_hand: list[bytes] = []
+        self._in_memory: list[bytes] = []
         self._begun = False
         self._may_be_visible = False
 
@@ -64,16 +65,17 @@ class HdfsDraft:
         size = 0
         async for piece, is_last in pieces(stream):
             size += len(piece)
-            self._at_hand.append(piece)
-            if size > _AT_HAND_BYTES:
-                self._at_hand = [piece]
-            await self._append(is_last, whole=size <= _AT_HAND_BYTES)
+            self._in_memory.append(piece)
+            if size > _IN_MEMORY_BYTES:
+                self._in_memory = [piece]
+            await self._append(is_last, whole=size <= _IN_MEMORY_BYTES)
         return size
 
     async def _append(self, is_last: bool, *, whole: bool) -> None:
-        """Write the latest piece. If that fails while all so far is still in memory, begin anew with other DataNodes.
+        """Write the latest piece. If that fails while ``whole``, begin the file anew, with other DataNodes.
 
-        The client does little about a DataNode that dies, or is dead without the NameNode having noticed yet.
+        ``whole`` says that everything so far is still in memory. The client itself does little about a DataNode that
+        dies, or that is dead without the NameNode having noticed it yet.
         """
         attempts = 0
         while True:
@@ -89,10 +91,10 @@ class HdfsDraft:
             self._temporary = self._fresh_name()
 
     async def _try_to_append(self, is_last: bool) -> None:
-        connection, latest = self._connection, self._at_hand[-1:]
+        connection, latest = self._connection, self._in_memory[-1:]
         if self._writer is None:
             self._writer = await self._create()
-            latest = self._at_hand
+            latest = self._in_memory
         for piece in latest:
             if piece:
                 await connection.write("write a blob", partial(self._writer.write, piece))

@@ -1,4 +1,4 @@
-"""The lease that a leader holds on its journal."""
+"""The lease of a leader: while it runs, no other replica leads, so the leader may answer from memory."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from backends.contract import Leadership
 
 
 class LeadershipLost(Exception):
-    """Raised when the lease is over or another leader took the journal over: this process must stop leading."""
+    """Raised when this process must stop leading.
+
+    As a rule its lease is over, or another replica took the journal over.
+    """
 
 
 class NotTakenOver(LeadershipLost):
-    """Raised when the lease holds, but taking the journal over failed for so long that another replica should try."""
+    """Raised when this process stops leading although its lease still runs.
+
+    It could not take the journal over for so long that another replica should try.
+    """
 
 
 class LeaderLease:
-    """The lease under which this process leads the journal; ``leadership`` is None while it does not lead.
+    """The lease under which this process leads the journal.
 
-    ``clock`` gives monotonic seconds.
+    ``leadership`` is the won election that the lease comes from. `Journal` sets it once the journal is taken over and
+    loaded, and it is None while this process does not lead. ``clock`` gives monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -26,19 +33,24 @@ class LeaderLease:
         self._clock = clock
 
     def holds(self) -> bool:
-        """Return whether answers may be given from memory."""
+        """Return whether the lease surely runs now, so that answers may be given from memory."""
         return self.leadership is not None and self.leadership.remaining(self._clock()) > 0
 
     def remaining(self) -> float | None:
-        """Return the seconds that the lease still runs, infinite if it ends with the process; None without one."""
+        """Return for how many more seconds the lease runs; None if this process does not lead.
+
+        The result is infinite where the lease lasts as long as the process, as a lock on a file does.
+        """
         return None if self.leadership is None else max(0.0, self.leadership.remaining(self._clock()))
 
     def require(self, leadership: Leadership) -> None:
         """Raise `LeadershipLost` unless the lease of ``leadership`` still runs. Call it after each take-over.
 
-        A process that was paused during a take-over may have taken the journal from its own successor, which still
-        answers from memory. If the lease held at some moment after the take-over, the take-over of any successor comes
-        later, and fences everything that is written under this term. No other check is needed.
+        This is for a process that was paused before its take-over landed. In the pause its lease may have run out, and
+        a successor may have taken the journal over. The late take-over then takes the journal from that successor,
+        which still answers from memory. But where the lease runs after the take-over, there is no successor yet: any
+        later one takes over under a higher term, and fences everything that is written under this term. No other check
+        is needed.
         """
         if leadership.remaining(self._clock()) <= 0:
             raise LeadershipLost("the lease ran out while the journal was taken over")

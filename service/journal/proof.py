@@ -3,10 +3,10 @@
 `service.rules.checksums` says what is summed up. A `Proof` is kept in step with the view: it includes the groups in
 flight.
 
-A damaged record counts with the hash that it had before the damage, so that its right content may be put back later. If
-one record alone is damaged, its hash is what the sum lacks. If several are, only the sum of their hashes is known: that
-sum stays in the digest until the last of them was replaced, removed or put back. When one of them is replaced or
-removed earlier, its hash stays in that sum, and the digest says of how many records this is true.
+A damaged record counts with the hash that it had before the damage, so that its right content may be put back later.
+If one record alone is damaged, that hash is what the sum of the others lacks. If several are, only the sum of their
+hashes is known: that sum stays in the digest until the last of them is replaced, removed or put back. When one of them
+is replaced or removed earlier, its old hash stays in that sum, and the digest says of how many records this is true.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from service.rules.checksums import MODULUS, Digest, hash_of
 
 UNTOLD: Final = -1
-"""Stands for the hash of a damaged record of which only the sum with those of others is known."""
+"""Stands for the hash of a damaged record, where only the sum of the hashes of several such records is known."""
 
 Replaced = dict[str, int | None]
 """The hashes that the records of some keys had before a change; None where there was no record."""
@@ -29,16 +29,16 @@ class Proof:
     def __init__(self) -> None:
         self.hashes: dict[str, int] = {}
         self.total = 0
-        self._untold: set[str] = set()
-        self._residue = 0
-        self._summed = 0  # the number of hashes in the residue
+        self._of_unknown_hash: set[str] = set()
+        self._residue = 0  # the sum of the hashes that are not known one by one
+        self._summed = 0  # the number of hashes in that sum
 
     @property
     def digest(self) -> str:
         """The digest of all records, in the form in which a head stores it."""
-        if not self._untold:
+        if not self._of_unknown_hash:
             return str(Digest(len(self.hashes), self.total))
-        return str(Digest(len(self.hashes), self.total + self._residue, self._summed - len(self._untold)))
+        return str(Digest(len(self.hashes), self.total + self._residue, self._summed - len(self._of_unknown_hash)))
 
     def apply(self, changes: Iterable[tuple[str, bytes | None]]) -> Replaced:
         """Add changes to the proof. Return the hashes that were there before, with which `put_back` undoes it."""
@@ -56,36 +56,37 @@ class Proof:
     def leave_open(self, damaged: Iterable[str], total: int, lost: int = 0) -> None:
         """Note that the right hashes of the ``damaged`` records are not known one by one.
 
-        So far they count with the hashes that they state themselves. ``total`` is the right sum over all records;
-        ``lost`` is the number of records that are gone, but whose hashes are still part of that sum.
+        Until now they were counted with the hashes that they state themselves. ``total`` is the right sum over all
+        records; ``lost`` is the number of records that are gone, but whose hashes are still part of that sum.
         """
         for key in damaged:
             self._set(key, UNTOLD)
-        self._residue, self._summed = total - self.total, len(self._untold) + lost
-        self._tell_the_last()
+        self._residue, self._summed = total - self.total, len(self._of_unknown_hash) + lost
+        self._deduce_the_last()
 
     def found_again(self, key: str, hashed: int) -> None:
         """Note that a record which was left open was put back, so that its own hash, ``hashed``, is known again."""
         self._residue -= hashed
         self._summed -= 1
         self._set(key, hashed)
-        self._tell_the_last()
+        self._deduce_the_last()
 
-    def _tell_the_last(self) -> None:
+    def _deduce_the_last(self) -> None:
+        """If the sum consists of one hash only, that is the hash of the last damaged record."""
         if self._summed == 1:
-            for key in list(self._untold):
+            for key in list(self._of_unknown_hash):
                 self._set(key, self._residue % MODULUS)
 
     def _set(self, key: str, hashed: int | None) -> int | None:
         before = self.hashes.pop(key, None)
         if before == UNTOLD:
-            self._untold.remove(key)
+            self._of_unknown_hash.remove(key)
         else:
             self.total -= before or 0
         if hashed is not None:
             self.hashes[key] = hashed
         if hashed == UNTOLD:
-            self._untold.add(key)
+            self._of_unknown_hash.add(key)
         else:
             self.total += hashed or 0
         return before

@@ -63,7 +63,7 @@ class EpochOperations:
             with self._campaigns.place(store, caller.session) as place:
                 if gone is not None:
                     gone.add_done_callback(lambda _: place.wake())
-                while await self._called(place, end, gone):
+                while await self._may_ask_again(place, end, gone):
                     try:
                         return await self._submitter.perform(request, may_submit)
                     except EpochHeld as error:
@@ -85,7 +85,7 @@ class EpochOperations:
         body = epoch_body(reading.view, store_in(reading.view, store))
         return Reply(Answer(body), reading.revision, reading.term)
 
-    async def _called(self, place: CampaignPlace, end: float, gone: asyncio.Future[None] | None) -> bool:
+    async def _may_ask_again(self, place: CampaignPlace, end: float, gone: asyncio.Future[None] | None) -> bool:
         """Wait until it is time to ask for the epoch again, and return True; False if there is nothing to wait for.
 
         It is time when the epoch is free in the caller's turn, or when the session has ended, which the rules then
@@ -116,6 +116,6 @@ def _still_held(place: CampaignPlace, held: EpochHeld) -> EpochHeld:
     if place.line.holder:
         return held
     detail = f"the epoch is free, but session {place.session!r} was not renewed lately: renew it and ask again"
-    told = problem(Code.HELD, detail, extras=held.extras)
-    assert isinstance(told, EpochHeld)
-    return told
+    error = problem(Code.HELD, detail, extras=held.extras)
+    assert isinstance(error, EpochHeld)
+    return error

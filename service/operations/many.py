@@ -1,4 +1,4 @@
-"""Long lists in answers, which are encoded in small pieces, so that no other request is held up."""
+"""Long JSON lists in answers, encoded in small pieces so that other requests are not held up meanwhile."""
 
 from __future__ import annotations
 

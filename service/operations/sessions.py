@@ -122,8 +122,8 @@ class SessionOperations:
             if isinstance(handle, Handle) and session in holders(state, of_store, handle):
                 held.add({"store": store, "name": name})
 
-        def behind(lock: tuple[str, str]) -> Iterator[tuple[str, str]]:
-            return state.may_hold(session, lock)
+        def locks_after(last: tuple[str, str]) -> Iterator[tuple[str, str]]:
+            return state.may_hold(session, last)
 
-        await self._slices.through(behind, ("", ""), add)
+        await self._slices.through(locks_after, ("", ""), add)
         return held.whole()

@@ -24,7 +24,10 @@ log = logging.getLogger("milepost.stores")
 
 @dataclass(frozen=True, slots=True)
 class StorePage:
-    """A page of the stores, sorted by name; ``next`` is the name after which the next page begins, None on the last."""
+    """A page of the list of all stores, sorted by name.
+
+    ``next`` is the name after which the next page begins, None on the last page.
+    """
 
     stores: list[dict[str, Any]]
     next: str | None
@@ -42,27 +45,28 @@ class StoreOperations:
     async def lock_all(self, caller: Caller, store: str) -> Reply:
         """Lock all handles of a store for the caller's session, and return them: Flink's ``getAllAndLock``.
 
-        The answer shows the store as it was when the lock was committed, sorted by name; handles whose record is
-        damaged are in a list of their own.
+        The answer lists the handles by name as they were when the lock was committed, and those whose record is damaged
+        in a list of their own. The answer to a replay lists the handles as they are now, since the first answer is too
+        large to be kept.
         """
         served = await self._submitter.decided(LockAll(caller.attempt, store))
         reply = reply_of(served)
         assert isinstance(served.decision, Accepted)
         assert served.decision.inventory is not None
-        snapshot = served.decision.inventory.snapshot or self._now()
+        snapshot = served.decision.inventory.snapshot or self._snapshot_for_replay()
         record = snapshot.store(store)
         of_store = record if isinstance(record, Store) else Store(store)
-        found, damaged = JsonList(), JsonList()
+        handles, damaged = JsonList(), JsonList()
 
         def add(name: str) -> None:
-            told = told_of(snapshot, of_store, name)
-            if isinstance(told, Corrupt):
-                damaged.add({"name": told.name, "reason": told.reason})
-            elif told is not None:
-                found.add(told)
+            entry = told_of(snapshot, of_store, name)
+            if isinstance(entry, Corrupt):
+                damaged.add({"name": entry.name, "reason": entry.reason})
+            elif entry is not None:
+                handles.add(entry)
 
-        await self._slices.through(lambda behind: snapshot.names(store, behind), "", add)
-        body = {"handles": found.whole(), "corrupt": damaged.whole()}
+        await self._slices.through(lambda last: snapshot.names(store, last), "", add)
+        body = {"handles": handles.whole(), "corrupt": damaged.whole()}
         return replace(reply, answer=replace(reply.answer, body=body))
 
     async def release_all(self, caller: Caller, store: str) -> Reply:
@@ -70,14 +74,18 @@ class StoreOperations:
         return await self._submitter.perform(ReleaseAll(caller.attempt, store))
 
     async def clear(self, caller: Caller, store: str) -> Reply:
-        """Remove all handles of a store and leave their blobs: Flink's ``clearEntries``."""
+        """Remove all handles of a store, whoever holds them: Flink's ``clearEntries``.
+
+        Their blobs are not deleted here, but left to the collector.
+        """
         return await self._submitter.perform(Clear(caller.attempt, store, caller.epoch))
 
     async def list_page(self, after: str, limit: int) -> StorePage:
-        """Return a page of at most ``limit`` stores after ``after``, each with its number of handles and its epoch.
+        """Return a page of at most ``limit`` stores, whose names come after ``after``.
 
-        The epoch is None if the store's own record cannot be read; then cleared handles may be counted as well. Each
-        store is described as it was at the revision beside it.
+        Each comes with its number of handles, its epoch (0 before the first one), and the revision at which both were
+        read. If the store's own record cannot be read, the epoch is None, and the number may include handles that were
+        cleared, since only that record says which were.
         """
         found: list[dict[str, Any]] = []
         following: str | None = None
@@ -96,13 +104,13 @@ class StoreOperations:
             found.append({"store": name, "handles": handles, "revision": reading.revision, "epoch": epoch})
             return False
 
-        await self._slices.through(lambda behind: self._journal.read().view.state.stores(behind), after, add)
+        await self._slices.through(lambda last: self._journal.read().view.state.stores(last), after, add)
         return StorePage(found, following, self._journal.read().term)
 
-    def _now(self) -> Snapshot:
-        """Return the state as it is now, for the replay of a request.
+    def _snapshot_for_replay(self) -> Snapshot:
+        """Return the state as it is now.
 
-        The change of the request was committed earlier, so an error here has the outcome ``applied``.
+        The lock was committed earlier, so a problem that is raised here says outcome ``applied``.
         """
         try:
             return self._journal.read().view.state.snapshot()

@@ -1,4 +1,4 @@
-"""An image as an archive of the form that ``docker save`` writes, which containerd takes."""
+"""Write container images as an archive in the format of ``docker save``, which containerd can import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Image:
-    """``layers`` are tar files, each laid over those before it. ``user`` is a number, for it may have no name."""
+    """A container image.
+
+    ``name`` includes the tag. ``layers`` are tar files; the files of a later layer replace those of earlier ones.
+    ``user`` is the number of the user who runs ``entrypoint``, since the image need not have a name for that user.
+    """
 
     name: str
     layers: Sequence[Path]
@@ -26,12 +30,15 @@ class Image:
     user: int = 0
 
     def on(self, *layers: Path) -> Image:
-        """The same on other layers."""
+        """Return the same image with these layers in place of its own."""
         return replace(self, layers=layers)
 
 
 def pack(images: Sequence[Image], path: Path) -> Path:
-    """Write an archive of them all, in which a layer that several have stands once; its path."""
+    """Write one archive of all the images to ``path``, and return that path.
+
+    A layer that several images have in common is written once.
+    """
     digests = {layer: _digest(layer) for image in images for layer in image.layers}
     manifest: list[object] = []
     with tarfile.open(path, "w") as archive:
@@ -70,11 +77,12 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def _member(digest: str) -> str:
+    """Return the path of a layer within the archive."""
     return f"{digest}/layer.tar"
 
 
 def architecture() -> str:
-    """This machine's, as images name it."""
+    """Return the architecture of this machine, by the name that images use for it."""
     machine = platform.machine()
     return _ARCHITECTURES.get(machine, machine)
 

@@ -1,4 +1,7 @@
-"""The images of this project: the server, and Spark drivers. Both run the wheels in ``dist`` (``make build``)."""
+"""Build the images of this project, that of the server and that of Spark drivers, from the wheels in ``dist``.
+
+``make build`` makes these wheels.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,9 @@ _DEADLINE_SECONDS = 900.0
 
 
 def server_image(path: Path, *tags: str) -> Path:
-    """The server as deploy/Dockerfile has it, on Debian's own Python, under one or more tags. Each is another image.
+    """Write the server's image to ``path``, made as deploy/Dockerfile makes it, but on Debian's own Python.
 
-    Raises `ProcessFailed`.
+    The archive holds one image for each of the tags; they differ in the variable ``IMAGE_TAG``. Raises `ProcessFailed`.
     """
     with _layer() as (tree, layer):
         installer = {**os.environ, "INSTALLER": f"{_UV} pip"}
@@ -48,7 +51,10 @@ def server_image(path: Path, *tags: str) -> Path:
 
 
 def spark_image(path: Path) -> Path:
-    """A Spark driver's: Java, PySpark, the SDK, and the demo's programs. Raises `ProcessFailed`."""
+    """Write a Spark driver's image to ``path``: Java, PySpark, the SDK, and the demo's programs.
+
+    Raises `ProcessFailed`.
+    """
     environment = {**_USUAL, "PYSPARK_PYTHON": "python3", "HOME": "/tmp"}
     with _layer() as (tree, layer):
         modules = tree / _MODULES
@@ -62,7 +68,10 @@ def spark_image(path: Path) -> Path:
 
 
 def _spark_libraries() -> Path:
-    """A layer with what the SDK takes for Spark, as uv.lock pins it; made once for each such lock."""
+    """Return a layer with the packages that ``milepost[spark]`` requires, in the versions that uv.lock pins.
+
+    It is kept in the user's cache, and made again only when these versions change.
+    """
     wanted = run(
         [_UV, "export", "--quiet", "--frozen", "--package=milepost", "--extra=spark", "--no-default-groups",
          "--no-emit-workspace", "--no-header"],
@@ -80,7 +89,7 @@ def _spark_libraries() -> Path:
 
 
 def _add_user(tree: Path) -> None:
-    """Hadoop, which Spark's files go through, wants the user to have a name."""
+    """Give the image's user a name, which Hadoop's file systems demand."""
     (tree / "etc").mkdir()
     lines = ("root:x:0:0:root:/root:/bin/sh", f"milepost:x:{USER}:{USER}::/tmp:/usr/sbin/nologin")
     (tree / "etc" / "passwd").write_text("".join(f"{line}\n" for line in lines))
@@ -91,13 +100,13 @@ def _installing(target: Path) -> list[str | Path]:
 
 
 def _for_the_image() -> list[str]:
-    """Wheels for its Python, whatever this one is."""
+    """Return the options that make uv choose wheels for the image's Python, whichever Python runs here."""
     return [f"--python-version={PYTHON}", f"--python-platform={platform.machine()}-manylinux_2_36"]
 
 
 @contextmanager
 def _layer(parent: Path | None = None) -> Iterator[tuple[Path, Path]]:
-    """A tree to be filled, and where its layer may lie until the block ends."""
+    """Provide a directory tree to fill, and a path for the layer made of it; both are deleted after the block."""
     with tempfile.TemporaryDirectory(prefix=".layer-", dir=parent) as name:
         tree = Path(name) / "root"
         (tree / _MODULES).mkdir(parents=True)

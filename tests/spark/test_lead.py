@@ -200,10 +200,10 @@ def test_what_publishing_raises_is_the_cause_and_the_batch_is_run_again(place: P
 def test_a_published_batch_without_sparks_commit_is_evaluated_and_not_published_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of a run without its tail is what a kill between publication and Spark's commit leaves, too."""
+    """A run that ends without a final checkpoint leaves what a kill between publication and Spark's commit leaves."""
     publisher = Publisher()
-    with monkeypatch.context() as without_tail:
-        without_tail.setattr(milepost.spark.job, "register_final_checkpoint", lambda *_: False)
+    with monkeypatch.context() as unregistered:
+        unregistered.setattr(milepost.spark.job, "register_final_checkpoint", lambda *_: False)
         place.run(publisher, "aggregation")
     write_input(place.directory / "more", 3)
     (place.directory / "more" / "00002.json").rename(place.input / "00002.json")
@@ -320,7 +320,7 @@ def test_settings_that_the_querys_log_overrules_are_reported(
     assert "wins over" in caplog.text
 
 
-def test_leaving_the_block_stops_the_query_and_registers_its_tail(place: Place) -> None:
+def test_leaving_the_block_stops_the_query_and_registers_its_final_checkpoint(place: Place) -> None:
     publisher = Publisher()
     with place.lead() as job:
         query = place.start(job, job.exactlyOnce(publisher), forever=True)

@@ -48,7 +48,7 @@ def test_a_newer_schema_is_refused_by_name() -> None:
         decode(JobRecord("job", 1).encode().replace(b'"schema":1', b'"schema":2'))
 
 
-def test_a_tail_resumes_after_its_batch_and_an_entry_at_it() -> None:
+def test_a_final_checkpoint_resumes_after_its_batch_and_an_entry_at_it() -> None:
     assert entry(5).resumes_at == 5
     assert JobCheckpoint(5, True, 1, {}).resumes_at == 6
 

@@ -1,13 +1,16 @@
 """Read a listing as a chain of segments: which of them count, where the journal's head is, and what is left over.
 
 At any moment the segments that count are a range without gaps, and all but the last are sealed. A listing shows one
-moment, so anything else was done by somebody else. Nobody leads then: what is missing may be the newest epoch.
+moment, so if it shows anything else, somebody else has altered the segments. Then no replica can lead: what is missing
+may hold the newest epoch.
 
-The highest segment that was written to says which segments count. If it is sealed, the next one is there, empty, and
-takes the next group. It was made before the other was sealed, so if it is gone it may have been written to. Segments
-below ``first`` are garbage, of which a request that was long on its way may make more.
+The highest segment that was written to says which segments count. If it is sealed, the next segment takes the next
+group; that one must be there and empty, since it is made before the other is sealed. If it is not there, somebody may
+have deleted it after it was written to. Segments below ``first`` are garbage, and a delayed request may make more of
+them.
 
-The witness and the founding mark name what was there before the listing. A head that is behind them is an older copy.
+The witness and the founding mark were written before the listing, and name a term and a revision. A head that is behind
+these is an older copy.
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ _REMEDY = "restore it from a backup, with its labels and annotations"
 
 @dataclass(slots=True)
 class Segment:
-    """A segment as last read or written; ``size`` is the bytes of its entries, ``frozen`` what makes it immutable."""
+    """A segment as it was last read or written.
+
+    ``size`` is the bytes of its entries. ``frozen`` is not None if somebody made the ConfigMap immutable.
+    """
 
     number: int
     metadata: Metadata

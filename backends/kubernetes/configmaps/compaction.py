@@ -1,7 +1,7 @@
-"""Compact a journal from its old end: groups take along what still counts of the oldest segment, until nothing does.
+"""Compact a journal from its oldest segment on: with each group, some entries that still count there are written again.
 
-The write that takes the last of it also says that the next segment is the oldest, and the old one may be deleted. So
-the segments that count stay one range without gaps, and no write is made for compaction alone.
+The write that moves the last of these entries also says that the next segment is now the oldest, after which the old
+one may be deleted. So the segments that count stay one range without gaps, and no write is made for compaction alone.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _MOST_DROPPED: Final = 8
 def compact(memory: ChainMemory, data: dict[str, str], size: int, written: int) -> tuple[int, int]:
     """Add entries of the oldest segments to ``data``, which the last segment will hold.
 
-    Return the oldest segment that counts after that, and the new size. ``written`` is the bytes of the group. As much
-    is taken along as a group brings, so that the waste does not grow; beyond the cap a little is, so that the waste
-    shrinks whatever the groups are like; and any one entry is, however large.
+    Return the oldest segment that counts after that, and the new size. ``written`` is the bytes of the group. About as
+    many bytes are moved as the group brings, so that the waste does not grow. Where the last segment is full already, a
+    few are moved all the same, so that the waste shrinks whatever the size of groups. The first entry is moved in any
+    case, however large it is.
     """
     budget = min(max(_LEAST_TAKEN, written), max(CAP - size, _OVER_THE_CAP))
     first, space, taken = memory.first, memory.space, 0

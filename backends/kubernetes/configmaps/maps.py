@@ -1,4 +1,4 @@
-"""Read ConfigMaps over the API, write them under a condition, and count the bytes."""
+"""Read the ConfigMaps of a namespace, and write them on conditions, no faster than the byte budget allows."""
 
 from __future__ import annotations
 
@@ -19,29 +19,33 @@ _PAGE: Final = "250"
 _PAGE_TIMEOUTS: Final = 4
 """A page of a listing may take so many times as long as another answer, since it holds up to eight megabytes."""
 _LISTINGS: Final = 3
+"""A listing is begun so many times, because etcd may compact its version before all of its pages were read."""
 _GONE: Final = 410
-_REST_SECONDS: Final = 5.0
+"""The API answers with this status to a page of a listing whose version was compacted."""
+_PAUSE_SECONDS: Final = 5.0
+"""For so long nothing is written after etcd had no room."""
 
 T = TypeVar("T")
 
 
 class Maps:
-    """Read and write the ConfigMaps of one namespace.
+    """The ConfigMaps of one namespace, as the API gives and takes them.
 
-    After etcd had no room left, writes raise `StorageFull` for some seconds.
+    `create` and `replace` wait until ``budget`` allows their bytes. For some seconds after etcd had no room left, they
+    send nothing and raise `StorageFull`.
     """
 
     def __init__(self, client: KubernetesClient, clock: Callable[[], float] = time.monotonic) -> None:
         self.client = client
         self.budget = ByteBudget(client.address.bytes_per_second, clock)
         self._clock = clock
-        self._resting_until = -1.0
+        self._paused_until = -1.0
 
     async def listed(self, labels: Mapping[str, str], *, data: bool) -> list[ConfigMap]:
         """Return the ConfigMaps with these labels, with or without their data, as of one moment.
 
-        No version is asked for, so that the API server asks etcd: with any version it may answer from a stale cache.
-        Raises `BackendError`.
+        The request names no ``resourceVersion``, so the API server asks etcd. If it named one, the API server might
+        answer from a cache that is behind. Raises `BackendError`.
         """
         for _ in range(_LISTINGS):
             items = await self._pages(selector(labels), WHOLE if data else METADATA_LIST)
@@ -70,20 +74,24 @@ class Maps:
         return None if answer.status == 404 else _decoded(answer, ConfigMap, f"read the ConfigMap {name}")
 
     async def replace(self, metadata: Metadata, data: Mapping[str, str], frozen: Frozen | None = None) -> ApiAnswer:
-        """Replace a ConfigMap by PUT, on the condition that nothing changed since ``metadata`` was read.
+        """Replace a ConfigMap by PUT, on the condition that it has not changed since ``metadata`` was read.
 
-        If it is ``frozen``, only its metadata can be replaced. Raises `NotSent`, `NoAnswer`, `StorageFull`, and
-        `StorageUnavailable` if it was written, but not as it was sent.
+        ``frozen`` is the `ConfigMap.frozen` of what was read. If it is not None, the ConfigMap is immutable: only its
+        metadata can be replaced, and ``data`` must be what is there. Raises `NotSent`, `NoAnswer`, `StorageFull`, and
+        `StorageUnavailable` if something else was stored than what was sent.
         """
         body = encode(metadata, data, frozen)
-        return _kept(await self._write("PUT", self._path(metadata.check().name), body), metadata)
+        return _require_as_sent(await self._write("PUT", self._path(metadata.check().name), body), metadata)
 
     async def create(self, metadata: Metadata, data: Mapping[str, str]) -> ApiAnswer:
-        """Create a ConfigMap by POST. Raises `NotSent`, `NoAnswer`, `StorageFull`, and as `replace` does."""
-        return _kept(await self._write("POST", self._path(), encode(metadata, data)), metadata)
+        """Create a ConfigMap by POST. Raises what `replace` raises."""
+        return _require_as_sent(await self._write("POST", self._path(), encode(metadata, data)), metadata)
 
     async def delete(self, metadata: Metadata) -> ApiAnswer:
-        """Delete a ConfigMap on the same condition. Raises `NotSent`, `NoAnswer`."""
+        """Delete a ConfigMap, on the condition that it has not changed since ``metadata`` was read.
+
+        Raises `NotSent`, `NoAnswer`.
+        """
         condition = {"uid": metadata.check().uid, "resourceVersion": metadata.resource_version}
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": condition})
         return await self.client.request("DELETE", self._path(metadata.name), body=body)
@@ -93,27 +101,31 @@ class Maps:
         await self.budget.spend(len(body))
         answer = await self.client.request(method, path, body=body, accept=METADATA)
         if SPACE_EXCEEDED in answer.message:
-            self._resting_until = self._clock() + _REST_SECONDS
+            self._paused_until = self._clock() + _PAUSE_SECONDS
         return answer
 
     def check_room(self) -> None:
         """Raise `StorageFull` for a while after etcd had no room: every further write would make that worse."""
-        if self._clock() < self._resting_until:
-            raise StorageFull(f"etcd answered {SPACE_EXCEEDED}; nothing is written for {_REST_SECONDS:g} s")
+        if self._clock() < self._paused_until:
+            raise StorageFull(f"etcd answered {SPACE_EXCEEDED}; nothing is written for {_PAUSE_SECONDS:g} s")
 
     def _path(self, name: str = "") -> str:
         return f"/api/v1/namespaces/{self.client.namespace}/configmaps" + (f"/{name}" if name else "")
 
 
 def metadata_of(answer: ApiAnswer, doing: str) -> Metadata:
-    """Return the metadata that a write answered with. Raises `BackendError` if there is none, or it has no version."""
+    """Return the metadata in the answer to a write; ``doing`` completes "cannot …".
+
+    Raises `BackendError` if the write failed, or if the answer has no version on which a later write could be
+    conditional.
+    """
     return _decoded(answer, ConfigMap, doing).metadata.check()
 
 
-def _kept(answer: ApiAnswer, sent: Metadata) -> ApiAnswer:
-    """Return the answer, unless what was written lacks the head or the labels that were sent.
+def _require_as_sent(answer: ApiAnswer, sent: Metadata) -> ApiAnswer:
+    """Return the answer to a write. Raises `StorageUnavailable` if what was stored lacks the head or labels sent.
 
-    A webhook or a policy can alter what is written, and nobody could take over from that. Raises `StorageUnavailable`.
+    An admission webhook or policy can alter what is written. No replica could take the journal over from that.
     """
     if answer.done:
         stored = _decoded(answer, ConfigMap, f"write the ConfigMap {sent.name}").metadata

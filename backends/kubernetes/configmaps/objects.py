@@ -35,7 +35,7 @@ _DIGITS: Final = 12
 
 
 class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
-    """The parts of an object's metadata that a PUT must not lose, or that an answer is needed for."""
+    """The parts of an object's metadata that Milepost reads, or that a PUT must repeat so that they are not lost."""
 
     name: str = ""
     namespace: str = ""
@@ -57,7 +57,7 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Frozen(NamedTuple):
-    """Each PUT of a ConfigMap that somebody made immutable has to repeat this, which it holds beside its entries."""
+    """What a PUT of a ConfigMap that somebody made immutable has to repeat, besides its ``data``."""
 
     binary: Mapping[str, str]
 
@@ -73,7 +73,7 @@ class ConfigMap(msgspec.Struct, omit_defaults=True):
 
     @property
     def frozen(self) -> Frozen | None:
-        """Return what a PUT has to repeat of an immutable ConfigMap; None if it can be changed."""
+        """Return what a PUT has to repeat if this ConfigMap is immutable; None if it is not."""
         return Frozen(self.binary_data) if self.immutable else None
 
 

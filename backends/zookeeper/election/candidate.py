@@ -76,7 +76,7 @@ class SessionCandidate:
             place = queue.index(self._entry)
             if place == 0:
                 return
-            await self._gone(f"{self._place}/{queue[place - 1].name}")
+            await self._wait_for_change(f"{self._place}/{queue[place - 1].name}")
             self._check()
 
     async def holds(self) -> bool:
@@ -118,18 +118,18 @@ class SessionCandidate:
         names = await self.connection.ask("see the queue", lambda client: client.get_children_async(self._place))
         return in_order(names)
 
-    async def _gone(self, path: str) -> None:
-        """Wait until the entry before ours or our connection changed, or for a session's time.
+    async def _wait_for_change(self, path: str) -> None:
+        """Wait until something happened to the entry before ours or to our session, or for one timeout of the session.
 
         The loop asks again and again: these exchanges prove, once we lead, that the servers have heard of our session.
         """
         self._changed.clear()
         for _ in range(EXCHANGES):
-            if not await self._there(path) or await self._woken(self.connection.session_seconds / EXCHANGES):
+            if not await self._is_there(path) or await self._woken(self.connection.session_seconds / EXCHANGES):
                 return
 
-    async def _there(self, path: str) -> bool:
-        """Return whether the entry is there, by a read at the server of our connection; the others have no work."""
+    async def _is_there(self, path: str) -> bool:
+        """Return whether the entry is there, by a read. Only the server of our connection has work with that."""
         sent = time.monotonic()
         stat, _ = await self._look(path, watch=self._notice)
         self.evidence.note(sent, time.monotonic())

@@ -1,9 +1,10 @@
-"""Calculate until when the servers surely keep a session, from the requests of that session that were answered.
+"""Calculate until when ZooKeeper surely keeps a session, from its exchanges: requests that were answered.
 
-The one server that expires sessions does not see what other servers are asked. When it pings them, which it does every
-half tick, at most a quarter of a session's timeout, they report whom they heard from; and a server may stop before it
-has reported. So an exchange counts once another one, sent a quarter of a timeout after its answer, has gone through
-that server too. When a session is made or resumed, the server that expires sessions learns of it directly.
+Sessions are expired by one server, ZooKeeper's own leader, which does not see the requests that other servers answer.
+It pings these servers every half tick, which is at most a quarter of a session's timeout, and they report which
+sessions they have heard from. But a server may stop before it has reported. So an exchange counts only if that server
+has also carried out a transaction that was sent a quarter of a timeout, or more, after the exchange was answered: by
+then it had reported. When a session is made, or is resumed by another server, ZooKeeper's leader learns of it directly.
 """
 
 from __future__ import annotations
@@ -12,33 +13,34 @@ from collections import deque
 from typing import Final
 
 CERTAIN: Final = 0.75
-"""No lease is longer than this part of a session's timeout, from when an exchange was sent."""
+"""A lease lasts for at most this part of a session's timeout, from when the exchange that renewed it was sent."""
 
 REPORTED: Final = 0.25
-"""After this part of a session's timeout, the server that answered has reported that it heard from the session."""
+"""After this part of a session's timeout, a server that still runs has reported the exchange that it answered."""
 
 EXCHANGES: Final = 8
-"""There are this many exchanges in one timeout of the session."""
+"""So many exchanges are made in one timeout of the session: by a candidate while it waits, and by a leader."""
 
 _KEPT: Final = 64
+"""So many exchanges are remembered, the latest ones."""
 
 
 class SessionEvidence:
-    """The evidence is the answered exchanges of one session; all times are monotonic seconds."""
+    """The exchanges of one session, which prove when the servers heard from it. All times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._exchanges: deque[tuple[float, float]] = deque(maxlen=_KEPT)
 
     def note(self, sent: float, answered: float) -> None:
-        """Record an exchange that was not sent before ``sent``, and was answered at ``answered``."""
+        """Record an exchange that was sent at ``sent`` or later, and answered at ``answered`` or earlier."""
         self._exchanges.append((sent, answered))
 
     def until(self, sent: float, timeout: float, connected: float) -> float:
-        """Return until when the session surely lasts if the transaction that is sent at ``sent`` succeeds.
+        """Return until when the session surely lasts, provided that the transaction now sent, at ``sent``, succeeds.
 
-        ``timeout`` is that of the session. ``connected`` is when the session was made, or resumed by the server that is
-        asked, or earlier.
+        ``timeout`` is that of the session. ``connected`` is a time no later than when the session was made, or resumed
+        by the server that is asked now.
         """
         reported = sent - REPORTED * timeout
-        seen = max((begun for begun, answered in self._exchanges if answered <= reported), default=connected)
-        return min(sent + CERTAIN * timeout, max(seen, connected) + timeout)
+        heard = max((begun for begun, answered in self._exchanges if answered <= reported), default=connected)
+        return min(sent + CERTAIN * timeout, max(heard, connected) + timeout)

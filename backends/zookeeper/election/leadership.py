@@ -41,7 +41,7 @@ class SessionLeadership:
         self._clock = clock
         self._until = 0.0
         self._sent = 0.0
-        self._lasts = 0.0
+        self._until_if_done = 0.0  # how far the exchange now under way will take the lease
         self._lost = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
@@ -109,7 +109,7 @@ class SessionLeadership:
         except Misconfigured as error:
             raise LeadershipOver(str(error)) from error
         if not (self._lost.is_set() or candidate.over.is_set()):
-            self._until = max(self._until, self._lasts)
+            self._until = max(self._until, self._until_if_done)
             candidate.evidence.note(self._sent, self._clock())
         return True
 
@@ -129,7 +129,7 @@ class SessionLeadership:
 
     def _check(self, client: Any) -> Any:
         self._sent = self._clock()
-        self._lasts = self._candidate.evidence.until(self._sent, client.session_seconds, client.connected_at)
+        self._until_if_done = self._candidate.evidence.until(self._sent, client.session_seconds, client.connected_at)
         request = client.transaction()
         request.check(self._candidate.path, self._candidate.version)
         return request.commit_async()

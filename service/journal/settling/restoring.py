@@ -61,22 +61,22 @@ class Restoring:
 
         Raises `StorageUnavailable`, TimeoutError, and what ``moved`` raises.
         """
-        meant = [key async for key in self._differing(found) if self._is_meant(key, found)]
-        if meant:
+        to_write = [key async for key in self._differing(found) if self._must_be_written(key, found)]
+        if to_write:
             log.error(
                 "%d records of journal %s were changed by somebody else while this replica led; they are written back"
                 " from memory: %s",
-                len(meant),
+                len(to_write),
                 head.journal,
-                ", ".join(meant[:_SHOWN]),
+                ", ".join(to_write[:_SHOWN]),
             )
         self._before = {}
         self.unwritten = []
-        for count, key in enumerate(meant):
+        for count, key in enumerate(to_write):
             self._before |= self._proof.apply([(key, self._change(key).value)])
             if count % _CHUNK == 0:
                 await asyncio.sleep(0)
-        for group in _groups(map(self._change, meant), self._store.limits):
+        for group in _groups(map(self._change, to_write), self._store.limits):
             head = await self._write(head, group)
         if head.digest != self._proof.digest:
             head = await self._write(head, [])
@@ -106,7 +106,7 @@ class Restoring:
             if count % _CHUNK == 0:
                 await asyncio.sleep(0)
 
-    def _is_meant(self, key: str, found: Loaded) -> bool:
+    def _must_be_written(self, key: str, found: Loaded) -> bool:
         """Return whether the record has to be written or deleted; if not, make the memory agree with the store."""
         record, there = self._state.get(key), found.state.get(key)
         known, sealed = self._proof.hashes.get(key), found.proof.hashes.get(key)

@@ -156,7 +156,7 @@ class Settlement:
                 self._store, memory.name, self._lease, leadership, ours=ours, taken=taken, seconds=seconds
             )
             if self._verdict is None:
-                self._warn_of_the_past(ours)
+                self._warn_if_older(ours)
                 count = judgement.landed(self._pipeline.flight, ours, loaded.state)
                 self._verdict = self._pipeline.judge(count, self._clock())
             taken(await restoring.restore(ours, loaded))
@@ -203,7 +203,8 @@ class Settlement:
             for member in (member for group in flight for member in group.members):
                 member.pending.fail(error)
 
-    def _warn_of_the_past(self, head: Head) -> None:
+    def _warn_if_older(self, head: Head) -> None:
+        """Log it if the head that was taken over is older than memory: then what is stored is an older copy."""
         if head.revision <= self._memory.head.revision:
             log.error(
                 "journal %s went back from revision %d to %d: somebody put an older copy in its place; the changes that"

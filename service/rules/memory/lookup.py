@@ -53,5 +53,8 @@ def is_pending(record: Record | None) -> TypeGuard[Upload]:
 
 
 def is_listed(record: Record | None, cleared: int) -> bool:
-    """Return whether a listing shows this record: of a handle that is gone or cleared, only answers are left."""
+    """Return whether a listing shows this record, in a store that was cleared at revision ``cleared``, 0 for never.
+
+    Of a handle that is gone, or was born before the clear, only the answers in its record still matter.
+    """
     return isinstance(record, Corrupt) or (isinstance(record, Handle) and not record.gone and record.born > cleared)

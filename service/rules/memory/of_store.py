@@ -17,9 +17,9 @@ class OfStore:
     """These indexes cover the records of one store. Updating them does not cost more in a larger store.
 
     ``names`` holds the handles that a listing shows, sorted. It is never emptied: a clear puts another list in its
-    place, so that whoever goes through it may go on. ``born`` holds revision and name of every handle that is not gone,
-    with those that were cleared, which come first. ``damaged`` holds names of handles whose records cannot be read, and
-    ``pending`` the keys of uploads.
+    place, so that a task which goes through the old one can go on. ``born`` holds, for every handle that is not gone,
+    the revision at which it was added and its name; those that were cleared come first. ``damaged`` holds the names of
+    handles whose records cannot be read, and ``pending`` the keys of pending uploads.
     """
 
     __slots__ = ("born", "cleared", "damaged", "name", "names", "pending")
@@ -35,11 +35,11 @@ class OfStore:
     def clear(self, cleared: int) -> None:
         """Count handles born at or before this revision as absent from now on.
 
-        As a rule none of the others remain, so this takes no longer in a large store.
+        As a rule no handle was born after it, so this takes no longer in a large store.
         """
         self.cleared = cleared
-        left = [name for _, name in self.born.irange((cleared, _LAST))]
-        self.names = SortedList([*left, *self.damaged])
+        born_after = [name for _, name in self.born.irange((cleared, _LAST))]
+        self.names = SortedList([*born_after, *self.damaged])
 
     def handle_changed(self, name: str, old: Record | None, new: Record | None) -> None:
         """Note that a handle has another record now, or none."""
@@ -74,9 +74,9 @@ class OfStore:
         return (name for _, name in self.born.irange(maximum=(self.cleared, _LAST)))
 
     def count_above(self, cleared: int) -> int:
-        """Return how many handles a listing would show if those born up to ``cleared`` were cleared."""
-        spared: int = len(self.born) - self.born.bisect_right((cleared, _LAST))
-        return spared + len(self.damaged)
+        """Return how many handles a listing would show if those born up to revision ``cleared`` were cleared."""
+        born_after: int = len(self.born) - self.born.bisect_right((cleared, _LAST))
+        return born_after + len(self.damaged)
 
 
 def _born(record: Record | None) -> int | None:

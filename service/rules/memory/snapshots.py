@@ -1,7 +1,7 @@
 """Keep the state as it was at some revision, for answers so large that they are assembled while changes go on.
 
-Nothing is copied when a snapshot is taken. From then on, the first record that a change takes away under each key is
-also kept here, for as long as somebody holds the snapshot.
+Nothing is copied when a snapshot is taken. From then on, when a change replaces or removes a record for the first time,
+the old record is kept here, for as long as somebody holds the snapshot.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from service.rules.records import Record, handle_of
 class Snapshot(Lookup):
     """A snapshot shows committed records as they were when it was taken.
 
-    Each snapshot keeps what was taken away until the next one was made, and holds on to that one for what came then. So
-    a change is noted once, however many snapshots there are.
+    It keeps the old records only of changes that came before the next snapshot was taken; for later changes it looks
+    into that one, its ``newer``. So each change is noted once, however many snapshots there are.
     """
 
     def __init__(self, get: Callable[[str], Record | None], names_of: Callable[[str], SortedList[str] | None]) -> None:
@@ -36,7 +36,7 @@ class Snapshot(Lookup):
         return not self._before
 
     def note(self, key: str, old: Record | None) -> None:
-        """Note that ``old`` was under ``key`` until now."""
+        """Note that ``old`` was under ``key`` until now; None means that there was no record."""
         if key in self._before:
             return
         self._before[key] = old
@@ -59,9 +59,10 @@ class Snapshot(Lookup):
         return self._get(key)
 
     def names(self, store: str, after: str = "") -> Iterator[str]:
-        """Yield names under which a listing may find something in the store, sorted, from the one after ``after`` on.
+        """Yield the names of the store's handles in the snapshot, sorted, from the one after ``after`` on.
 
-        Names of what was added or gone by then may be among them. Read on only while nothing changes.
+        Other names may be among them, so look each of them up. Once something has changed, do not read on, but call
+        this again with the last name.
         """
         chain = list(self._chain())
         kept = [snapshot._names[store] for snapshot in chain if store in snapshot._names]

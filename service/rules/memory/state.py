@@ -23,7 +23,7 @@ from service.rules.records import (
 from service.rules.requests import KeyScope
 
 Aged = tuple[int, str]
-"""This is a revision from which on something waits to be dropped, and its key."""
+"""The key of a record that waits to be dropped, behind the revision from which its age counts."""
 
 _LAST = "\U0010ffff"
 """This sorts after every name and key."""
@@ -210,7 +210,10 @@ class State(Lookup):
         return iter(names.irange(after, inclusive=(False, True)) if names else ())
 
     def count(self, store: str, cleared: int | None = None) -> int:
-        """Return how many names that is, or would be if handles born up to ``cleared`` were cleared."""
+        """Return how many handles of a store a listing shows.
+
+        With ``cleared``: how many it would show if those born up to that revision were cleared.
+        """
         of_store = self._of_store.get(store)
         if of_store is None:
             return 0
@@ -271,7 +274,10 @@ class State(Lookup):
         return iter(self._removing.irange(after, inclusive=(False, True)))
 
     def gone(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
-        """Yield handles and uploads of which only answers are left, at most as young as ``until``, the oldest first."""
+        """Yield handles and uploads of which only answers are left, as old as revision ``until`` or older.
+
+        The oldest come first.
+        """
         return iter(self._gone.irange(after, (until, _LAST), inclusive=(False, True)))
 
     def ended(self, until: int, after: Aged = (0, "")) -> Iterator[Aged]:
@@ -279,11 +285,14 @@ class State(Lookup):
         return iter(self._ended.irange(after, (until, _LAST), inclusive=(False, True)))
 
     def stores_with_cleared(self, after: str = "") -> list[str]:
-        """Return the stores in which records of handles that were cleared away wait to be dropped."""
+        """Return the stores after ``after`` in which records of cleared handles wait to be dropped."""
         return [store for store in self._cleared if store > after]
 
     def cleared(self, store: str, until: int) -> Iterator[str]:
-        """Yield the keys of such records in a store that was cleared at or before ``until``, the oldest first."""
+        """Yield the keys of records of cleared handles, the oldest first.
+
+        There are none unless the store was cleared at or before revision ``until``.
+        """
         of_store = self._of_store.get(store)
         if of_store is None or of_store.cleared > until:
             return iter(())
@@ -308,7 +317,7 @@ class State(Lookup):
 
 
 def scopes(key: str, record: Record | None) -> Iterator[KeyScope]:
-    """The scopes of the idempotency keys whose answers the record under ``key`` keeps."""
+    """Yield the scope of each idempotency key whose answer the record under ``key`` keeps."""
     if record is None or isinstance(record, Corrupt):
         return
     store = store_of(key) or ""
@@ -325,6 +334,7 @@ def _move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new
 
 
 def _used_up_since(key: str, record: Record | None) -> Aged | None:
+    """Age an ended upload from its beginning, since the answer that it keeps was given then."""
     return (record.born, key) if isinstance(record, Upload) and record.ended else None
 
 

@@ -1,4 +1,7 @@
-"""What will be there once the groups in flight have landed: their changes over the committed state."""
+"""The state as it will be once the groups in flight have landed: their changes, laid over the committed state.
+
+A group is in flight from when it is built until it is known what became of its write.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from service.rules.requests import KeyScope
 
 
 class _Layer:
-    """A layer holds the changes of one group in flight."""
+    """A layer holds the changes of one group in flight.
+
+    ``records`` holds them by key, None for a deletion. ``answers`` says which record keeps the answer of a scope.
+    """
 
     def __init__(self, group: int) -> None:
         self.group = group
@@ -22,7 +28,8 @@ class _Layer:
 class View(Lookup):
     """A view shows committed state under the changes of the groups in flight, one layer for each group.
 
-    ``depends`` is the number of the latest group in flight that was looked at through this object.
+    ``depends`` is the number of the latest group in flight whose changes were read through this object, 0 for none. A
+    decision made from such a reading holds only if that group lands; see `Decision`.
     """
 
     def __init__(self, state: State) -> None:
@@ -31,13 +38,16 @@ class View(Lookup):
         self._layers: list[_Layer] = []
 
     def fresh(self) -> View:
-        """Return a view of the same state, now and later, through which nothing was looked at yet."""
+        """Return another view of the same state and the same layers, whose ``depends`` begins at 0.
+
+        Both views go on showing the same, also after later changes.
+        """
         view = View(self.state)
         view._layers = self._layers
         return view
 
     def stage(self, changes: Mapping[str, Record | None], group: int) -> None:
-        """Put the changes of a request that joined ``group`` on top."""
+        """Add the changes of one request to the layer of ``group``, which must be the newest group."""
         if not self._layers or self._layers[-1].group != group:
             self._layers.append(_Layer(group))
         layer = self._layers[-1]
@@ -64,7 +74,7 @@ class View(Lookup):
         return self.state.records.get(key)
 
     def _staged(self, prefix: str) -> dict[str, Record | None]:
-        """Return what the groups in flight put under the keys with this prefix."""
+        """Return the changes of the groups in flight to keys with this prefix."""
         staged: dict[str, Record | None] = {}
         for layer in self._layers:
             found = {key: record for key, record in layer.records.items() if key.startswith(prefix)}
@@ -74,13 +84,16 @@ class View(Lookup):
         return staged
 
     def pending_uploads(self, store: str) -> int:
-        """Return how many uploads a store will have pending."""
+        """Return how many pending uploads a store will have."""
         staged = self._staged(upload_key(store, ""))
         more = sum(is_pending(record) - is_pending(self.state.get(key)) for key, record in staged.items())
         return self.state.count_uploads(store) + more
 
     def count(self, store: Store) -> int:
-        """Return how many handles a listing of the store will show when this is the store's record."""
+        """Return how many handles a listing will show, if ``store`` will be the store's record.
+
+        That record says which handles were cleared.
+        """
         staged = self._staged(handle_key(store.name, ""))
         more = sum(
             is_listed(record, store.cleared) - is_listed(self.state.get(key), store.cleared)
@@ -89,14 +102,18 @@ class View(Lookup):
         return self.state.count(store.name, store.cleared) + more
 
     def damaged(self, store: str) -> list[str]:
-        """Return the names of handles whose records cannot be read, and still will be. No group brings new ones."""
+        """Return the names of handles whose records cannot be read, except for those that a group in flight replaces.
+
+        No group brings a record that cannot be read.
+        """
         return [name for name in self.state.damaged_in(store) if isinstance(self.handle(store, name), Corrupt)]
 
     def answered(self, scope: KeyScope) -> Answered | None:
-        """Return the first answer under an idempotency key, if it is still kept."""
+        """Return the answer that was given first under an idempotency key; None if there is none, or none any more."""
         staged = (layer.answers[scope] for layer in reversed(self._layers) if scope in layer.answers)
         key = next(staged, None) or self.state.answered_in(scope)
         record = self.get(key) if key else None
         if record is None or isinstance(record, Corrupt):
             return None
-        return next((entry for entry in record.answered if (entry.session, entry.key) == scope[1:]), None)
+        _, session, idempotency_key = scope
+        return next((kept for kept in record.answered if (kept.session, kept.key) == (session, idempotency_key)), None)

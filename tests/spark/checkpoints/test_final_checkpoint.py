@@ -1,4 +1,4 @@
-"""The tail of a run is registered where it is complete beyond doubt, and left out otherwise."""
+"""The final checkpoint of a run is registered where it is complete beyond doubt, and left out otherwise."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_next_driver_goes_on_behind_a_batch_that_spark_has_committed(run: Ru
     assert newest(run.pointer.record).resumes_at == 2
 
 
-def test_a_batch_that_spark_has_not_committed_is_no_tail(run: Run, told: pytest.LogCaptureFixture) -> None:
+def test_without_sparks_commit_there_is_no_final_checkpoint(run: Run, told: pytest.LogCaptureFixture) -> None:
     """All of its state is there: the next driver would not know the watermark that the commit tells."""
     run.state(0, 2)
     run.state(1, 2)
@@ -70,7 +70,9 @@ def test_a_batch_that_spark_has_not_committed_is_no_tail(run: Run, told: pytest.
     assert told.messages == ["no final checkpoint is registered: Spark did not commit batch 1"]
 
 
-def test_a_partition_without_its_state_is_no_tail(run: Run, told: pytest.LogCaptureFixture) -> None:
+def test_without_the_state_of_a_partition_there_is_no_final_checkpoint(
+    run: Run, told: pytest.LogCaptureFixture
+) -> None:
     """With the commit alone the next driver would look for state that nobody has."""
     run.state(0, 2)
     log(run.directory, 1, committed=True)
@@ -79,7 +81,7 @@ def test_a_partition_without_its_state_is_no_tail(run: Run, told: pytest.LogCapt
     assert told.messages == ["no final checkpoint is registered: state/0/1 did not commit batch 1"]
 
 
-def test_a_tail_is_registered_once(run: Run, told: pytest.LogCaptureFixture) -> None:
+def test_a_final_checkpoint_is_registered_once(run: Run, told: pytest.LogCaptureFixture) -> None:
     run.state(0, 2)
     run.state(1, 2)
     log(run.directory, 1, committed=True)
@@ -90,7 +92,7 @@ def test_a_tail_is_registered_once(run: Run, told: pytest.LogCaptureFixture) -> 
     ]
 
 
-def test_a_run_that_published_nothing_has_no_tail(
+def test_a_run_that_published_nothing_has_no_final_checkpoint(
     certain: SettlingStore, tmp_path: Path, told: pytest.LogCaptureFixture
 ) -> None:
     pointer = JobPointer.take(certain)

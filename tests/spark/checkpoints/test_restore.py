@@ -137,7 +137,7 @@ def test_a_checkpoint_that_is_bound_to_its_directory_is_not_gone_on_from(
     assert not (tmp_path / "0a1b" / "e2").exists()
 
 
-def test_a_tail_goes_on_behind_its_batch(run: Run, certain: SettlingStore, tmp_path: Path) -> None:
+def test_a_final_checkpoint_goes_on_behind_its_batch(run: Run, certain: SettlingStore, tmp_path: Path) -> None:
     run.enter(0)
     run.publish(0)
     run.record = run.record.ending(run.snapshotter.take(0, committed=True), 2)

@@ -50,7 +50,7 @@ def test_the_first_batch_has_no_commit_before_it() -> None:
     assert sorted(select(found("metadata", "offsets/0"), 0, committed=False).log) == ["metadata", "offsets/0"]
 
 
-def test_the_tail_takes_the_commit_of_its_batch_and_not_the_offsets_after_it() -> None:
+def test_the_final_checkpoint_takes_the_commit_of_its_batch_and_not_the_offsets_after_it() -> None:
     selection = select(found("metadata", "offsets/4", "offsets/5", "offsets/6", "commits/5"), 5, committed=True)
     assert sorted(selection.log) == ["commits/5", "metadata", "offsets/4", "offsets/5"]
 

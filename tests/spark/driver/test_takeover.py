@@ -204,7 +204,7 @@ def test_a_standby_whose_session_was_lost_begins_another(place: Place, client: m
 def test_sigterm_ends_a_driver_in_order(
     service: ServerProcess, java_options: str, name: str, tmp_path: Path, place: Place
 ) -> None:
-    """One that leads registers its tail and resigns, one that stands by just goes; neither leaves a session behind."""
+    """One that leads registers its final checkpoint and resigns, one that stands by just ends. No session is left."""
 
     def setup(which: str) -> Setup:
         return Setup(

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, replace
 from itertools import count
 
-from tests.spark.under_test.hooks import BATCH, ENTERED, LAYERED, ONCE, POINTS, RESTORE, TAIL
+from tests.spark.under_test.hooks import BATCH, ENTERED, FINAL, LAYERED, ONCE, POINTS, RESTORE
 
 HOWS = ("kill", "freeze", "kill python")
 """SIGKILL for Python and JVM; SIGSTOP until a successor has taken over, then SIGCONT; SIGKILL for Python alone."""
@@ -117,7 +117,7 @@ def _full(turn: int) -> list[Chain]:
 
 def _ease(point: str) -> int:
     """What not every chain can take, or take twice, is dealt before the others, and so is what begins a chain."""
-    return next((ease for ease, points in enumerate((TAIL, LAYERED, ENTERED)) if point in points), 3)
+    return next((ease for ease, points in enumerate((FINAL, LAYERED, ENTERED)) if point in points), 3)
 
 
 def _shortest(dealt: list[list[Round]], point: str) -> list[Round]:
@@ -126,7 +126,7 @@ def _shortest(dealt: list[list[Round]], point: str) -> list[Round]:
         (point in ENTERED and any(known.point in ENTERED for known in rounds), len(rounds), number)
         for number, (job, rounds) in enumerate(zip(_JOBS, dealt, strict=True))
         if (job.layered or point not in LAYERED)
-        and not (point in TAIL and any(known.point in TAIL for known in rounds))
+        and not (point in FINAL and any(known.point in FINAL for known in rounds))
     ]
     return dealt[min(fitting)[2]]
 
@@ -135,7 +135,7 @@ def _in_order(rounds: list[Round], source: random.Random) -> tuple[Round, ...]:
     """By chance, but for both ends: first one that leaves a checkpoint to restore, last one at the end of the input."""
     source.shuffle(rounds)
     first = next(found for found in rounds if found.point in ENTERED)
-    rounds.sort(key=lambda found: (found is not first, found.point in TAIL))
+    rounds.sort(key=lambda found: (found is not first, found.point in FINAL))
     return tuple(rounds)
 
 

@@ -19,7 +19,7 @@ from tests.spark.output.published import published_rows
 from tests.spark.trials.queries import write_input
 from tests.spark.trials.rounds import Chain, Round, chains, wanted
 from tests.spark.trials.stateful import QUERIES
-from tests.spark.under_test.hooks import TAIL
+from tests.spark.under_test.hooks import FINAL
 from tests.spark.under_test.process import Driver
 from tests.spark.under_test.settings import Setup
 
@@ -132,7 +132,7 @@ class Relay:
         end = victim.wait_for("ended", "finished")
         victim.wait()
         if end["event"] == "finished":
-            assert this.point in TAIL, victim.failed("went on after it was frozen")
+            assert this.point in FINAL, victim.failed("went on after it was frozen")
             return "had published all"
         assert end["error"] in _FENCED, victim.failed("was kept out, but did not say so as itself")
         return str(end["error"])

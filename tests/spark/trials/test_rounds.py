@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from tests.spark.trials.rounds import ANY_MOMENT, CUT, FULL, HOWS, Chain, Round, chains
-from tests.spark.under_test.hooks import ENTERED, LAYERED, POINTS, RESTORE, TAIL
+from tests.spark.under_test.hooks import ENTERED, FINAL, LAYERED, POINTS, RESTORE
 
 SIZES = (1, 12, FULL, 100)
 
@@ -38,7 +38,7 @@ def test_each_driver_passes_the_point_at_which_it_is_interrupted(rounds: int) ->
         points = [found.point for found in chain.rounds]
         assert rounds == 0 or points[0] in ENTERED, f"{chain} may leave nothing to restore"
         assert not {points[0]} & {*RESTORE}, f"{chain} has nothing to restore at first"
-        assert not {*points[:-1]} & {*TAIL}, f"{chain} has used its input up before its end"
+        assert not {*points[:-1]} & {*FINAL}, f"{chain} has used its input up before its end"
         assert chain.layered or not {*points} & {*LAYERED}, f"{chain} has no layers"
 
 

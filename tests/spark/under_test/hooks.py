@@ -42,16 +42,16 @@ BATCH = (
 """Entry and publication are the two compare-and-sets. From the layer to the entry, they are passed beside the writing
 and its evaluation, otherwise in this order."""
 
-TAIL = ("before tail", "after tail")
+FINAL = ("before final checkpoint", "after final checkpoint")
 """At the end of the input, around the compare-and-set that registers what Spark committed last."""
 
-POINTS = (*RESTORE, *BATCH, *TAIL)
+POINTS = (*RESTORE, *BATCH, *FINAL)
 ENTERED = BATCH[BATCH.index("after entry") :]
 """Where a checkpoint is registered, so that the next driver has one to restore: who stands still at the writing is no
 hindrance to the entry beside it."""
 LAYERED = ("after unpacking", "before layer", "after layer")
 """What only a job passes whose state does not travel inside the record."""
-ONCE = (*RESTORE, *TAIL)
+ONCE = (*RESTORE, *FINAL)
 """What a driver is sure to pass once, and not more."""
 
 Passing = Callable[[str, int], None]
@@ -83,7 +83,7 @@ def install(passing: Passing) -> None:
         record, before = decode(state), last
         last = record
         if record.checkpoints and record.checkpoints[0].committed:
-            return "tail"
+            return "final checkpoint"
         if before is not None and record.published > before.published:
             return "publication"
         return "entry" if record.entries else "another"

@@ -1,7 +1,9 @@
-"""The final checkpoint of a run: what Spark committed after the last batch was entered.
+"""The final checkpoint of a run, from which the next driver continues *after* the batch that was published last.
 
-Without it, the next driver evaluates the last batch once more and does not publish it. The final checkpoint only saves
-that work, so it is registered if it is certainly complete, and left out otherwise.
+Every other checkpoint is taken when a batch is entered, before the batch is evaluated. With only these, the next driver
+evaluates the last published batch once more, for its state, and does not publish it again. The final checkpoint is
+taken after Spark has committed that batch, and saves this work. It is good for nothing else, so it is left out unless
+it is certainly complete.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ _log = logging.getLogger(__name__)
 
 
 def register_final_checkpoint(pointer: JobPointer, snapshotter: Snapshotter, retain: int) -> bool:
-    """Register the last published batch as committed by Spark, if it is. The query must have ended without an error.
+    """Store the final checkpoint and name it in the job record, if Spark has committed the last published batch.
 
-    Returns whether the final checkpoint was registered. A refusal of the service is logged, not raised: nothing is lost
-    by it.
+    Call this once the query has ended without an error. The record keeps the newest ``retain`` checkpoints. Returns
+    whether the final checkpoint is surely registered. An error of the service or of the disk is logged and not raised,
+    since no data is lost by it.
     """
     published = pointer.record.published
-    reason = _incomplete(pointer, snapshotter, published)
+    reason = _reason_against(pointer, snapshotter, published)
     if reason:
         _log.info("no final checkpoint is registered: %s", reason)
         return False
@@ -37,16 +40,17 @@ def register_final_checkpoint(pointer: JobPointer, snapshotter: Snapshotter, ret
     return True
 
 
-def _incomplete(pointer: JobPointer, snapshotter: Snapshotter, published: int) -> str:
+def _reason_against(pointer: JobPointer, snapshotter: Snapshotter, published: int) -> str:
+    """Return why no final checkpoint can be registered; empty if one can."""
     checkpoints = pointer.record.checkpoints
     if published < 0:
         return "nothing was published"
     if checkpoints and checkpoints[0].resumes_at > published:
         return f"the {checkpoints[0]} is registered already"
-    found = settled(lambda: scan(snapshotter.directory))
-    if f"commits/{published}" not in found:
+    files = settled(lambda: scan(snapshotter.directory))
+    if f"commits/{published}" not in files:
         return f"Spark did not commit batch {published}"
-    lagging = lagging_partitions(found, published + 1)
+    lagging = lagging_partitions(files, published + 1)  # a batch's state has the number of the next batch
     if lagging:
         return f"{', '.join(lagging[:3])} did not commit batch {published}"
     return ""

@@ -1,11 +1,16 @@
-"""Recovery: makes a directory that a query can start in from the job record, and logs what a person should know."""
+"""Recovery of a job by a new driver: restore the newest safe checkpoint that the job record names, check it before a
+query uses it, and log what a person should know.
+
+A checkpoint is *safe* if a query that continues from it neither loses nor doubles rows (`restore` says when). A batch
+is *entered* when its checkpoint is named in the job record; before that, no function of the user is called with it.
+"""
 
 from __future__ import annotations
 
 import errno
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from milepost.spark.checkpoints.restore import Restored, SkippedCheckpoint, restore
@@ -16,24 +21,25 @@ from milepost.spark.record import JobCheckpoint, JobRecord
 from milepost.spark.store import HandleStore
 
 _log = logging.getLogger(__name__)
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
 class JobRecovery:
-    """The findings of a driver that took over.
+    """What a driver found when it took the job over, under ``epoch``.
 
-    ``checkpoint`` is the restored one (None: the job begins), ``skipped`` are newer ones that were damaged or too old.
-    ``entries`` counts how often earlier drivers entered the batch that runs next. ``conf`` are settings in the query's
-    log that override the session's. ``rewritten`` are input files of that batch that changed since it first ran, so
-    that its replay may differ.
+    ``checkpoint`` is the one that was restored; None for a job that begins. ``skipped`` are newer ones that are
+    damaged. ``entries`` counts how often earlier drivers entered the batch that runs next, and did not finish it.
+    ``conf`` are settings for which Spark will use the value in the query's offset log, since that differs from the one
+    in the Spark session. ``rewritten`` are input files of the batch that runs next which were changed since it first
+    ran, so that its replay may differ.
     """
 
     epoch: int
     checkpoint: JobCheckpoint | None
     entries: int = 0
     skipped: tuple[SkippedCheckpoint, ...] = ()
-    conf: tuple[ConfDifference, ...] = field(default=())
+    conf: tuple[ConfDifference, ...] = ()
     rewritten: tuple[str, ...] = ()
 
 
@@ -46,10 +52,11 @@ def recover(
     setting: Callable[[str], str | None],
     modified_ms: Callable[[str], int | None],
 ) -> tuple[Restored, JobRecovery]:
-    """Restore the newest safe checkpoint into ``workdir``, and check it before a query uses it.
+    """Restore the newest safe checkpoint into a new directory below ``workdir``, and check it.
 
-    ``setting`` returns the session's value of a key, ``modified_ms`` a file's modification time (None: it is gone).
-    Raises `NoSafeCheckpoint`, `WrongCheckpoint`, `InputMissing`.
+    ``setting`` returns the value of a key in the Spark session, ``modified_ms`` when a file was last modified (None: it
+    is gone). Raises `InputMissing` if input files of a batch that must run again were deleted, and what `restore`
+    raises.
     """
     restored = _restored(store, record, workdir, epoch)
     checkpoint = restored.checkpoint
@@ -72,18 +79,21 @@ def recover(
 
 
 def _restored(store: HandleStore, record: JobRecord, workdir: Path, epoch: int) -> Restored:
-    """Restore as `restore` does; on a full disk, delete the directories of dead drivers and try once more.
+    """Restore as `restore` does. If the disk is full, delete the directories of older epochs, and try once more.
 
-    Otherwise these directories would stop each later driver, and each of those would leave more behind.
+    As a rule these directories are deleted only after a checkpoint was restored. So they would keep the disk full for
+    every later driver too.
     """
     remove_unfinished(workdir, epoch)
     try:
         return restore(store, record, workdir, epoch)
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in _DISK_FULL:
             raise
         _log.warning(
-            "no room to restore a checkpoint in %s, deleting what older drivers left there: %s", workdir, error
+            "no room to restore a checkpoint in %s, deleting what older drivers left there and trying once more: %s",
+            workdir,
+            error,
         )
     remove_older(workdir, epoch)
     return restore(store, record, workdir, epoch)

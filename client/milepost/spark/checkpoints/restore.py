@@ -127,7 +127,7 @@ def materialise(store: HandleStore, checkpoint: JobCheckpoint, directory: Path) 
 
 
 def fit(building: Path, directory: Path, layer_index: LayerIndex) -> None:
-    """Let those files in ``building`` that must name their directory name ``directory``.
+    """Write the path ``directory`` into those files in ``building`` that hold the path of their own directory.
 
     Raises the errors of `fitted`.
     """

@@ -17,7 +17,10 @@ LAYER_PREFIX = "layer-"
 
 @dataclass(frozen=True)
 class Reading:
-    """A checkpoint that was read completely and is not stored yet. ``archive`` is the content of a new layer."""
+    """A checkpoint that was read completely and is not stored yet.
+
+    ``archive`` is the content of its new layer: bytes, or a temporary file; None if it needs no new layer.
+    """
 
     batch: int
     committed: bool
@@ -36,7 +39,7 @@ class Snapshotter:
     store: SettlingStore
     directory: Path
     layer_index: LayerIndex = field(default_factory=LayerIndex)
-    _made: int = 0
+    _layers_made: int = 0
 
     def take(self, batch: int, *, committed: bool) -> JobCheckpoint:
         """Read and store the checkpoint at the entry to ``batch`` or after its commit.
@@ -79,7 +82,7 @@ class Snapshotter:
         return self.directory.with_name(f".{self.directory.name}.layer")
 
     def _upload(self, plan: Plan, archive: bytes | Path) -> Layer:
-        name = f"{LAYER_PREFIX}e{self.store.epoch}-{self._made}"
-        self._made += 1
+        name = f"{LAYER_PREFIX}e{self.store.epoch}-{self._layers_made}"
+        self._layers_made += 1
         handle = self.store.add(name, archive, {"files": str(len(plan.pack))})
         return Layer(name, handle.version, sum(stat.size for stat in plan.pack.values()), len(plan.pack))

@@ -1,4 +1,4 @@
-"""A driver as seen by those who may have to stop it: a signal, a lost session, the watch."""
+"""The ways to stop a driver, for those who may have to: a SIGTERM handler, a lost session, the watch over progress."""
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 10.0
+"""A query that has not stopped after so long is ended together with Spark's JVM."""
 
 
 class Driver:
-    """A driver that first stands by, and then has a job to run."""
+    """One run of `lead`, which first stands by and then leads a job.
+
+    `lead` sets ``job`` once there is one, and hands the methods to `on_sigterm`, `Standby` and `Watch`. These call them
+    from threads of their own.
+    """
 
     def __init__(self, spark: SparkSession) -> None:
         self.job: Job | None = None
@@ -34,7 +39,7 @@ class Driver:
 
     @contextmanager
     def standing_by(self, standby: Standby) -> Iterator[Standby]:
-        """Keep ``standby`` while the driver stands by and leads; resign on leaving the block."""
+        """Let the driver stand by and lead by means of ``standby`` in the block, and resign at its end."""
         self._standby = standby
         try:
             yield standby
@@ -52,7 +57,7 @@ class Driver:
                 self.job.stop()
 
     def lost(self, session: Session, _reason: str) -> None:
-        """Stop the query at once if ``session``, which was lost, is the one that leads it."""
+        """Stop the query at once, because ``session`` is lost; do nothing if the driver leads by another session."""
         if self.job is not None and self._standby is not None and session is self._standby.session:
             with _spark_may_be_gone():
                 self.job.abandon()
@@ -62,15 +67,16 @@ class Driver:
         return None if self.job is None else self.job.batch
 
     def overdue(self) -> float:
-        """Return for how many seconds a batch has continued after the stop that interrupted it; 0 if there is none."""
+        """Return for how many seconds a batch has gone on although a stop interrupted it; 0 if none has."""
         return 0.0 if self.job is None else self.job.overdue
 
     def give_up(self, error: SparkDriverError) -> None:
-        """End the driver at once because of an error that keeps it from making progress; nothing that Spark still does
-        counts.
+        """End the driver at once, because ``error`` keeps it from making progress.
 
-        The order is: nothing more can be published, then a standby can take over, then the code that waits here for
-        Spark is released. A step that fails does not prevent those after it.
+        First, nothing more can be published, so whatever Spark still does counts for nothing; if a batch took too long,
+        its query is also asked to stop. Then the session ends, and a standby can take over. Then Spark's JVM is killed,
+        unless the query has stopped. At last, `Job.awaitTermination` raises ``error``. A step that fails does not
+        prevent those after it.
         """
         self._error = error
         _log.error("this driver makes no progress, giving up the epoch so that a standby can take over: %s", error)
@@ -87,7 +93,11 @@ class Driver:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """Raise the error for which the driver was given up, in place of errors that only followed from it."""
+        """Raise, at the end of the block, the error for which the driver was given up.
+
+        It replaces errors that only followed from it. Where the driver was not given up and the connection to Spark
+        broke because the JVM has ended, that is raised as `JvmLost`.
+        """
         try:
             yield
         except (MilepostError, PySparkException, Py4JError, ConnectionError) as error:
@@ -104,7 +114,7 @@ class Driver:
 
 @contextmanager
 def _spark_may_be_gone() -> Iterator[None]:
-    """Log, instead of raise, that Spark has ended: the query is stopped then, and nobody waits for this thread."""
+    """Log that Spark does not answer any more, and raise nothing: its queries have ended, and no caller waits."""
     try:
         yield
     except (Py4JError, ConnectionError) as error:

@@ -19,10 +19,10 @@ OnLost = Callable[[Session, str], None]
 
 
 class Standby:
-    """A driver's candidacy for the epoch of ``store``. Only the end of ``wait`` (seconds, None: for ever) ends it.
+    """A driver's candidacy for the epoch of ``store``, for at most ``wait`` seconds (None: for ever).
 
-    A session that is lost meanwhile (by an outage that lasts longer than it) is replaced, also if the epoch was granted
-    to it after this side had given it up. ``on_lost`` is called for each.
+    A session that is lost meanwhile, as in an outage that outlasts it, is replaced by a new one. So is a session to
+    which the epoch was granted only after this side had counted it as lost. ``on_lost`` is called for each lost one.
     """
 
     def __init__(
@@ -122,9 +122,7 @@ class Standby:
             session.close()
 
     def _win(self, handles: StateHandleStore) -> None:
-        """Campaign without waiting first, to be able to log who leads; then wait for that driver's end, or the
-        outage's.
-        """
+        """Campaign, at first without waiting, so that the log can say who leads; then wait for the epoch."""
         try:
             handles.campaign(0.0)
         except (EpochHeld, *OUTAGES_OR_DOUBT) as error:

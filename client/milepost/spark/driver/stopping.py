@@ -60,7 +60,7 @@ class BatchGate:
     def close(self, seconds: float) -> bool:
         """Close the gate, and wait for the batch inside: at most ``seconds``, or until `hurry` is called.
 
-        Returns whether there was a batch inside and it came out.
+        Returns whether there was a batch inside and it has ended.
         """
         with self._changed:
             self.closed = True
