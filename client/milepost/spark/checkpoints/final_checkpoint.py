@@ -34,7 +34,9 @@ def register_final_checkpoint(pointer: JobPointer, snapshotter: Snapshotter, ret
         pointer.move(pointer.record.ending(snapshotter.take(published, committed=True), retain))
     except (MilepostError, OSError) as error:
         _log.warning(
-            "the final checkpoint was not registered, the next driver evaluates batch %d again: %s", published, error
+            "the final checkpoint may not be registered; the next driver then evaluates batch %d again: %s",
+            published,
+            error,
         )
         return False
     return True
