@@ -23,11 +23,14 @@ from backends.zookeeper.election.evidence import EXCHANGES, SessionEvidence
 log = logging.getLogger("milepost.election")
 
 _ATTEMPTS: Final = 20
-"""An attempt to enter the queue may end with a lost connection and no entry; this many are made."""
+"""So many attempts are made to enter the queue: each may end with a lost connection and without an entry."""
 
 
 class SessionCandidate:
-    """A candidate with a session of its own, whose end removes the entry from the queue at once, whatever was sent."""
+    """A candidate with a session of its own: when the session ends, ZooKeeper removes its entry from the queue at once.
+
+    That is true also of an entry whose creation was sent and not answered.
+    """
 
     def __init__(self, address: ZooKeeperAddress, advertise: str, timeout: float | None = None) -> None:
         self.connection = ZooKeeperConnection(address, "election", timeout)
@@ -119,9 +122,10 @@ class SessionCandidate:
         return in_order(names)
 
     async def _gone(self, path: str) -> None:
-        """Wait until the entry before ours or our connection changed, or for a session's time.
+        """Wait until the entry before ours is gone or our session is over, at most for the session's timeout.
 
-        The loop asks again and again: these exchanges prove, once we lead, that the servers have heard of our session.
+        The loop asks again and again, although a watch tells of changes: once we lead, these exchanges prove that the
+        servers have heard of our session (`SessionEvidence`).
         """
         self._changed.clear()
         for _ in range(EXCHANGES):
@@ -129,7 +133,7 @@ class SessionCandidate:
                 return
 
     async def _there(self, path: str) -> bool:
-        """Return whether the entry is there, by a read at the server of our connection; the others have no work."""
+        """Return whether the entry is there, by a read, which costs only the server that we are connected to."""
         sent = time.monotonic()
         stat, _ = await self._look(path, watch=self._notice)
         self.evidence.note(sent, time.monotonic())
