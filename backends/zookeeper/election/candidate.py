@@ -122,7 +122,7 @@ class SessionCandidate:
         return in_order(names)
 
     async def _gone(self, path: str) -> None:
-        """Wait until the entry before ours is gone or our session is over, at most for the session's timeout.
+        """Wait until the entry before ours has changed or our session is over, at most for the session's timeout.
 
         The loop asks again and again, although a watch tells of changes: once we lead, these exchanges prove that the
         servers have heard of our session (`SessionEvidence`).
