@@ -1,13 +1,15 @@
 """Read a listing as a chain of segments: which of them count, where the journal's head is, and what is left over.
 
-At any moment the segments that count are a range without gaps, and all but the last are sealed. A listing shows one
-moment, so anything else was done by somebody else. Nobody leads then: what is missing may be the newest epoch.
+A segment is a numbered ConfigMap that holds entries of a journal. At any moment the segments that count are a range
+without gaps, and all but the last are sealed. A listing shows one moment, so if it shows anything else, somebody else
+has changed the ConfigMaps. Then nobody takes the journal over, since the newest epoch may be what is missing.
 
-The highest segment that was written to says which segments count. If it is sealed, the next one is there, empty, and
-takes the next group. It was made before the other was sealed, so if it is gone it may have been written to. Segments
-below ``first`` are garbage, of which a request that was long on its way may make more.
+The highest segment that was written to says which segments count. If it is sealed, the next one takes the next group.
+That one is made, empty, before the sealing; if it is missing now, it may have been written to before somebody deleted
+it. Segments below ``first`` are garbage. More of them may appear, made by requests that were long on their way.
 
-The witness and the founding mark name what was there before the listing. A head that is behind them is an older copy.
+The witness and the founding mark name a term and a revision that were reached before the listing. If the journal's head
+is behind them, somebody put an older copy in its place.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ _REMEDY = "restore it from a backup, with its labels and annotations"
 
 @dataclass(slots=True)
 class Segment:
-    """A segment as last read or written; ``size`` is the bytes of its entries, ``frozen`` what makes it immutable."""
+    """A segment as last read or written; ``size`` is that of its entries in bytes.
+
+    ``frozen`` is set if somebody made the ConfigMap immutable, see `Frozen`.
+    """
 
     number: int
     metadata: Metadata
@@ -37,7 +42,7 @@ class Segment:
 
     @property
     def is_proven(self) -> bool:
-        """Return whether its entries match the sum in its head."""
+        """Return whether its entries match the checksum in its head."""
         return self.head.proves(self.data)
 
     def hold(self, data: dict[str, str]) -> None:
@@ -204,7 +209,7 @@ def _unreadable(listed: SegmentListing, number: int) -> JournalDamaged:
 
 
 def _evidence(listed: SegmentListing, number: int) -> str:
-    """Return what names this damage: the segment's name, and every head there is."""
+    """Return the evidence of this damage (see `JournalDamaged`): the segment's name, and every head there is."""
     layout = listed.layout
     heads = [f"{each} {item.metadata.annotations.get(HEAD)}" for each, item in sorted(listed.found.items())]
     return "\n".join([layout.segment(number), *heads])
