@@ -1,4 +1,4 @@
-"""Writes images as an archive in the form of ``docker save``, which containerd takes."""
+"""An image as an archive of the form that ``docker save`` writes, which containerd takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Image:
-    """An image. Its ``layers`` are tar files, each laid over those before it; ``user`` is the id of its user."""
+    """``layers`` are tar files, each laid over those before it. ``user`` is a number, for it may have no name."""
 
     name: str
     layers: Sequence[Path]
@@ -26,12 +26,12 @@ class Image:
     user: int = 0
 
     def on(self, *layers: Path) -> Image:
-        """Return the same image with these layers."""
+        """The same on other layers."""
         return replace(self, layers=layers)
 
 
 def pack(images: Sequence[Image], path: Path) -> Path:
-    """Write one archive of all ``images`` to ``path``, and return that. A layer that several share is in it once."""
+    """Write an archive of them all, in which a layer that several have stands once; its path."""
     digests = {layer: _digest(layer) for image in images for layer in image.layers}
     manifest: list[object] = []
     with tarfile.open(path, "w") as archive:
@@ -74,7 +74,7 @@ def _member(digest: str) -> str:
 
 
 def architecture() -> str:
-    """Return this machine's architecture, by the name that images use."""
+    """This machine's, as images name it."""
     machine = platform.machine()
     return _ARCHITECTURES.get(machine, machine)
 

@@ -1,4 +1,4 @@
-"""Makes the images of the server and of Spark drivers from the wheels in ``dist`` (``make build`` makes those)."""
+"""The images of this project: the server, and Spark drivers. Both run the wheels in ``dist`` (``make build``)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _DEADLINE_SECONDS = 900.0
 
 
 def server_image(path: Path, *tags: str) -> Path:
-    """Write the image of the server, as deploy/Dockerfile has it but on Debian's Python, to an archive at ``path``.
+    """The server as deploy/Dockerfile has it, on Debian's own Python, under one or more tags. Each is another image.
 
-    Each tag names another image, which differs in one variable of its environment. Raises `ProcessFailed`.
+    Raises `ProcessFailed`.
     """
     with _layer() as (tree, layer):
         installer = {**os.environ, "INSTALLER": f"{_UV} pip"}
@@ -48,10 +48,7 @@ def server_image(path: Path, *tags: str) -> Path:
 
 
 def spark_image(path: Path) -> Path:
-    """Write the image of a Spark driver to an archive at ``path``: Java, PySpark, the SDK and the demo's programs.
-
-    Raises `ProcessFailed`.
-    """
+    """A Spark driver's: Java, PySpark, the SDK, and the demo's programs. Raises `ProcessFailed`."""
     environment = {**_USUAL, "PYSPARK_PYTHON": "python3", "HOME": "/tmp"}
     with _layer() as (tree, layer):
         modules = tree / _MODULES
@@ -65,7 +62,7 @@ def spark_image(path: Path) -> Path:
 
 
 def _spark_libraries() -> Path:
-    """Return a layer with the SDK's dependencies for Spark, as uv.lock pins them; it is made once for each lock."""
+    """A layer with what the SDK takes for Spark, as uv.lock pins it; made once for each such lock."""
     wanted = run(
         [_UV, "export", "--quiet", "--frozen", "--package=milepost", "--extra=spark", "--no-default-groups",
          "--no-emit-workspace", "--no-header"],
@@ -83,7 +80,7 @@ def _spark_libraries() -> Path:
 
 
 def _add_user(tree: Path) -> None:
-    """Give the user a name, which Hadoop wants; Spark's files go through Hadoop."""
+    """Hadoop, which Spark's files go through, wants the user to have a name."""
     (tree / "etc").mkdir()
     lines = ("root:x:0:0:root:/root:/bin/sh", f"milepost:x:{USER}:{USER}::/tmp:/usr/sbin/nologin")
     (tree / "etc" / "passwd").write_text("".join(f"{line}\n" for line in lines))
@@ -94,13 +91,13 @@ def _installing(target: Path) -> list[str | Path]:
 
 
 def _for_the_image() -> list[str]:
-    """Return options that make uv take wheels for the image's Python, whatever Python runs this."""
+    """Wheels for its Python, whatever this one is."""
     return [f"--python-version={PYTHON}", f"--python-platform={platform.machine()}-manylinux_2_36"]
 
 
 @contextmanager
 def _layer(parent: Path | None = None) -> Iterator[tuple[Path, Path]]:
-    """Give a directory tree to fill, and a path for the layer made of it; both are gone after the block."""
+    """A tree to be filled, and where its layer may lie until the block ends."""
     with tempfile.TemporaryDirectory(prefix=".layer-", dir=parent) as name:
         tree = Path(name) / "root"
         (tree / _MODULES).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Makes root file systems of Debian from its packages."""
+"""Root file systems of Debian, from its packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from testbed.node.commands import run
 
 SUITE = "bookworm"
 PYTHON = "3.11"
-"""The version of Python in that suite of Debian."""
+"""The version that the suite brings."""
 
 _LEFT_OUT = ("dev/*", "proc/*", "sys/*", "run/*", "tmp/*", "var/cache/apt/*", "var/lib/apt/lists/*", "var/log/*",
              "usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*")  # fmt: skip
@@ -22,7 +22,7 @@ _DEADLINE_SECONDS = 900.0
 
 
 def root(packages: Sequence[str]) -> Path:
-    """Return a layer with a minimal Debian and these packages, which is made once (in a minute) and kept in the cache.
+    """A layer with a minimal Debian and these packages, from the user's cache; made there once, which takes a minute.
 
     MILEPOST_DEBIAN_MIRROR names another source of packages than debootstrap's own. Needs root. Raises `ProcessFailed`.
     """
@@ -37,17 +37,14 @@ def root(packages: Sequence[str]) -> Path:
         options = ["--variant=minbase", "--force-check-gpg", f"--include={names}"]  # its packages run scripts as root
         run(["debootstrap", *options, SUITE, tree, *([mirror] if mirror else [])], deadline=_DEADLINE_SECONDS)
         archive(tree, layer, _LEFT_OUT)
-        layer.rename(made)  # so that another process finds all of it or nothing
+        layer.rename(made)  # whoever looks finds all of it or nothing
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return made
 
 
 def archive(tree: Path, layer: Path, left_out: Sequence[str] = ()) -> Path:
-    """Pack a directory as a layer at the path ``layer``, without the files that match ``left_out``; return that path.
-
-    Raises `ProcessFailed`.
-    """
+    """Pack a directory as a layer, as if root owned all that this user owns; its path. Raises `ProcessFailed`."""
     unwanted = [f"--exclude=./{pattern}" for pattern in left_out]
     run(
         ["tar", "--create", "--file", layer, "--sort=name", "--numeric-owner", *unwanted, "--directory", tree, "."],

@@ -1,15 +1,16 @@
 """Read a listing as a chain of segments: which of them count, where the journal's head is, and what is left over.
 
-A segment is a numbered ConfigMap that holds entries of a journal. At any moment the segments that count are a range
-without gaps, and all but the last are sealed. A listing shows one moment, so if it shows anything else, somebody else
-has changed the ConfigMaps. Then nobody takes the journal over, since the newest epoch may be what is missing.
+At any moment the segments that count are a range without gaps, and all but the last are sealed. A listing shows one
+moment, so if it shows anything else, somebody else has altered the segments. Then no replica can lead: what is missing
+may hold the newest epoch.
 
-The highest segment that was written to says which segments count. If it is sealed, the next one takes the next group.
-That one is made, empty, before the sealing; if it is missing now, it may have been written to before somebody deleted
-it. Segments below ``first`` are garbage. More of them may appear, made by requests that were long on their way.
+The highest segment that was written to says which segments count. If it is sealed, the next segment takes the next
+group; that one must be there and empty, since it is made before the other is sealed. If it is not there, somebody may
+have deleted it after it was written to. Segments below ``first`` are garbage, and a delayed request may make more of
+them.
 
-The witness and the founding mark name a term and a revision that were reached before the listing. If the journal's head
-is behind them, somebody put an older copy in its place.
+The witness and the founding mark were written before the listing, and name a term and a revision. A head that is behind
+these is an older copy.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _REMEDY = "restore it from a backup, with its labels and annotations"
 
 @dataclass(slots=True)
 class Segment:
-    """A segment as last read or written; ``size`` is that of its entries in bytes.
+    """A segment as it was last read or written.
 
-    ``frozen`` is set if somebody made the ConfigMap immutable, see `Frozen`.
+    ``size`` is the bytes of its entries. ``frozen`` is not None if somebody made the ConfigMap immutable.
     """
 
     number: int

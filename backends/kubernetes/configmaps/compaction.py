@@ -1,8 +1,7 @@
-"""Compact a journal from its old end: each group takes along entries of the oldest segment that still count.
+"""Compact a journal from its old end: groups take along what still counts of the oldest segment, until nothing does.
 
-An entry counts if no later segment has one for the same record; the others are waste. The write that takes the last
-entry which counts also says that the next segment is now the oldest one, so that the old one may be deleted. So the
-segments that count stay one range without gaps, and no write is made for compaction alone.
+The write that takes the last of it also says that the next segment is the oldest, and the old one may be deleted. So
+the segments that count stay one range without gaps, and no write is made for compaction alone.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ _MOST_DROPPED: Final = 8
 def compact(memory: ChainMemory, data: dict[str, str], size: int, written: int) -> tuple[int, int]:
     """Add entries of the oldest segments to ``data``, which the last segment will hold.
 
-    Return the oldest segment that counts after that, and the new size. ``size`` is that of ``data``, and ``written`` is
-    the bytes of the group in it. As many bytes are added as the group brings, so that the waste does not grow, if the
-    segment has room for them. If it has none, a few are added all the same, so that the waste shrinks whatever the
-    groups are like. One entry is always added, however large it is.
+    Return the oldest segment that counts after that, and the new size. ``written`` is the bytes of the group. As much
+    is taken along as a group brings, so that the waste does not grow; beyond the cap a little is, so that the waste
+    shrinks whatever the groups are like; and any one entry is, however large.
     """
     budget = min(max(_LEAST_TAKEN, written), max(CAP - size, _OVER_THE_CAP))
     first, space, taken = memory.first, memory.space, 0

@@ -72,8 +72,8 @@ class Maps:
     async def replace(self, metadata: Metadata, data: Mapping[str, str], frozen: Frozen | None = None) -> ApiAnswer:
         """Replace a ConfigMap by PUT, on the condition that nothing changed since ``metadata`` was read.
 
-        If somebody made it immutable (``frozen``), only its metadata can be replaced. Raises `NotSent`, `NoAnswer`,
-        `StorageFull`, and `StorageUnavailable` if something on the way altered what was written.
+        If it is ``frozen``, only its metadata can be replaced. Raises `NotSent`, `NoAnswer`, `StorageFull`, and
+        `StorageUnavailable` if it was written, but not as it was sent.
         """
         body = encode(metadata, data, frozen)
         return _kept(await self._write("PUT", self._path(metadata.check().name), body), metadata)
@@ -83,10 +83,7 @@ class Maps:
         return _kept(await self._write("POST", self._path(), encode(metadata, data)), metadata)
 
     async def delete(self, metadata: Metadata) -> ApiAnswer:
-        """Delete a ConfigMap, on the condition that nothing changed since ``metadata`` was read.
-
-        Raises `NotSent`, `NoAnswer`.
-        """
+        """Delete a ConfigMap on the same condition. Raises `NotSent`, `NoAnswer`."""
         condition = {"uid": metadata.check().uid, "resourceVersion": metadata.resource_version}
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": condition})
         return await self.client.request("DELETE", self._path(metadata.name), body=body)

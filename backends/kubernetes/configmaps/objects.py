@@ -57,7 +57,7 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Frozen(NamedTuple):
-    """What a ConfigMap that somebody made immutable holds besides its entries; each PUT of it has to repeat this."""
+    """Each PUT of a ConfigMap that somebody made immutable has to repeat this, which it holds beside its entries."""
 
     binary: Mapping[str, str]
 
@@ -82,7 +82,7 @@ class _Continue(msgspec.Struct):
 
 
 class ConfigMaps(msgspec.Struct):
-    """One page of a listing of ConfigMaps."""
+    """This is one page of a listing of ConfigMaps."""
 
     metadata: _Continue
     items: list[ConfigMap] | None = None

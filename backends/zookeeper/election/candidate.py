@@ -122,10 +122,9 @@ class SessionCandidate:
         return in_order(names)
 
     async def _gone(self, path: str) -> None:
-        """Wait until the entry before ours has changed or our session is over, at most for the session's timeout.
+        """Wait until the entry before ours or our connection changed, or for a session's time.
 
-        The loop asks again and again, although a watch tells of changes: once we lead, these exchanges prove that the
-        servers have heard of our session (`SessionEvidence`).
+        The loop asks again and again: these exchanges prove, once we lead, that the servers have heard of our session.
         """
         self._changed.clear()
         for _ in range(EXCHANGES):
@@ -133,7 +132,7 @@ class SessionCandidate:
                 return
 
     async def _there(self, path: str) -> bool:
-        """Return whether the entry is there, by a read, which costs only the server that we are connected to."""
+        """Return whether the entry is there, by a read at the server of our connection; the others have no work."""
         sent = time.monotonic()
         stat, _ = await self._look(path, watch=self._notice)
         self.evidence.note(sent, time.monotonic())

@@ -1,10 +1,9 @@
 """Calculate until when the servers surely keep a session, from the requests of that session that were answered.
 
-An exchange is a request of the session and its answer. Only one server of an ensemble expires sessions, and it does not
-see what the other servers are asked. It pings them every half tick, which is at most a quarter of a session's timeout,
-and then they report which sessions they have heard from. A server may stop before it has reported. So an exchange
-proves nothing until the same server has answered another one, which was sent at least a quarter of a timeout after the
-first was answered. When a session is made or resumed, the server that expires sessions learns of it directly.
+The one server that expires sessions does not see what other servers are asked. When it pings them, which it does every
+half tick, at most a quarter of a session's timeout, they report whom they heard from; and a server may stop before it
+has reported. So an exchange counts once another one, sent a quarter of a timeout after its answer, has gone through
+that server too. When a session is made or resumed, the server that expires sessions learns of it directly.
 """
 
 from __future__ import annotations

@@ -87,11 +87,7 @@ class Driver:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """Raise, at the end of the block, the error for which the driver was given up (see `give_up`).
-
-        It replaces the error that the block raised, which only followed from it. If the driver was not given up, a
-        broken connection to a JVM that has ended is raised as `JvmLost`.
-        """
+        """Raise the error for which the driver was given up, in place of errors that only followed from it."""
         try:
             yield
         except (MilepostError, PySparkException, Py4JError, ConnectionError) as error:

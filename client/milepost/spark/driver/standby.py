@@ -19,14 +19,10 @@ OnLost = Callable[[Session, str], None]
 
 
 class Standby:
-    """A driver's candidacy for the epoch of ``store``.
+    """A driver's candidacy for the epoch of ``store``, for at most ``wait`` seconds (None: for ever).
 
-    It lasts until ``wait`` seconds have passed (None: for ever), or until `withdraw` is called. A session that is lost
-    before that, by an outage that lasts longer than its ``ttl``, is replaced by a new one. So is a session that is
-    granted the epoch only after it counts as lost here. ``on_lost`` is that of `Client.session`, for each of them.
-
-    `again` goes back to standing by, `resign` gives the epoch up in order, `leave` only ends the session, and
-    `withdraw` does that for good, from another thread.
+    A session that is lost meanwhile, as in an outage that outlasts it, is replaced by a new one. So is a session to
+    which the epoch was granted only after this side had counted it as lost. ``on_lost`` is called for each lost one.
     """
 
     def __init__(
@@ -63,7 +59,7 @@ class Standby:
                 session.close()
             handles = session.store(self._store)
             try:
-                self._campaign(handles)
+                self._win(handles)
                 session.raise_if_lost()  # the epoch may have been granted after the session counts as lost here
             except SessionLost as error:
                 self.leave()
@@ -126,8 +122,8 @@ class Standby:
         if session is not None:
             session.close()
 
-    def _campaign(self, handles: StateHandleStore) -> None:
-        """Campaign once without waiting, so that it can be logged who leads. If that fails, wait for the epoch."""
+    def _win(self, handles: StateHandleStore) -> None:
+        """Campaign, at first without waiting, so that the log can say who leads; then wait for the epoch."""
         try:
             handles.campaign(0.0)
         except (EpochHeld, *OUTAGES_OR_DOUBT) as error:
