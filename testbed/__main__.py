@@ -1,7 +1,7 @@
 """``python -m testbed up`` starts the whole set and leaves it running; ``down`` ends it.
 
-A note beside the logs says which processes those are: their ids, and when each began, so that ``down`` never ends a
-process that only got the same id later.
+A file beside the logs, the note, says which processes were started: their ids, and when each began. So ``down`` never
+ends another process that got the same id later.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ _NOTE = "running.json"
 
 @dataclass(frozen=True)
 class Entry:
-    """One process in the note. One that is ended ``gently`` gets SIGTERM and time, the others SIGKILL."""
+    """One process in the note.
+
+    It ``began`` at so many clock ticks since the boot. If it is to be ended ``gently``, it gets SIGTERM and time, else
+    SIGKILL at once. ``leftovers`` are files to delete after its end.
+    """
 
     name: str
     pid: int
@@ -38,17 +42,17 @@ class Entry:
 
     @classmethod
     def of(cls, process: Process, *, gently: bool = False, leftovers: Sequence[str] = ()) -> Entry:
-        """A running process."""
+        """Make the entry of a running process."""
         return cls(process.name, process.pid, began(process.pid), gently, leftovers)
 
     def signal(self, number: signal.Signals) -> None:
-        """Any signal; to one that is gone, nothing."""
+        """Send any signal, unless the process is gone."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
 
 def main() -> int:
-    """The entry point; the exit status."""
+    """Run the command that the command line names, and return the exit status."""
     flags = argparse.ArgumentParser(prog="python -m testbed", description=__doc__)
     flags.add_argument("command", choices=["up", "down"])
     flags.add_argument("--directory", type=Path, default=Path("milepost-up"), metavar="DIR", help="for data and logs")
@@ -76,7 +80,7 @@ def up(directory: Path) -> int:
 
 
 def down(directory: Path) -> int:
-    """End what ``up`` started: the replicas in order, then the rest at once. Data and logs stay."""
+    """End what ``up`` started: the replicas by SIGTERM, and then everything else by SIGKILL. Data and logs stay."""
     running = _running(directory)
     for entry in running:
         if entry.gently:
@@ -105,7 +109,7 @@ def _entries(deployment: ReplicatedTestbed) -> Sequence[Entry]:
 
 
 def _running(directory: Path) -> Sequence[Entry]:
-    """What was started there and still runs."""
+    """Return the processes that were started in ``directory`` and still run."""
     return [entry for entry in _noted(directory) if began(entry.pid) == entry.began]
 
 

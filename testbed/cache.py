@@ -1,4 +1,4 @@
-"""The user's cache, as the programs in tools/ know it: for what takes minutes to make and suits every checkout."""
+"""Finds the user's cache, which the programs in tools/ use, too: what is slow to make is kept there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cache_directory(name: str) -> Path:
-    """A directory of its own in it, made if it is missing. MILEPOST_CACHE names another place."""
+    """Return the directory ``name`` of the cache, and make it if it is missing. MILEPOST_CACHE names another cache."""
     home = os.environ.get("MILEPOST_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     directory = Path(home) / "milepost" / name
     directory.mkdir(parents=True, exist_ok=True)

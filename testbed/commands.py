@@ -1,4 +1,4 @@
-"""Programs that are run to their end."""
+"""Runs programs to their end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(
     directory: Path | None = None,
     deadline: float = DEADLINE_SECONDS,
 ) -> str:
-    """What the program printed. ``given`` is its input, and ``environment`` all of its environment.
+    """Run a program and return what it printed. ``given`` is its input, and ``environment`` all of its environment.
 
     Raises `ProcessFailed` when it ends with an error, or still runs after ``deadline`` seconds.
     """
@@ -50,5 +50,5 @@ def run(
 
 @cache
 def program(name: str) -> str:
-    """The path of a program of Kubernetes. Raises `ProgramAbsent`."""
+    """Return the path of a program of Kubernetes. Raises `ProgramAbsent`."""
     return find_program(name)

@@ -1,4 +1,4 @@
-"""The Java that parts run on, and how small servers are run with it."""
+"""Finds the Java that parts of the testbed run on, and says how to run small servers with it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from testbed.process import ProcessFailed
 
 FOR_SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""Options of Java for a server that starts fast and takes little memory."""
 
 
 def java() -> Path:
-    """The program: of JAVA_HOME, or else on the path. Raises `ProcessFailed`."""
+    """Return the program ``java``: that of JAVA_HOME, or else one on the PATH. Raises `ProcessFailed`."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java") if home is None else str(Path(home) / "bin" / "java")
     if found is None:

@@ -1,4 +1,4 @@
-"""Which process is meant by an id: one that ended may have left its id to another."""
+"""Tells processes with the same id apart by when they began: a process that ended may have left its id to another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def began(pid: int) -> int | None:
-    """When the process began, in clock ticks since the boot (see proc(5)); None for one that is gone."""
+    """Return when the process began, in clock ticks since the boot (see proc(5)); None for one that is gone."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -16,7 +16,7 @@ def began(pid: int) -> int | None:
 
 
 def own() -> tuple[int, int]:
-    """The id of this process, and when it began."""
+    """Return the id of this process, and when it began."""
     started = began(os.getpid())
     assert started is not None, "this process runs"
     return os.getpid(), started

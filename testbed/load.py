@@ -1,9 +1,9 @@
-"""A load of writes as a program of its own, for where nothing else of this machine reaches the service: in a Pod.
+"""Writes to a service as a program of its own, which runs in a Pod where only Pods can reach the service.
 
     [MILEPOST_TOKEN=TOKEN] python -m testbed.load URL STORE [--writers 4] [--ttl 60]
 
-Prints a line of JSON each half second: when (in seconds of the monotonic clock, which the machine's containers share),
-and how many writes were acknowledged. After SIGTERM it prints what became of them, as `Outcome` has it, and ends.
+It prints a line of JSON each half second: ``at``, in seconds of the monotonic clock, which the machine's containers
+share, and ``written``, how many writes were acknowledged so far. After SIGTERM it prints the `Outcome`, and ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST = 20
 
 @dataclass(frozen=True)
 class Gap:
-    """Nobody's write was acknowledged for so many ``seconds``, ``since`` a moment."""
+    """A time in which no write was acknowledged: so many ``seconds``, ``since`` a monotonic time."""
 
     since: float
     seconds: float
@@ -35,7 +35,11 @@ class Gap:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``gaps``: the longest. ``errors``: what the SDK let through. ``lost``: what was acknowledged and is not there."""
+    """What became of all writes.
+
+    ``written`` were acknowledged; ``gaps`` has the longest waits between two of them. ``errors`` are those that the SDK
+    raised. ``lost`` says what was acknowledged and is not there.
+    """
 
     written: int
     gaps: Sequence[Gap]
@@ -44,24 +48,24 @@ class Outcome:
 
     @classmethod
     def parse(cls, line: str) -> Outcome:
-        """The last line that the program prints."""
+        """Read the outcome from the last line that the program prints."""
         raw = json.loads(line)
         return cls(raw["written"], [Gap(**gap) for gap in raw["gaps"]], raw["errors"], raw["lost"])
 
     def gap_after(self, moment: float) -> float:
-        """The longest wait, in seconds, for an acknowledged write since ``moment``."""
+        """Return the longest wait, in seconds, for an acknowledged write after ``moment``."""
         ends = ((max(gap.since, moment), gap.since + gap.seconds) for gap in self.gaps)
         return max((end - begin for begin, end in ends if end > begin), default=0.0)
 
 
 def gaps(acknowledged: Sequence[float]) -> list[Gap]:
-    """The longest times between two acknowledgements, the longest first."""
+    """Return the longest times between two acknowledgements, the longest first."""
     found = (Gap(before, after - before) for before, after in pairwise(acknowledged))
     return sorted(found, key=lambda gap: -gap.seconds)[:_LONGEST]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The entry point; the exit status: 1 if anything was lost or came through."""
+    """Run the program; return the exit status, which is 1 if anything was lost or the SDK raised an error."""
     flags = argparse.ArgumentParser(prog="python -m testbed.load", description=__doc__)
     flags.add_argument("url")
     flags.add_argument("store")

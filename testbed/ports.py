@@ -1,4 +1,4 @@
-"""Free ports of 127.0.0.1, kept for who is meant to have them."""
+"""Reserves free ports of 127.0.0.1 for the servers that are going to listen on them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import socket
 
 
 class Port:
-    """A free port, kept until it is released, or to the end of a ``with`` block.
+    """A free port, reserved until it is released, or until the end of a ``with`` block.
 
-    A socket is bound to it, but does not listen: nobody else is given the port, and a server that sets SO_REUSEADDR, as
-    all of ours do, can listen on it again and again.
+    A socket is bound to the port, but does not listen. So the system gives the port to nobody else, while a server that
+    sets SO_REUSEADDR, as all servers of the testbed do, can listen on it again and again.
     """
 
     def __init__(self) -> None:
@@ -20,11 +20,11 @@ class Port:
 
     @property
     def address(self) -> str:
-        """``127.0.0.1:number``."""
+        """The address ``127.0.0.1:number``."""
         return f"127.0.0.1:{self.number}"
 
     def answers(self, timeout: float = 1.0) -> bool:
-        """Whether somebody takes connections there, within ``timeout`` seconds."""
+        """Return whether somebody takes connections there, within ``timeout`` seconds."""
         try:
             socket.create_connection(("127.0.0.1", self.number), timeout).close()
         except OSError:
@@ -38,5 +38,5 @@ class Port:
         self.release()
 
     def release(self) -> None:
-        """Let anybody have it. Idempotent."""
+        """Give the port up, so that anybody may get it. Idempotent."""
         self._reservation.close()

@@ -1,4 +1,4 @@
-"""One program as a process: started, waited for, paused and ended, with its log kept in a file."""
+"""Runs a program as a process: starts it, waits for it, pauses and ends it, and keeps its log in a file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _POLL_SECONDS = 0.02
 
 
 class ProcessFailed(Exception):
-    """The process ended, or did not do in time what was waited for; the message ends with its log."""
+    """The process ended, or did not do in time what somebody waited for. The message ends with its log."""
 
 
 class Process:
     """A program that can be started again and again; what it prints is appended to one log file.
 
-    It is killed when the thread that started it ends, be it by SIGKILL to its process, unless it is ``detached``: then
-    it is a session of its own and outlives who started it. (Where the system has no ``setpriv``, nothing but the end of
-    the ``with`` block sees to that.)
+    The system kills the program when the thread that started it ends, even if that thread's process was killed. (Where
+    the system has no ``setpriv``, only the end of a ``with`` block kills the program.) A program that is ``detached``
+    is not killed: it gets a session of its own, and goes on after the process that started it has ended.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Process:
         environment: Mapping[str, str] | None = None,
         detached: bool = False,
     ) -> None:
-        """``environment`` is the whole of it; None: this process's own."""
+        """Make a process that `start` starts. ``environment`` is all of its variables; None: those of this process."""
         self.name = name
         self.command = tuple(command)
         self.log_path = log_path
@@ -52,7 +52,7 @@ class Process:
     # -- life ------------------------------------------------------------------------------------------------------
 
     def start(self: P, ready: Callable[[], bool] | None = None, deadline: float = DEADLINE_SECONDS) -> P:
-        """Start it and wait until ``ready()``; what is not ready in time is killed. Raises `ProcessFailed`."""
+        """Start the program and wait until ``ready()``; if that takes too long, kill it. Raises `ProcessFailed`."""
         if self.running:
             raise ProcessFailed(f"{self.name} runs already")
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,16 +76,16 @@ class Process:
         return self
 
     def terminate(self) -> None:
-        """SIGTERM, without waiting for the end."""
+        """Send SIGTERM, without waiting for the end."""
         self.signal(signal.SIGTERM)
 
     def stop(self, deadline: float = DEADLINE_SECONDS) -> int:
-        """SIGTERM, then wait for the end; the exit status. Raises `ProcessFailed`."""
+        """Send SIGTERM, wait for the end, and return the exit status. Raises `ProcessFailed`."""
         self.terminate()
         return self.wait(deadline)
 
     def end(self, grace: float = 10.0) -> None:
-        """SIGTERM, and SIGKILL to what has not ended after ``grace`` seconds, also if it is paused. Idempotent."""
+        """Send SIGTERM, and SIGKILL if that has not ended it after ``grace`` seconds, paused or not. Idempotent."""
         if self.running:
             self.terminate()
             self.resume()
@@ -95,26 +95,26 @@ class Process:
                 self.kill()
 
     def kill(self) -> None:
-        """SIGKILL, and wait for the end. Idempotent."""
+        """Send SIGKILL, and wait for the end. Idempotent."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait(DEADLINE_SECONDS)
 
     def pause(self) -> None:
-        """SIGSTOP, and wait until every thread has stopped: those that run on another processor go on for a moment."""
+        """Send SIGSTOP, and wait until every thread has stopped: one on another processor goes on for a moment."""
         self.signal(signal.SIGSTOP)
         self.wait_until(self._stands_still, "does not stop")
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self.signal(signal.SIGCONT)
 
     def signal(self, number: signal.Signals) -> None:
-        """Any signal."""
+        """Send any signal."""
         self._started().send_signal(number)
 
     def wait(self, deadline: float = DEADLINE_SECONDS) -> int:
-        """Wait for its end; the exit status, negative for a signal. Raises `ProcessFailed`."""
+        """Wait for the end; return the exit status, negative for a signal. Raises `ProcessFailed`."""
         try:
             return self._started().wait(deadline)
         except subprocess.TimeoutExpired as error:
@@ -122,12 +122,12 @@ class Process:
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process lives; also true while it is paused."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """Of the running process, or of the last one."""
+        """The id of the running process, or of the last one."""
         return self._started().pid
 
     def __enter__(self: P) -> P:
@@ -141,7 +141,7 @@ class Process:
     # -- looking at it ---------------------------------------------------------------------------------------------
 
     def wait_until(self, holds: Callable[[], bool], complaint: str, deadline: float = DEADLINE_SECONDS) -> None:
-        """Wait until ``holds()``. Raises `ProcessFailed` with the ``complaint`` when the process ends before it."""
+        """Wait until ``holds()``. Raises `ProcessFailed`, with ``complaint``, if the process ends or time runs out."""
         end = time.monotonic() + deadline
         while not holds():
             if not self.running:
@@ -151,13 +151,13 @@ class Process:
             time.sleep(_POLL_SECONDS)
 
     def logged(self) -> str:
-        """What it has logged since its last start; the file at ``log_path`` holds what it logged before as well."""
+        """Return what was logged since the last start; the file at ``log_path`` also holds what was logged before."""
         if not self.log_path.exists():
             return ""
         return self.log_path.read_bytes()[self._log_begin :].decode(errors="replace")
 
     def failed(self, complaint: str) -> ProcessFailed:
-        """An error to raise, with the end of the log."""
+        """Return an error to raise, with the ``complaint`` and the end of the log."""
         return ProcessFailed(f"{self.name} {complaint}\n--- its log ---\n{self.logged()[-8000:]}")
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -166,18 +166,18 @@ class Process:
         return self._process
 
     def _stands_still(self) -> bool:
-        """As proc(5) tells it; where there is no such directory, it is taken for true."""
+        """Return whether no thread runs, as proc(5) shows it; always true where the system has no /proc."""
         threads = Path(f"/proc/{self.pid}/task").glob("*/stat")
         return all(_state(thread) in "TtZX" for thread in threads)
 
     def _tie(self) -> Sequence[str]:
-        """A command that execs the one after it so that it dies with who started it."""
+        """Return the beginning of a command that makes the system kill the program when its parent thread ends."""
         setpriv = None if self._detached else shutil.which("setpriv")
         return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 
 
 def _state(stat: Path) -> str:
-    """The letter for what a thread does; X for one that is gone."""
+    """Return the letter by which proc(5) shows what a thread does; X for a thread that is gone."""
     try:
         return stat.read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Several replicas of Milepost that share their pointers and blobs, and whatever those stand on."""
+"""Runs several replicas of Milepost that share their pointers and blobs, together with the servers that keep those."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from testbed.server import ServerProcess
 class Replicas(ABC):
     """``count`` servers with their files under ``directory``; ``flags`` are given to each.
 
-    A subclass says what they stand on: `below` are its processes, and `mend_below` makes them work again after anything
-    a test did to them. ``detached`` parts outlive the process that started them.
+    A subclass has the servers that keep pointers and blobs: `below` are their processes, and `mend_below` makes them
+    work again, whatever a test did to them. ``detached`` parts go on after the process that started them has ended.
     """
 
     def __init__(
@@ -47,24 +47,24 @@ class Replicas(ABC):
     @property
     @abstractmethod
     def below(self) -> Sequence[Process]:
-        """What the replicas stand on, in the order in which it may be ended."""
+        """The processes that keep pointers and blobs, in the order in which they may be ended."""
 
     @abstractmethod
     def mend_below(self, deadline: float) -> None:
-        """Start what of it does not run, and wait until it serves. Raises `ProcessFailed`."""
+        """Start those processes of `below` that do not run, and wait until all serve. Raises `ProcessFailed`."""
 
     @abstractmethod
     def end_below(self) -> None:
-        """End all of it, and let go of the ports."""
+        """End all processes of `below`, and give up their ports."""
 
     @property
     def urls(self) -> list[str]:
-        """Of all replicas, whether they run or not."""
+        """The URLs of all replicas, whether they run or not."""
         return [replica.url for replica in self.replicas]
 
     @property
     def processes(self) -> Sequence[Process]:
-        """Every part, in the order in which they may be ended."""
+        """All processes, in the order in which they may be ended."""
         return [*self.replicas, *self.below]
 
     def start(self, deadline: float = DEADLINE_SECONDS) -> Self:
@@ -73,7 +73,7 @@ class Replicas(ABC):
         return self
 
     def leader(self, deadline: float = DEADLINE_SECONDS) -> ServerProcess:
-        """The replica that leads, once one does. Raises `ProcessFailed`."""
+        """Return the replica that leads; wait until one does. Raises `ProcessFailed`."""
         end = time.monotonic() + deadline
         while time.monotonic() < end:
             for replica in self.replicas:
@@ -95,7 +95,7 @@ class Replicas(ABC):
             replica.wait_for("/readyz", deadline=deadline)
 
     def end(self) -> None:
-        """End everything, the replicas first and in order, and let go of the ports."""
+        """End everything, the replicas first, each by SIGTERM, and give up the ports."""
         for replica in self.replicas:
             replica.end()
             replica.__exit__(None, None, None)

@@ -1,4 +1,4 @@
-"""The whole set on one machine: replicas of Milepost over an ensemble of ZooKeepers and S3."""
+"""Runs the whole set on one machine: replicas of Milepost over an ensemble of ZooKeepers and S3."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from testbed.zookeeper import Ensemble
 
 BUCKET = "milepost"
 SESSION_SECONDS = 4.0
-"""How long ZooKeeper waits for a replica that is silent: Milepost's own default."""
+"""ZooKeeper ends the session of a replica that was silent for so long. This is also Milepost's default."""
 
 TICK_SECONDS = 0.25
-"""ZooKeeper ends sessions at the next full tick, so short ones keep a fail-over short."""
+"""ZooKeeper ends sessions only at full ticks, so short ticks keep a fail-over short."""
 
 
 class ReplicatedTestbed(Replicas):

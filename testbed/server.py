@@ -1,4 +1,4 @@
-"""``python -m service`` as a real process on a free port of 127.0.0.1, ended with whoever started it."""
+"""Runs ``python -m service`` as a real process on a free port of 127.0.0.1; it ends when whoever started it ends."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ ServerFailed = ProcessFailed
 
 
 class ServerProcess(Process):
-    """One replica, made anew by each `start` on the same port; what it logs is appended to one file.
+    """One replica, which is always started on the same port; what it logs is appended to one file.
 
-    ``directory`` is where the log and, unless ``pointers`` and ``blobs`` say otherwise, the data lie; two replicas
-    share one by sharing those URLs. ``wrapper`` is put before the command (``unshare --mount …``) and must replace
-    itself by it, so that `pid` is the server's. ``flags`` may be changed between two starts.
+    ``directory`` holds the log and, unless ``pointers`` and ``blobs`` name other places, the data. Replicas that are
+    given the same ``pointers`` and ``blobs`` belong together. ``wrapper`` is put before the command (``unshare --mount
+    …``), and must replace itself by the command (exec), so that `pid` is that of the server. ``flags`` may be changed
+    between two starts.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class ServerProcess(Process):
         *,
         until: str | None = "/leader",
     ) -> S:
-        """Start it and wait for ``ready()``, or until it answers ``until`` with 200: ``/leader`` when it leads,
-        ``/livez`` when it lives, ``/readyz`` when it leads or knows who does; None does not wait.
+        """Start the server and wait until ``ready()``; without that, until it answers GET ``until`` with 200.
+
+        It answers ``/leader`` so when it leads, ``/livez`` when it lives, and ``/readyz`` when it leads or knows who
+        does. With None for both, this does not wait.
         """
         # The SDK is tested on Pythons that the server does not run on.
         python = os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable)
@@ -93,7 +96,7 @@ class ServerProcess(Process):
         self.wait_until(lambda: text in self.logged(), f"{text!r} is not logged", deadline)
 
     def status_of(self, path: str, timeout: float = 5.0) -> int | None:
-        """The status of GET ``path``; None where nobody answers within ``timeout`` seconds."""
+        """Return the status of the answer to GET ``path``; None if nobody answers within ``timeout`` seconds."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             connection.request("GET", path)
@@ -104,14 +107,14 @@ class ServerProcess(Process):
             connection.close()
 
     def memory(self, field: str = "VmRSS") -> int:
-        """Its memory in bytes as /proc tells it: ``VmRSS`` now, ``VmHWM`` the highest since `forget_peak`."""
+        """Return its memory in bytes, from /proc: ``VmRSS`` is that of now, ``VmHWM`` the most since `forget_peak`."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith(f"{field}:"):
                 return int(line.split()[1]) * 1024
         raise self.failed(f"/proc tells no {field}")
 
     def forget_peak(self) -> None:
-        """Let ``VmHWM`` count from now (see proc(5), clear_refs)."""
+        """Let ``VmHWM``, the highest memory, count from now on (see proc(5), clear_refs)."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
     def _arguments(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Writers that keep account of what was acknowledged, for what is done to the service meanwhile."""
+"""Writes to a service and keeps account of what was acknowledged, while a test or a demo kills parts of the service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _JOIN_SECONDS = 90.0
 
 @dataclass
 class Account:
-    """What one writer was told. Times are monotonic seconds."""
+    """What the service acknowledged to one writer, and the errors that the writer got. Times are monotonic seconds.
+
+    ``replaced`` is the name of the handle that the writer replaces; ``version`` and ``state`` are its last acknowledged
+    ones, and ``versions`` are all that its replacing led to. ``added`` has the states of the other handles by name.
+    """
 
     replaced: str
     version: str = ""
@@ -33,8 +37,8 @@ class Account:
 class Writers:
     """``count`` threads, each with a client and a session of its own, that write until the block ends.
 
-    Each replaces one handle again and again, and every hundredth time adds another one. All go through the SDK, which
-    is told of every replica; an error it lets through is noted, and the writer goes on from what it reads.
+    Each replaces one handle again and again, and every hundredth time adds another one. It uses the SDK, which is given
+    the URL of every replica. An error that the SDK raises is noted, and the writer goes on.
     """
 
     def __init__(
@@ -52,7 +56,7 @@ class Writers:
         ]
 
     def acknowledged(self) -> list[float]:
-        """When a write was acknowledged, by any of them, in order."""
+        """Return the times at which writes of any of them were acknowledged, in order."""
         return sorted(moment for account in self.accounts for moment in list(account.acknowledged))
 
     def wait_for_write_after(self, moment: float, seconds: float) -> None:
@@ -64,7 +68,7 @@ class Writers:
             time.sleep(0.02)
 
     def lost(self) -> list[str]:
-        """What was acknowledged and is not there any more, in words; to be asked after the block."""
+        """Say in words what was acknowledged and is not there any more. Call this after the block."""
         with Client(self._urls, timeout=_CALL_SECONDS, token=self._token) as client:
             store = client.store(self._store)
             found: list[str] = []
@@ -76,7 +80,7 @@ class Writers:
             return found
 
     def errors(self) -> list[MilepostError]:
-        """What the SDK did not hide."""
+        """Return the errors that the SDK raised."""
         return [error for account in self.accounts for error in account.errors]
 
     def __enter__(self) -> Writers:

@@ -1,4 +1,4 @@
-"""ZooKeeper from the jars in the ``pyspark`` wheel: one server, or an ensemble whose members are killed and paused."""
+"""Runs ZooKeeper from the jars in the ``pyspark`` wheel: one server, or an ensemble whose members can be killed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from testbed.process import DEADLINE_SECONDS, Process, ProcessFailed
 
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JARS = ("zookeeper", "slf4j-api", "log4j-", "netty-", "metrics-core", "snappy-java", "commons-io", "commons-cli")
-# In ticks, a member whose disk stalls for a second would be dropped where ticks are short.
+# How far a member may lag behind. ZooKeeper is told it in ticks, so it follows the ticks here: with short ticks and a
+# fixed number of them, a member whose disk stalls for a second would be dropped.
 _LAG_SECONDS = {"init": 30.0, "sync": 8.0}
-# Members tell each other of their votes again after 0.2 s, then after twice as long each time, up to a minute.
+# In an election, members repeat their votes after 0.2 s, and then after twice as long each time: by default up to a
+# minute, here up to 0.4 s.
 _VOTE_AGAIN = "-Dzookeeper.fastleader.maxNotificationInterval=400"
 _LOGGING = """\
 appender.console.type = Console
@@ -43,8 +45,10 @@ class ZooKeeperServer(Process):
         settings: Mapping[str, str] | None = None,
         detached: bool = False,
     ) -> None:
-        """A session lasts for 2 to 20 ticks. ``peers`` has a line ``server.N=…`` for each member of an ensemble, and
-        ``settings`` more lines of zoo.cfg.
+        """Describe the server; `serve` starts it.
+
+        A session lasts for 2 to 20 ticks. ``peers`` has a line ``server.N=…`` for each member of an ensemble, and
+        ``settings`` has more lines of zoo.cfg.
         """
         self.port = Port()
         self.address = self.port.address
@@ -58,7 +62,7 @@ class ZooKeeperServer(Process):
             "clientPortAddress": "127.0.0.1",
             "admin.enableServer": "false",
             "maxClientCnxns": "0",
-            "snapCount": "10000",  # what follows the last snapshot is read again in each of their elections
+            "snapCount": "10000",  # a low number: in each election members read again what follows their last snapshot
             "4lw.commands.whitelist": "srvr,ruok",
             **(settings or {}),
         }
@@ -81,7 +85,7 @@ class ZooKeeperServer(Process):
         )
 
     def prepare(self) -> None:
-        """Write its configuration."""
+        """Write the configuration."""
         data = self._directory_of_data / "data"
         data.mkdir(parents=True, exist_ok=True)
         (data / "myid").write_text(f"{self._number}\n")
@@ -95,11 +99,11 @@ class ZooKeeperServer(Process):
         self.start(self.serves, deadline)
 
     def serves(self) -> bool:
-        """Whether it serves clients."""
+        """Return whether it serves clients."""
         return self.mode() is not None
 
     def mode(self) -> str | None:
-        """``standalone``, ``leader`` or ``follower``; None while it does not serve."""
+        """Return ``standalone``, ``leader`` or ``follower``; None while it does not serve."""
         try:
             with socket.create_connection(("127.0.0.1", self.port.number), 2.0) as connection:
                 connection.sendall(b"srvr")
@@ -111,7 +115,7 @@ class ZooKeeperServer(Process):
 
 
 class Ensemble:
-    """Several servers that stand for one another."""
+    """Several servers that together are one ZooKeeper, and elect a leader among them."""
 
     def __init__(self, directory: Path, *, size: int = 3, tick_seconds: float = 2.0, detached: bool = False) -> None:
         self._between = [(Port(), Port()) for _ in range(size)]
@@ -128,11 +132,11 @@ class Ensemble:
 
     @property
     def hosts(self) -> str:
-        """All addresses, comma between them."""
+        """The addresses of all members, separated by commas."""
         return ",".join(member.address for member in self.members)
 
     def serve(self, deadline: float = DEADLINE_SECONDS) -> None:
-        """Start all that do not run, and wait until each of them serves."""
+        """Start the members that do not run, and wait until each of these serves."""
         started = [member for member in self.members if not member.running]
         for member in started:
             member.prepare()
@@ -141,7 +145,7 @@ class Ensemble:
             member.wait_until(member.serves, "does not serve", deadline)
 
     def leader(self, deadline: float = DEADLINE_SECONDS) -> ZooKeeperServer:
-        """The member that leads the others, once one does. Raises `ProcessFailed`."""
+        """Return the member that leads the others; wait until one does. Raises `ProcessFailed`."""
         end = time.monotonic() + deadline
         while time.monotonic() < end:
             for member in self.members:
@@ -151,7 +155,7 @@ class Ensemble:
         raise ProcessFailed(f"no member leads after {deadline} s\n{self.members[0].logged()[-8000:]}")
 
     def kill(self) -> None:
-        """SIGKILL to all, and let go of their ports."""
+        """Kill all members, and give up their ports."""
         for member in self.members:
             member.kill()
             member.port.release()
@@ -162,7 +166,7 @@ class Ensemble:
 
 @contextmanager
 def zookeeper(directory: Path, *, tick_seconds: float = 0.2) -> Iterator[ZooKeeperServer]:
-    """One server for tests, serving; it is gone after the block."""
+    """Run one server for a test until the end of the block. Inside the block it serves."""
     server = ZooKeeperServer(directory, tick_seconds=tick_seconds)
     try:
         server.serve()
@@ -174,7 +178,7 @@ def zookeeper(directory: Path, *, tick_seconds: float = 0.2) -> Iterator[ZooKeep
 
 @contextmanager
 def ensemble(directory: Path, *, tick_seconds: float = 0.2) -> Iterator[Ensemble]:
-    """Three servers for tests, serving; they are gone after the block."""
+    """Run an ensemble of three for a test until the end of the block. Inside the block all of them serve."""
     servers = Ensemble(directory, tick_seconds=tick_seconds)
     try:
         servers.serve()

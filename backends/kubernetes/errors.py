@@ -1,9 +1,13 @@
-"""Translate the answers of the Kubernetes API, and the lack of them, into the words of the contract; only here.
+"""Translate what the Kubernetes API answers, or that it does not answer, into the words of the contract; only here.
 
-A request ends in one of three ways. What the API server refuses while it reads, checks or compares was not applied:
-4xx, but for those that a proxy on the way may send. A 5xx may come after etcd was written, and was seen to: after a 504
-the write landed. Two 500s are exceptions, which etcd sends instead of writing. No answer means the same as a 5xx,
-unless nothing was sent.
+A request that was to change something ends in one of three ways (`Fate`):
+
+- applied: the answer is 2xx;
+- not applied: the API server refused the request while it read, checked or compared it. That is every 4xx but the two
+  that a proxy on the way may send as well, and two kinds of 500: etcd says that the request is too large, or that it
+  has no space left, and then it has written nothing;
+- unknown: any other answer, since the API server may send it after etcd has written. (After a 504 that was seen: the
+  write had landed.) It is also unknown if there is no answer, unless nothing was sent.
 
 ::
 
@@ -37,8 +41,10 @@ _IMMUTABLE: Final = "`immutable` is set"
 _REQUEST_TOO_LARGE: Final = "request is too large"
 _TOO_LONG: Final = "Too long"
 _OVER_QUOTA: Final = "exceeded quota"
-_OF_A_PROXY: Final = (408, 499)
-_SHOWN: Final = 300
+_PERHAPS_OF_A_PROXY: Final = (408, 499)
+"""A proxy may answer with these after it has passed the request on."""
+_SHOWN_CHARACTERS: Final = 300
+"""Of a message, errors and logs show this much."""
 
 
 class NotSent(StorageUnavailable):
@@ -59,9 +65,10 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """An answer of the API: its status, its body, and what the body says if it is the API's ``Status`` of a failure.
+    """An answer of the API: its status, its body, and, for a failure, what the body says about it.
 
-    ``reason`` is the API's word (``Conflict``, ``AlreadyExists``, …), or empty where there is none, as in plain text.
+    ``reason`` is the API's own word for the failure (``Conflict``, ``AlreadyExists``, …), and ``message`` explains it.
+    A body in plain text has no ``reason``, and is the ``message`` itself.
     """
 
     status: int
@@ -77,7 +84,7 @@ class ApiAnswer:
         try:
             failure = msgspec.json.decode(body, type=_Status)
         except msgspec.MsgspecError:  # 429, and answers of proxies, are plain text
-            return cls(status, body, "", body[:_SHOWN].decode("utf-8", "replace").strip())
+            return cls(status, body, "", body[:_SHOWN_CHARACTERS].decode("utf-8", "replace").strip())
         return cls(status, body, failure.reason, failure.message)
 
     @property
@@ -87,10 +94,10 @@ class ApiAnswer:
 
     @property
     def fate(self) -> Fate:
-        """Return what became of the request."""
+        """Return what became of a request that was to change something."""
         if self.done:
             return Fate.APPLIED
-        if 400 <= self.status < 500 and self.status not in _OF_A_PROXY:
+        if 400 <= self.status < 500 and self.status not in _PERHAPS_OF_A_PROXY:
             return Fate.NOT_APPLIED
         if self.status == 500 and (_REQUEST_TOO_LARGE in self.message or SPACE_EXCEEDED in self.message):
             return Fate.NOT_APPLIED
@@ -98,12 +105,15 @@ class ApiAnswer:
 
     @property
     def is_of_immutable(self) -> bool:
-        """Return whether the answer refuses to change an object that somebody has made immutable."""
+        """Return whether the request was refused because somebody has made the object immutable."""
         return self.status == 422 and _IMMUTABLE in self.message
 
     @property
     def refusal(self) -> Refusal:
-        """Return why the request was not applied, if that is its fate; the caller explains a conflict."""
+        """Return the contract's reason why the request was not applied; this means nothing for any other fate.
+
+        A conflict has no reason of its own here: callers look for one first, by ``status`` and `is_of_immutable`.
+        """
         if SPACE_EXCEEDED in self.message or (self.status == 403 and _OVER_QUOTA in self.message):
             return Refusal.FULL
         too_long = self.status == 422 and _TOO_LONG in self.message
@@ -115,11 +125,11 @@ class ApiAnswer:
 
     def __str__(self) -> str:
         """Return status, reason and message."""
-        return f"{self.status} {self.reason} {self.message[:_SHOWN]}".replace("  ", " ").strip()
+        return f"{self.status} {self.reason} {self.message[:_SHOWN_CHARACTERS]}".replace("  ", " ").strip()
 
 
 class _Status(msgspec.Struct):
-    """These parts of the API's ``Status`` matter here."""
+    """The API's ``Status`` object, which it answers with when a request fails; other parts of it do not matter here."""
 
     kind: str = ""
     reason: str = ""
@@ -127,7 +137,10 @@ class _Status(msgspec.Struct):
 
 
 def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
-    """Return the contract's error for an answer that is no success, for anything but a commit."""
+    """Return the error to raise for an answer other than success; ``doing`` says what was tried ("read the Lease").
+
+    Only a commit raises nothing for such an answer: it returns its outcome.
+    """
     said = f"cannot {doing}: the Kubernetes API answers {answer}"
     if answer.fate is Fate.NOT_APPLIED:
         if answer.refusal is Refusal.DENIED:
@@ -138,9 +151,9 @@ def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
 
 
 def transport_error(error: HTTPError, doing: str) -> BackendError:
-    """Return the contract's error for an exception of the connection pool; the caller raises it ``from error``.
+    """Return the error to raise ``from`` an exception of the connection pool; ``doing`` is as in `backend_error`.
 
-    Of the failures of TLS, only an untrusted certificate certainly comes before anything was sent.
+    Of the failures of TLS, only an untrusted certificate proves that nothing was sent.
     """
     said = f"cannot {doing}: {type(error).__name__}: {error}"
     if isinstance(error, LocationParseError):

@@ -16,9 +16,10 @@ from milepost.wire import MAX_PAGE
 class StateHandleStore:
     """The handles of one store: the ten operations of Flink's StateHandleStore, their states, and the epoch.
 
-    Any call may raise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded` (nothing was applied). A call that
-    changes something may also raise `OutcomeUnknown` (read back before anything else), `SessionLost`, and `Fenced` once
-    a newer driver leads the store. Names that the service would refuse raise `InvalidName` at once.
+    Any call may raise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`: in all three cases nothing was applied.
+    A call that changes something may also raise `OutcomeUnknown` (read back before anything else), `StorageFull`,
+    `SessionLost`, and `Fenced` once a newer driver leads the store; in a store that was opened for reading it raises
+    `InvalidRequest`. Names that the service would refuse raise `InvalidName` at once.
     """
 
     def __init__(self, driver: BlockingDriver, operations: StoreOperations) -> None:
@@ -32,12 +33,15 @@ class StateHandleStore:
 
     @property
     def session_id(self) -> str | None:
-        """The id of the session that changes the store; None for a store that was opened for reading."""
+        """The id of the session in whose name the store is changed; None for a store that was opened for reading."""
         return self._operations.acting.session
 
     @property
     def epoch(self) -> int | None:
-        """The epoch that add, replace, remove and clear carry; None before `campaign`."""
+        """The epoch under which this object adds, replaces, removes and clears.
+
+        `campaign` and `under` set it; before them, and after `resign`, it is None.
+        """
         return self._operations.epoch
 
     def under(self, epoch: int) -> StateHandleStore:
@@ -50,9 +54,10 @@ class StateHandleStore:
         """Add a handle, locked by this session. Raises `AlreadyExists`.
 
         ``state`` is bytes, a path, a binary file or an iterable of bytes. A state that can be read twice (bytes, a
-        path, a seekable file, a list) is sent with its digest, and again if a retry is needed. A generator or a pipe is
-        sent once, after an `exists` has found the leader: this raises `OutcomeUnknown` if the answer is lost, and
-        `Unavailable` if a replica took the bytes and refused them. ``timeout`` (seconds) replaces the client's.
+        path, a seekable file, a list) is sent with its digest, and again if a retry is needed. A generator or a pipe
+        can be sent only once, so the leader is looked for first. With such a state, the call raises `OutcomeUnknown` if
+        the answer is lost, and `Unavailable` if a replica took the bytes and refused them. ``timeout`` (seconds)
+        replaces the client's.
         """
         return self._driver.run(self._operations.add_and_lock(name, state, labels, timeout))
 
@@ -77,7 +82,7 @@ class StateHandleStore:
         return self._driver.run(self._operations.exists(name))
 
     def get(self, name: str) -> Handle:
-        """Return the record of a handle, without locking it. Raises `NotExist`."""
+        """Return the record of a handle, without locking it. Raises `NotExist`, `Corrupt`."""
         return self._driver.run(self._operations.get(name))
 
     def get_and_lock(self, name: str) -> Handle:
@@ -102,11 +107,11 @@ class StateHandleStore:
         The last chunk comes only after size and digest were verified. The block may be left early.
         """
         with closing(self._driver.stream(self._operations.download(name, version))) as chunks:
-            next(chunks)
+            next(chunks)  # empty: it only shows that the state can be read
             yield chunks
 
     def get_all_and_lock(self) -> LockedHandles:
-        """Lock every handle for this session, and return them by name, with those whose record is damaged."""
+        """Lock every handle for this session; return their records, sorted by name, and which records are damaged."""
         return self._driver.run(self._operations.get_all_and_lock())
 
     def get_all_handles(self, page: int = MAX_PAGE) -> Iterator[Handle]:
@@ -127,9 +132,7 @@ class StateHandleStore:
         return self._driver.run(self._operations.release_and_try_remove(name, version, timeout))
 
     def clear_entries(self) -> int:
-        """Remove every handle, whoever holds it; return how many there were. The service's collector deletes the
-        states.
-        """
+        """Remove every handle, whoever holds it; return how many there were. The service deletes their states later."""
         return self._driver.run(self._operations.clear_entries())
 
     def release(self, name: str) -> None:
@@ -141,14 +144,15 @@ class StateHandleStore:
         self._driver.run(self._operations.release_all())
 
     def campaign(self, wait: float | None = 30.0) -> Epoch:
-        """Wait up to ``wait`` seconds (None: for ever) to lead this store, and act under the epoch from then on.
+        """Wait up to ``wait`` seconds (None: for ever) to lead this store; this object then acts under the new epoch.
 
-        Outages are waited out, too. Raises `EpochHeld` if the wait ends without the epoch.
+        An outage does not end the wait. If the wait ends without the epoch, raises `EpochHeld`, or the error of the
+        outage that still goes on. `SessionLost` is raised at once.
         """
         return self._driver.run(campaign(self._operations, wait))
 
     def current_epoch(self) -> Epoch:
-        """Return the epoch that the service knows as current."""
+        """Return the store's current epoch, whoever holds it; the one of this object is `epoch`."""
         return self._driver.run(self._operations.current_epoch())
 
     def resign(self) -> None:

@@ -49,7 +49,7 @@ class CorruptHandle:
 
 @dataclass(frozen=True)
 class LockedHandles:
-    """All handles of a store, sorted by name and locked, and the damaged ones."""
+    """All handles of a store, locked and sorted by name, and those whose record is damaged."""
 
     handles: list[Handle]
     corrupt: list[CorruptHandle]
@@ -86,7 +86,10 @@ class SessionInfo:
 
 @dataclass(frozen=True)
 class StoreSummary:
-    """One store in the list of stores."""
+    """One store in the list of stores, with the number of its ``handles`` and the ``revision`` that this reflects.
+
+    ``epoch`` is the number of its current epoch, 0 if there never was one; None if the store's own record is damaged.
+    """
 
     store: str
     handles: int
@@ -96,7 +99,12 @@ class StoreSummary:
 
 @dataclass(frozen=True)
 class Status:
-    """One replica's view of the service. ``lease_remaining`` is seconds."""
+    """One replica's view of the service.
+
+    ``role`` is ``leader`` or ``follower``, ``leader`` the URL of the leader that the replica knows, and ``term`` the
+    last term that it knows. ``lease_remaining`` is for how many seconds it certainly leads; None if it does not lead,
+    or leads for as long as it runs.
+    """
 
     replica: str
     role: str

@@ -1,4 +1,4 @@
-"""Which cluster tests and demos use: the one that ``KUBECONFIG`` names, or else a node that is built here."""
+"""Chooses the cluster that tests and demos use: that which ``KUBECONFIG`` names, or else a node that is built here."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from testbed.node import node
 
 
 def programs_needed(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """The programs of Kubernetes that `choose_cluster` takes. Raises `ProcessFailed`."""
+    """Return the programs of Kubernetes that `choose_cluster` needs. Raises `ProcessFailed`."""
     return node.PROGRAMS if given.given_kubeconfig(environment) is None else given.PROGRAMS
 
 
 def choose_cluster(directory: Path, environment: Mapping[str, str] = os.environ) -> KubernetesCluster:
-    """The cluster to use, not started. A node keeps its files under ``directory``.
+    """Return the cluster to use, which is not started yet. A node keeps its files under ``directory``.
 
-    What the Pods of a given cluster see of this machine lies in the user's cache, where its nodes can be told to look
-    before there are tests. Raises `ProcessFailed`.
+    The Pods of a cluster that ``KUBECONFIG`` names see files of this machine below the user's cache: that directory is
+    known when the cluster is made, before any test runs. Raises `ProcessFailed`.
     """
     kubeconfig = given.given_kubeconfig(environment)
     if kubeconfig is None:

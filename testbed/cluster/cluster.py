@@ -1,4 +1,4 @@
-"""What tests and demos ask of a Kubernetes cluster, whether it was built here or was given."""
+"""Defines what tests and demos ask of a Kubernetes cluster, whether the testbed built it or a person did."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from testbed.process import DEADLINE_SECONDS
 
 
 class KubernetesCluster(ABC):
-    """A cluster that runs Pods on this machine, and sees files of it: those below ``directory``, for one.
+    """A cluster that runs Pods on this machine. Its Pods can see files below ``directory``.
 
-    `end` takes away what was made there.
+    `end` removes what was made there.
     """
 
     directory: Path
@@ -32,11 +32,11 @@ class KubernetesCluster(ABC):
 
     @abstractmethod
     def start(self) -> Self:
-        """Wait until it takes Pods. Raises `ProcessFailed`."""
+        """Start the cluster if it does not run yet, and wait until it takes Pods. Raises `ProcessFailed`."""
 
     @abstractmethod
     def end(self) -> None:
-        """Take away what was made. Idempotent."""
+        """Remove what was made. Idempotent."""
 
     @abstractmethod
     def load(self, archive: Path) -> None:
@@ -44,49 +44,52 @@ class KubernetesCluster(ABC):
 
     @abstractmethod
     def visible(self, directory: Path) -> Path:
-        """A directory that Pods can mount in place of ``directory``: that one, or an empty one where they see none."""
+        """Return a directory that Pods can mount: ``directory`` itself, or an empty one if they cannot see that."""
 
     @abstractmethod
     def process_of(self, container: str) -> int:
-        """The first process of a running container, as this machine numbers it. Raises `ProcessFailed`."""
+        """Return the id that the first process of a running container has on this machine. Raises `ProcessFailed`."""
 
     @abstractmethod
     def _run(self, name: str, *arguments: str | Path, given: str | None = None, deadline: float) -> str:
-        """What a program of Kubernetes printed that may do everything in this cluster. Raises `ProcessFailed`."""
+        """Run a program of Kubernetes as an administrator, and return what it printed. ``given`` is its input.
+
+        Raises `ProcessFailed`.
+        """
 
     # -- using it --------------------------------------------------------------------------------------------------
 
     def kubectl(self, *arguments: str | Path, given: str | None = None, deadline: float = DEADLINE_SECONDS) -> str:
-        """What it printed, asked by who may do everything. Raises `ProcessFailed`."""
+        """Run kubectl as an administrator, and return what it printed. Raises `ProcessFailed`."""
         return self._run("kubectl", *arguments, given=given, deadline=deadline)
 
     def helm(self, *arguments: str | Path, deadline: float = DEADLINE_SECONDS) -> str:
-        """As `kubectl`."""
+        """Run helm as an administrator, and return what it printed. Raises `ProcessFailed`."""
         return self._run("helm", *arguments, deadline=deadline)
 
     def get(self, *what: str) -> Any:
-        """What ``kubectl get`` knows of it, as JSON."""
+        """Return what ``kubectl get`` prints as JSON for these arguments."""
         return json.loads(self.kubectl("get", *what, "--output=json"))
 
     def apply(self, *manifests: object) -> None:
-        """Make these objects so, or change them to be so. Raises `ProcessFailed`."""
+        """Make these objects, or change existing ones to be like these. Raises `ProcessFailed`."""
         everything = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
         self.kubectl("apply", "--filename=-", given=json.dumps(everything))
 
     def namespace(self, name: str) -> str:
-        """Make a namespace that is not there yet, and wait until it takes Pods; its name."""
+        """Make a namespace that does not exist yet, wait until it takes Pods, and return its name."""
         self.kubectl("create", "namespace", name)
         self._wait_for_account(name, DEADLINE_SECONDS)
         return name
 
     def _wait_for_account(self, namespace: str, deadline: float) -> None:
-        """Without its account no Pod is taken; the controllers make it, shortly after its namespace."""
+        """Wait for the namespace's default account, without which no Pod is taken; a controller makes it."""
         account = ("serviceaccount/default", f"--namespace={namespace}")
         self.kubectl("wait", "--for=create", *account, f"--timeout={deadline:g}s", deadline=deadline + 10)
 
 
 def own_environment() -> dict[str, str]:
-    """The environment without what the user has set for other clusters, or to reach the world by a proxy."""
+    """Return this process's environment without what names other clusters or proxies."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -1,4 +1,4 @@
-"""A cluster that somebody made on this machine, with kind or k3d: ``KUBECONFIG`` names it."""
+"""Uses a cluster that a person made on this machine, with kind or k3d: ``KUBECONFIG`` names it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _DELETED_SECONDS = 180.0
 
 
 def given_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The file that ``KUBECONFIG`` names; None if it names nothing.
+    """Return the file that ``KUBECONFIG`` names; None if it names nothing.
 
-    Raises `ProcessFailed` if that is no one file, or is about a cluster that is not on this machine: what is installed
-    and deleted there is for a cluster that was made to be tried on.
+    Raises `ProcessFailed` if it does not name exactly one file, or if the cluster is not on this machine: tests install
+    and delete things, which only a cluster that was made for trying should have to bear.
     """
     named = environment.get(KUBECONFIG, "")
     if not named:
@@ -97,7 +97,7 @@ class GivenCluster(KubernetesCluster):
         return shared
 
     def process_of(self, container: str) -> int:
-        """No process of such a cluster is within reach."""
+        """Raise `ProcessFailed`: the processes of such a cluster are out of reach."""
         raise ProcessFailed(f"only on a node built here the process of {container} is within reach: unset {KUBECONFIG}")
 
     def _delete(self, namespace: str) -> None:
@@ -110,7 +110,7 @@ class GivenCluster(KubernetesCluster):
 
 
 def _server(path: Path) -> str:
-    """The address of the current context's cluster; empty if the file names none."""
+    """Return the address of the current context's cluster; empty if the file names none."""
     try:
         found = yaml.safe_load(path.read_text())
         context = _named(found["contexts"], found["current-context"])["context"]
@@ -124,7 +124,7 @@ def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host is this machine; k3d calls it 0.0.0.0."""
+    """Return whether a host is this machine; k3d calls it 0.0.0.0."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""HDFS on a node: a Pod with a NameNode and a DataNode, for all Pods of the cluster. What it holds ends with it."""
+"""Runs HDFS in a cluster: a Pod with a NameNode and a DataNode, for all other Pods. Its data is lost with the Pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testbed.node.node import START_SECONDS
 NAMESPACE = "milepost-storage"
 AUTHORITY = f"hdfs.{NAMESPACE}:8020"
 USER = "root"
-"""The Pod's own, who may read the jars in the user's cache, and do everything in HDFS."""
+"""The user of the Pod, who may read the jars in the user's cache, and do everything in HDFS."""
 
 _LABELS = {"app": "hdfs"}
 _SETTINGS: Mapping[str, str] = {
@@ -39,7 +39,7 @@ wait -n
 
 
 def start_hdfs(node: KubernetesCluster) -> Pod:
-    """Start it, and wait until it takes files; its image must be loaded. Raises `ProcessFailed`."""
+    """Start HDFS, and wait until it takes files. The image `SPARK` must be loaded. Raises `ProcessFailed`."""
     configuration = node.directory / "hdfs"
     configure(configuration, _SETTINGS)
     node.namespace(NAMESPACE)
@@ -52,7 +52,7 @@ def start_hdfs(node: KubernetesCluster) -> Pod:
 
 
 def _service() -> Manifest:
-    """Without an address of its own: the NameNode must see the DataNode's, and clients are sent to that."""
+    """Return the Service. It has no address of its own, since the NameNode sends clients to the address of the Pod."""
     return {
         "apiVersion": "v1",
         "kind": "Service",

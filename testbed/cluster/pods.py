@@ -1,4 +1,4 @@
-"""A Pod in a cluster: looked at, waited for, and ended in more ways than Kubernetes has."""
+"""Makes a Pod in a cluster, looks at it, waits for it, and ends it in more ways than Kubernetes has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Manifest = Mapping[str, Any]
 
 
 class Pod:
-    """The Pod ``name`` in a ``namespace``, whether it is there or not."""
+    """The Pod ``name`` in a ``namespace``, whether it exists or not."""
 
     def __init__(self, node: KubernetesCluster, namespace: str, name: str) -> None:
         self._node = node
@@ -26,34 +26,34 @@ class Pod:
         self.name = name
 
     def make(self, spec: Manifest, labels: Mapping[str, str] | None = None) -> Pod:
-        """Make it. Raises `ProcessFailed` when it is there already, or is refused."""
+        """Make the Pod. Raises `ProcessFailed` if it is refused."""
         metadata = {"name": self.name, "namespace": self._namespace, "labels": dict(labels or {})}
         self._node.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
         return self
 
     @property
     def phase(self) -> str:
-        """Pending, Running, Succeeded or Failed."""
+        """The Pod's phase: Pending, Running, Succeeded or Failed."""
         phase: str = self.status["phase"]
         return phase
 
     @property
     def status(self) -> Manifest:
-        """As the API tells it."""
+        """The Pod's ``status``, as the API has it."""
         status: Manifest = self._node.get("pod", self.name, f"--namespace={self._namespace}")["status"]
         return status
 
     def logs(self, tail: int | None = None) -> str:
-        """What its container has printed; the last ``tail`` lines, or all."""
+        """Return what its container has printed: the last ``tail`` lines, or all."""
         lines = () if tail is None else (f"--tail={tail}",)
         return self._node.kubectl("logs", self.name, f"--namespace={self._namespace}", *lines)
 
     def execute(self, *command: str) -> str:
-        """Run a command in its container; what it printed. Raises `ProcessFailed`."""
+        """Run a command in its container, and return what it printed. Raises `ProcessFailed`."""
         return self._node.kubectl("exec", self.name, f"--namespace={self._namespace}", "--", *command)
 
     def wait_ready(self, deadline: float = DEADLINE_SECONDS) -> None:
-        """Wait until it is ready. Raises `ProcessFailed` with its log."""
+        """Wait until the Pod is ready. Raises `ProcessFailed` with its log."""
         try:
             self._node.kubectl(
                 "wait",
@@ -67,7 +67,7 @@ class Pod:
             raise self.failed("is not ready") from failure
 
     def wait_end(self, deadline: float = DEADLINE_SECONDS) -> str:
-        """Wait until its container has ended for good; the phase. Raises `ProcessFailed`."""
+        """Wait until its container has ended for good, and return the phase. Raises `ProcessFailed`."""
         self.wait_until(lambda: self.phase in ("Succeeded", "Failed"), "does not end", deadline)
         return self.phase
 
@@ -80,18 +80,18 @@ class Pod:
             time.sleep(_POLL_SECONDS)
 
     def delete_at_once(self) -> None:
-        """As ``kubectl delete --grace-period=0 --force``: the API forgets it before its processes have ended."""
+        """Delete the Pod by force (``--grace-period=0``): the API forgets it before its processes have ended."""
         self._node.kubectl(
             "delete", "pod", self.name, f"--namespace={self._namespace}", "--grace-period=0", "--force", "--wait=false"
         )
 
     def kill(self) -> None:
-        """SIGKILL to the first process of its container, without a word to Kubernetes, which starts it again."""
+        """Send SIGKILL to the first process of its container; Kubernetes, which was not told, starts it again."""
         (container,) = self.status["containerStatuses"]
         os.kill(self._node.process_of(container["containerID"].partition("://")[2]), signal.SIGKILL)
 
     def failed(self, complaint: str) -> ProcessFailed:
-        """An error to raise, with what is known of it."""
+        """Return an error to raise, with the ``complaint``, the Pod's description and its log."""
         told = []
         for question in (("describe", "pod", self.name), ("logs", self.name, "--tail=50")):
             try:
@@ -102,5 +102,5 @@ class Pod:
 
 
 def directory_volume(name: str, directory: Path) -> Manifest:
-    """A directory of this machine as a volume."""
+    """Return a volume ``name`` that is a directory of this machine."""
     return {"name": name, "hostPath": {"path": str(directory), "type": "Directory"}}

@@ -1,4 +1,4 @@
-"""A release of the chart on a node, as its owner handles it: with Helm, and with an eye on its Pods."""
+"""Installs the chart in a cluster and handles the release as its owner would: by Helm, and by looking at its Pods."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ BLOBS: Values = {"blobs": {"kind": "hdfs", "hdfs": {"authority": AUTHORITY, "pat
 
 
 class Release:
-    """The release ``name`` in a ``namespace`` that is there, with pointers in ConfigMaps and blobs on the node's HDFS.
+    """The release ``name`` in an existing ``namespace``, with pointers in ConfigMaps and blobs on the cluster's HDFS.
 
-    ``values`` are the owner's own. Clients need the ``token``, unless those say otherwise.
+    ``values`` are given to the chart, beside those of the release. Clients need the ``token``, unless ``values`` say
+    otherwise.
     """
 
     def __init__(
@@ -43,12 +44,12 @@ class Release:
         self._values = {**BLOBS, **_WITH_TOKENS, **(values or {})}
         self.token = secrets.token_hex(16)
         self.url = f"http://{name}.{namespace}:7070"
-        """Leads to any replica, from inside of the cluster."""
+        """The URL that leads to any replica, from inside of the cluster."""
 
     # -- Helm ------------------------------------------------------------------------------------------------------
 
     def install(self, tag: str) -> None:
-        """Install it, and wait until it is ready. Raises `ProcessFailed`, as all of these."""
+        """Install the release, and wait until it is ready. Raises `ProcessFailed`, as do all that call Helm."""
         self._node.apply(
             {
                 "apiVersion": "v1",
@@ -60,17 +61,17 @@ class Release:
         self._helm("install", self.name, CHART, *self._settings(tag), *_waiting())
 
     def upgrade(self, tag: str) -> None:
-        """Go on to another image, and wait until the last Pod of the one before is gone."""
+        """Upgrade to the image with another ``tag``, and wait until the last Pod of the old image is gone."""
         self._helm("upgrade", self.name, CHART, *self._settings(tag), *_waiting())
         self._wait_for_old_pods()
 
     def rollback(self) -> None:
-        """Go back to the release's state before the last `upgrade`, and wait as that does."""
+        """Undo the last `upgrade`, and wait as that does."""
         self._helm("rollback", self.name, *_waiting())
         self._wait_for_old_pods()
 
     def test(self) -> str:
-        """What the chart's own test printed."""
+        """Run the chart's own test, and return what it printed."""
         return self._helm("test", self.name, "--logs", f"--timeout={READY_SECONDS:g}s")
 
     def uninstall(self) -> str:
@@ -82,19 +83,19 @@ class Release:
     # -- looking at it ---------------------------------------------------------------------------------------------
 
     def pods(self) -> list[str]:
-        """The names of its replicas' Pods, those that are ending among them."""
+        """Return the names of the replicas' Pods, including those that are ending."""
         return [pod["metadata"]["name"] for pod in self._pods()]
 
     def images(self) -> set[str]:
-        """That its replicas run."""
+        """Return the images that the replicas run."""
         return {pod["spec"]["containers"][0]["image"] for pod in self._pods()}
 
     def pod(self, name: str) -> Pod:
-        """One of them."""
+        """Return the replica's Pod with this name."""
         return Pod(self._node, self.namespace, name)
 
     def leader(self, deadline: float = DEADLINE_SECONDS) -> Pod:
-        """The one that the election has labelled, once there is one. Raises `ProcessFailed`."""
+        """Return the Pod that carries the leader's label; wait until one does. Raises `ProcessFailed`."""
         found: list[str] = []
 
         def labelled() -> bool:
@@ -105,7 +106,7 @@ class Release:
         return self.pod(found[0])
 
     def holder(self) -> str:
-        """Who holds the Lease."""
+        """Return the identity that holds the Lease; empty if none does."""
         lease = self._node.get("lease", self.name, f"--namespace={self.namespace}")
         holder: str = lease["spec"].get("holderIdentity", "")
         return holder
@@ -115,7 +116,7 @@ class Release:
         self._wait(lambda: self.holder() not in ("", holder), "has the same leader still")
 
     def left_behind(self) -> list[str]:
-        """What bears its name, as an instance of the chart or as a deployment's own, ``kind/name`` each."""
+        """Return as ``kind/name`` what is still there of the release: objects of the chart, and those Milepost made."""
         kinds = "configmaps,leases,services,pods,deployments,replicasets"
         found = [
             self._node.get(kinds, self._in, f"--selector={label}={self.name}")["items"]

@@ -1,4 +1,4 @@
-"""Writers in a Pod: they reach the service as every client in a cluster does, by its name and through its Service."""
+"""Runs writers in a Pod: they reach the service as any client in a cluster does, by the name of its Service."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SOURCES = (Path(load.__file__), Path(writers.__file__))
 
 
 class WritingPod:
-    """`testbed.load` on ``store`` of a ``release``, from the block's beginning until `finish`."""
+    """A Pod in which `testbed.load` writes to ``store`` of a ``release``, from the block's beginning until `finish`."""
 
     def __init__(self, node: KubernetesCluster, release: Release, store: str, tag: str) -> None:
-        """``tag`` is that of the server's image, which holds the SDK as well."""
+        """Prepare the Pod; the block makes it. ``tag`` is that of the server's image, which also has the SDK."""
         self._node = node
         self._namespace = release.namespace
         self._name = f"writers-{store}"
@@ -52,11 +52,14 @@ class WritingPod:
         self._node.kubectl("delete", f"pod/{self._name}", f"--namespace={self._namespace}", "--grace-period=1")
 
     def wait_for_write_after(self, moment: float) -> None:
-        """Wait until it has written after ``moment``, a time of the monotonic clock. Raises `ProcessFailed`."""
+        """Wait until it has written after ``moment``, a monotonic time. Raises `ProcessFailed`."""
         self._pod.wait_until(lambda: self._wrote_after(moment), "does not write", _WRITES_SECONDS)
 
     def finish(self) -> Outcome:
-        """Let it end, and look for everything that was acknowledged. Raises `ProcessFailed`."""
+        """End the writers, which then look for everything that was acknowledged; return the outcome.
+
+        Raises `ProcessFailed`.
+        """
         self._pod.execute("python3", "-c", "import os, signal; os.kill(1, signal.SIGTERM)")
         self._pod.wait_end(_WRITES_SECONDS)
         return Outcome.parse(self._pod.logs(tail=1))

@@ -1,4 +1,4 @@
-"""HDFS: a NameNode and its DataNodes, each a process of its own that is killed, paused and started again."""
+"""Runs HDFS: a NameNode and its DataNodes, each as a process of its own that can be killed, paused and restarted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMON: Mapping[str, str] = {
     "dfs.replication": "1",
     "dfs.namenode.fs-limits.min-block-size": "65536",
     "dfs.namenode.datanode.registration.ip-hostname-check": "false",
-    # A DataNode that is gone is known to be after 12 seconds, not after 10 minutes, and left aside after 3.
+    # A DataNode that is gone counts as dead after 12 seconds, not after 10 minutes, and is avoided after 3.
     "dfs.heartbeat.interval": "1",
     "dfs.namenode.heartbeat.recheck-interval": "1000",
     "dfs.namenode.stale.datanode.interval": "3000",
@@ -34,7 +34,7 @@ COMMON: Mapping[str, str] = {
 
 
 class NameNode(Daemon):
-    """The one that knows where everything is. Its image stays in ``directory``, and it keeps its ports."""
+    """The server that knows where each block is. Its image and its ports stay the same from one start to the next."""
 
     def __init__(
         self, directory: Path, settings: Mapping[str, str], *, name: str = "namenode", detached: bool = False
@@ -57,29 +57,29 @@ class NameNode(Daemon):
         )
 
     def prepare(self) -> None:
-        """Write its configuration, and make an empty image if there is none."""
+        """Write the configuration, and make an empty image if there is none."""
         super().prepare()
         if not self.image.exists():
             run(f"{_SERVER}.namenode.NameNode", self.configuration, "-format", "-nonInteractive")
 
     def serves(self) -> bool:
-        """Whether it takes writes: it is up, and out of the safe mode in which it waits for the DataNodes' blocks."""
+        """Return whether it takes writes: it is up, and out of the safe mode, in which it waits for DataNodes."""
         told = self.told("NameNodeInfo")
         return told is not None and told["Safemode"] == ""
 
     def live(self) -> int:
-        """How many DataNodes it counts on that have room."""
+        """Return how many DataNodes it counts as live that have room."""
         told = self.told("NameNodeInfo")
         nodes = {} if told is None else json.loads(told["LiveNodes"])
         return sum(node["remaining"] > 0 for node in nodes.values())
 
     def told(self, name: str) -> dict[str, Any] | None:
-        """One of its MBeans; None while it does not answer."""
+        """Return what it says about itself under ``name`` (a JMX bean); None without an answer."""
         return mbean(self.http_port.number, f"service=NameNode,name={name}")
 
 
 class DataNode(Daemon):
-    """One that holds blocks, in ``directory``, through every restart on the same ports."""
+    """A server that holds blocks, in ``directory``; its ports stay the same from one start to the next."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str], number: int, *, detached: bool = False) -> None:
         self.data = directory / "data"
@@ -101,7 +101,7 @@ class DataNode(Daemon):
         )
 
     def serves(self) -> bool:
-        """Whether it is known to every NameNode it has to do with."""
+        """Return whether it is registered with every NameNode that it is configured for."""
         told = mbean(self._http_port.number, "service=DataNode,name=DataNodeInfo")
         actors = [] if told is None else json.loads(told.get("BPServiceActorInfo", "[]"))
         return bool(actors) and all(actor["ActorState"] == "RUNNING" for actor in actors)
@@ -148,16 +148,16 @@ class Hdfs:
             process.wait_until(self._serves, "is not part of an HDFS that serves", max(0.0, end - time.monotonic()))
 
     def admin(self, *arguments: str) -> str:
-        """``hdfs dfsadmin``, as the superuser; what it printed. Raises `ProcessFailed`."""
+        """Run ``hdfs dfsadmin`` as the superuser, and return what it printed. Raises `ProcessFailed`."""
         return run(_ADMIN, self.namenode.configuration, *arguments)
 
     def url(self, path: str, *, replication: int | None = None) -> str:
-        """What ``--blobs`` takes."""
+        """Return the address for ``--blobs``."""
         options = "" if replication is None else f"?replication={replication}"
         return f"hdfs://{self.namenode.port.address}/{path}{options}"
 
     def _serves(self) -> bool:
-        """A DataNode that was killed counts as live for a while, so each is asked as well."""
+        """Return whether all serve. The DataNodes are asked, too: a dead one counts as live for a while."""
         return (
             self.namenode.serves()
             and self.namenode.live() == len(self.datanodes)
@@ -177,6 +177,6 @@ class Hdfs:
 
 @contextmanager
 def hdfs(directory: Path, *, datanodes: int = 1, settings: Mapping[str, str] | None = None) -> Iterator[Hdfs]:
-    """One for tests, serving; it is gone after the block."""
+    """Run an HDFS for a test until the end of the block. Inside the block it serves."""
     with Hdfs(directory, datanodes=datanodes, settings=settings) as started:
         yield started.start()

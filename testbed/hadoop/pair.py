@@ -1,4 +1,4 @@
-"""HDFS that survives a NameNode: two of them under one name, of which one is active, and DataNodes that know both."""
+"""Runs an HDFS that survives the loss of a NameNode: two under one name, one of them active, and a DataNode."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _ADMIN = "org.apache.hadoop.hdfs.tools.DFSHAAdmin"
 
 
 class HdfsPair:
-    """Two NameNodes, ``nn1`` and ``nn2``, that share the log of what changes in a directory, and one DataNode.
+    """Two NameNodes, ``nn1`` and ``nn2``, and one DataNode that knows both.
 
-    Nothing fails over by itself: `activate` does what ZooKeeper and a controller do elsewhere.
+    The NameNodes share a directory with the log of all changes. Nothing fails over by itself: `activate` does what
+    ZooKeeper and a controller do elsewhere.
     """
 
     def __init__(self, directory: Path, *, name: str = "pair") -> None:
@@ -43,7 +44,7 @@ class HdfsPair:
 
     @property
     def url(self) -> str:
-        """What comes before a path in ``--blobs``, with HADOOP_CONF_DIR at `client_configuration`."""
+        """What comes before a path in ``--blobs``; HADOOP_CONF_DIR has to name `client_configuration`."""
         return f"hdfs://{self.name}"
 
     def start(self, deadline: float = DEADLINE_SECONDS) -> HdfsPair:
@@ -65,13 +66,13 @@ class HdfsPair:
         return self
 
     def activate(self, number: str, deadline: float = DEADLINE_SECONDS) -> None:
-        """Make one of them the active one, and wait until it serves. The other must not be active, or be gone."""
+        """Make one NameNode the active one, and wait until it serves. The other must be in standby, or be gone."""
         run(_ADMIN, self.client_configuration, "-transitionToActive", "--forceactive", number)
         namenode = self.namenodes[number]
         namenode.wait_until(lambda: namenode.serves() and namenode.live() == 1, "does not serve", deadline)
 
     def restart(self, number: str, deadline: float = DEADLINE_SECONDS) -> None:
-        """Start one that was killed; it is in standby then."""
+        """Start a NameNode that was killed, and wait until it is in standby."""
         namenode = self.namenodes[number]
         namenode.start(partial(_stands_by, namenode), deadline)
 
@@ -100,6 +101,6 @@ def _stands_by(namenode: NameNode) -> bool:
 
 @contextmanager
 def hdfs_pair(directory: Path) -> Iterator[HdfsPair]:
-    """One for tests, serving; it is gone after the block."""
+    """Run an `HdfsPair` for a test until the end of the block. Inside the block ``nn1`` serves."""
     with HdfsPair(directory) as started:
         yield started.start()

@@ -1,4 +1,4 @@
-"""Programs of Hadoop, from the jars that ``tools/maven-jars`` fetches: its daemons, and its commands."""
+"""Runs programs of Hadoop, daemons and commands, from the jars that ``tools/maven-jars`` fetches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FILES = ("core-site.xml", "hdfs-site.xml")
 
 @cache
 def jars() -> Path:
-    """The directory with the jars, which are fetched when they are missing. Raises `ProcessFailed`."""
+    """Return the directory with the jars, which are fetched if they are missing. Raises `ProcessFailed`."""
     told = subprocess.run([_TOOL, "hadoop"], capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False)
     if told.returncode != 0:
         raise ProcessFailed(f"no jars of Hadoop: {told.stderr}")
@@ -30,9 +30,9 @@ def jars() -> Path:
 
 
 def configure(directory: Path, settings: Mapping[str, str]) -> None:
-    """Write a configuration for servers or clients, the one that HADOOP_CONF_DIR names.
+    """Write a configuration for servers or clients into ``directory``, which HADOOP_CONF_DIR then has to name.
 
-    All of it goes into both files: what is said in the first is lost to the defaults that come with the second.
+    Both files get all settings: defaults that come with the second file would override what only the first one says.
     """
     directory.mkdir(parents=True, exist_ok=True)
     properties = "".join(
@@ -46,7 +46,7 @@ def configure(directory: Path, settings: Mapping[str, str]) -> None:
 class Daemon(Process):
     """A program of Hadoop that keeps running, on ``ports``; its configuration lies in ``directory/conf``.
 
-    ``settings`` may be changed, for its next start.
+    A change of ``settings`` holds from the next `prepare` and `start` on.
     """
 
     def __init__(
@@ -71,17 +71,17 @@ class Daemon(Process):
         )
 
     def prepare(self) -> None:
-        """Write its configuration."""
+        """Write the configuration."""
         configure(self.configuration, self.settings)
 
     def release(self) -> None:
-        """Let go of its ports."""
+        """Give up the ports."""
         for port in self._ports:
             port.release()
 
 
 def mbean(port: int, name: str) -> dict[str, Any] | None:
-    """What a daemon tells of itself under that name, on its HTTP port; None while it does not answer."""
+    """Return what a daemon says about itself under ``name`` (a JMX bean), on its HTTP port; None without an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", f"/jmx?qry=Hadoop:{name}")
@@ -94,7 +94,7 @@ def mbean(port: int, name: str) -> dict[str, Any] | None:
 
 
 def run(main: str, configuration: Path, *arguments: str, deadline: float = DEADLINE_SECONDS) -> str:
-    """Run a command to its end; what it printed. Raises `ProcessFailed`."""
+    """Run a command to its end, and return what it printed. Raises `ProcessFailed`."""
     command = [*_command(main, configuration), *arguments]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=deadline, check=False)

@@ -1,4 +1,4 @@
-"""Plain requests to a Kubernetes API as who may do everything, and what is set up by them: namespaces and accounts."""
+"""Sends plain requests to a Kubernetes API as an administrator, and sets up namespaces and accounts with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from testbed.process import DEADLINE_SECONDS, ProcessFailed
 
 Rules = Sequence[Mapping[str, Any]]
-"""Of a Role, as they stand in it."""
+"""The rules of a Role, as they stand in the Role itself."""
 
 _LEASES = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
 
@@ -25,9 +25,9 @@ NEEDED: Rules = (
     {**_LEASES, "resourceNames": ["milepost"], "verbs": ["get", "update"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "patch"]},
 )
-"""What a deployment named ``milepost`` may do, and nothing else: as in the chart's Role.
+"""What a deployment named ``milepost`` has to be allowed; the chart's Role allows the same.
 
-ConfigMaps and Pods have names that nobody knows beforehand, and what is to be made has none that a rule could name.
+No rule can name the ConfigMaps and Pods, whose names nobody knows beforehand, nor an object that is only to be made.
 """
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -47,7 +47,7 @@ class Admin:
 
     @classmethod
     def of(cls, kubeconfig: Path) -> Admin:
-        """Goes by a kubeconfig that `Keys` wrote for who may do everything."""
+        """Make an `Admin` from a kubeconfig that `Keys` wrote for an administrator."""
         config = json.loads(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         context = ssl.create_default_context(cafile=cluster["certificate-authority"])
@@ -65,7 +65,10 @@ class Admin:
         content_type: str = "application/json",
         timeout: float = 30.0,
     ) -> tuple[int, Any]:
-        """The status and the content of the answer, read as JSON if it is some. Raises `ProcessFailed`."""
+        """Send a request; return the status of the answer, and its content: decoded if it is JSON, else as text.
+
+        Raises `ProcessFailed` if there is no answer.
+        """
         connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=timeout)
         try:
             sent = None if body is None else json.dumps(body).encode()
@@ -82,29 +85,29 @@ class Admin:
             return answer.status, content.decode(errors="replace")
 
     def ask(self, method: str, path: str, body: object = None, *, content_type: str = "application/json") -> Any:
-        """The content of an answer that says it is done. Raises `ProcessFailed` at any other."""
+        """Send a request that must succeed, and return the content of the answer. Raises `ProcessFailed`."""
         status, content = self.request(method, path, body, content_type=content_type)
         if not 200 <= status < 300:
             raise ProcessFailed(f"{method} {path} is answered {status}: {content}")
         return content
 
     def answers(self, path: str = "/readyz") -> bool:
-        """Whether GET ``path`` is answered 200 now."""
+        """Return whether GET ``path`` is answered 200 now."""
         try:
             return self.request("GET", path, timeout=5.0)[0] == 200
         except ProcessFailed:
             return False
 
     def namespace(self, prefix: str = "test") -> str:
-        """Make a namespace that nobody else uses; its name."""
+        """Make a namespace that nobody else uses, and return its name."""
         name = f"{prefix}-{uuid.uuid4().hex[:12]}"
         self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         return name
 
     def service_account(self, namespace: str, rules: Rules, name: str = "milepost") -> str:
-        """Make an account that may do what the ``rules`` say, in its namespace; a token of it, good for a day.
+        """Make an account that may do what the ``rules`` say, in its namespace; return a token that lasts for a day.
 
-        Returns once the API server goes by the rules, which takes it a moment.
+        The API server takes a moment to follow new rules; this waits until it does.
         """
         subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
@@ -132,7 +135,7 @@ class Admin:
             time.sleep(0.02)
 
     def may(self, user: str, attributes: Mapping[str, str | None]) -> bool:
-        """Whether the API server lets ``user`` do it now; attributes as a SubjectAccessReview takes them."""
+        """Return whether the API server lets ``user`` do now what ``attributes`` say, as in a SubjectAccessReview."""
         review = {"spec": {"user": user, "resourceAttributes": attributes}}
         answer = self.ask("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         return bool(answer["status"]["allowed"])

@@ -1,4 +1,4 @@
-"""A Kubernetes API on this machine: etcd and kube-apiserver, without a node, for what keeps its things in the API.
+"""Runs a Kubernetes API on this machine: etcd and kube-apiserver, without a node.
 
 Objects can be made, read, changed and watched as in any cluster, under the same rules of access; but no controller acts
 on them, so a Pod never runs, and a namespace that is deleted never goes.
@@ -20,11 +20,11 @@ _ISSUER = "https://kubernetes.default.svc"
 
 
 class KubernetesApi:
-    """One etcd and one API server that keeps its things in it, both with their files under ``directory``.
+    """One etcd, and one API server that stores its objects there; both have their files under ``directory``.
 
-    Data and ports stay from one start to the next. `etcd` and `server` are processes to be killed, paused, resumed and
-    started by themselves. ``etcd_flags`` and ``server_flags`` are added to what they are started with. Raises
-    `ProgramAbsent` where the programs are not there.
+    Data and ports stay the same from one start to the next. The processes `etcd` and `server` may each be killed,
+    paused, resumed and started alone. ``etcd_flags`` and ``server_flags`` are added to their commands. Making this
+    object raises `ProgramAbsent` if the programs are missing.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class KubernetesApi:
         return self
 
     def ready(self) -> bool:
-        """Whether the API serves, and so etcd does."""
+        """Return whether the API serves, for which etcd has to serve as well."""
         return self.admin.answers("/readyz")
 
     def end(self) -> None:
-        """SIGKILL to both, and let go of their ports; the API server first, which lingers without etcd. Idempotent."""
+        """Kill both, the API server first, which lingers without etcd, and give up their ports. Idempotent."""
         self.server.kill()
         self.etcd.kill()
         for port in self._ports.values():
@@ -88,15 +88,15 @@ class KubernetesApi:
     # -- using it --------------------------------------------------------------------------------------------------
 
     def namespace(self, prefix: str = "test") -> str:
-        """Make a namespace that nobody else uses; its name."""
+        """Make a namespace that nobody else uses, and return its name."""
         return self.admin.namespace(prefix)
 
     def service_account(
         self, namespace: str, rules: Rules = NEEDED, *, name: str = "milepost", server: str | None = None
     ) -> Path:
-        """Make an account that may do what the ``rules`` say, in its namespace; its kubeconfig.
+        """Make an account that may do what the ``rules`` say, in its namespace; return the path of its kubeconfig.
 
-        ``server`` is the URL of what stands before the API server, if anything does.
+        ``server`` is the URL of a proxy in front of the API server, if there is one.
         """
         token = self.admin.service_account(namespace, rules, name)
         path = self._directory / "accounts" / f"{namespace}-{name}.conf"
@@ -130,8 +130,8 @@ class KubernetesApi:
             f"--service-account-issuer={_ISSUER}",
             "--service-cluster-ip-range=10.96.0.0/24",
             "--authorization-mode=RBAC",
-            "--endpoint-reconciler-type=none",  # nothing in a cluster is to find it
-            "--disable-admission-plugins=ServiceAccount",  # which waits for an account that a controller would make
+            "--endpoint-reconciler-type=none",  # there is nothing in the cluster that has to find it
+            "--disable-admission-plugins=ServiceAccount",  # it waits for an account that a controller would make
             "--allow-privileged=true",
             "--profiling=false",
             "--v=1",

@@ -1,4 +1,4 @@
-"""Replicas of Milepost over a Kubernetes API and HDFS: pointers in ConfigMaps, an election on a Lease."""
+"""Runs replicas of Milepost over a Kubernetes API and HDFS: pointers in ConfigMaps, an election on a Lease."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from testbed.process import DEADLINE_SECONDS, Process
 from testbed.replicas import Replicas
 
 LEASE_SECONDS = 3.0
-"""The shortest that is taken. The default is 15 s, as elsewhere in Kubernetes."""
+"""The shortest lease that Milepost accepts. Its default is 15 s, as elsewhere in Kubernetes."""
 
 
 class KubernetesDeployment(Replicas):
     """``count`` servers, etcd with an API server, and HDFS with one DataNode, with their files under ``directory``.
 
-    The replicas act as an account that has Milepost's Role and nothing else. A Lease lasts ``lease_seconds``, its
-    renewal is given up after two thirds of that, and tried each sixth.
+    The replicas act as an account that has Milepost's Role and nothing else. The Lease lasts ``lease_seconds``. It is
+    renewed each sixth of that time; a leader that cannot renew it for two thirds of that time stops leading.
     """
 
     def __init__(
@@ -63,7 +63,10 @@ class KubernetesDeployment(Replicas):
         return super().start(deadline)
 
     def pointers_by(self, *, name: str = "milepost", server: str | None = None) -> str:
-        """What ``--pointers`` takes, as a new account called ``name``. ``server``: what stands before the API."""
+        """Make an account called ``name``, and return the address for ``--pointers`` by which a replica acts as it.
+
+        ``server`` is the URL of a proxy in front of the API server, if there is one.
+        """
         account = self.api.service_account(self.namespace, name=name, server=server)
         return f"kubernetes://{self.namespace}/milepost?" + urlencode({"kubeconfig": str(account), **self._lease})
 

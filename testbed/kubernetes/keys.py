@@ -1,4 +1,4 @@
-"""What the parts of a Kubernetes on this machine trust and prove themselves by: certificates, keys, kubeconfigs."""
+"""Makes the certificates, keys and kubeconfigs by which the parts of a Kubernetes on this machine know each other."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 import trustme
 
 ADMIN_GROUP = "system:masters"
-"""Who is in it may do everything."""
+"""Kubernetes lets members of this group do everything."""
 
 
 class Keys:
-    """An authority of its own under ``directory``, with what it issued.
+    """A certificate authority for one Kubernetes, and what it issued, as files under ``directory``.
 
-    ``names`` are host names and addresses, besides 127.0.0.1, that the API server is reached by.
+    ``names`` are host names and addresses, besides 127.0.0.1, under which the API server is reached.
     """
 
     def __init__(self, directory: Path, *names: str) -> None:
@@ -29,33 +29,33 @@ class Keys:
         _, self.token_key = self._leaf("tokens", self._authority.issue_cert("tokens.test"))
 
     def client(self, user: str, group: str) -> tuple[Path, Path]:
-        """The files of a certificate for ``user``, one of the ``group``, and of its key."""
+        """Issue a certificate for ``user``, a member of ``group``; return the files of the certificate and its key."""
         issued = self._authority.issue_cert("client.test", common_name=user, organization_name=group)
         return self._leaf(user.replace(":", "-"), issued)
 
     def admin_context(self) -> ssl.SSLContext:
-        """For connections that may do everything."""
+        """Return the TLS context of an administrator's connections to the API server."""
         context = ssl.create_default_context(cafile=str(self.authority))
         context.load_cert_chain(self.admin, self.admin_key)
         return context
 
     def server_context(self) -> ssl.SSLContext:
-        """For who stands before the API server and takes connections in its name."""
+        """Return the TLS context of a proxy that takes connections in the name of the API server."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(self.server, self.server_key)
         return context
 
     def trusting_context(self) -> ssl.SSLContext:
-        """For connections to the API server that prove themselves by other means, or not at all."""
+        """Return the TLS context of connections to the API server without a certificate of their own."""
         return ssl.create_default_context(cafile=str(self.authority))
 
     def admin_kubeconfig(self, path: Path, server: str) -> Path:
-        """Write the kubeconfig of who may do everything at the URL ``server``."""
+        """Write the kubeconfig of an administrator at the URL ``server``."""
         user = {"client-certificate": str(self.admin), "client-key": str(self.admin_key)}
         return self._kubeconfig(path, server, user, "default")
 
     def token_kubeconfig(self, path: Path, server: str, token: str, namespace: str) -> Path:
-        """Write the kubeconfig of who bears ``token``, with a namespace to look into first."""
+        """Write the kubeconfig of the bearer of ``token``; ``namespace`` is the default one."""
         return self._kubeconfig(path, server, {"token": token}, namespace)
 
     def _kubeconfig(self, path: Path, server: str, user: dict[str, str], namespace: str) -> Path:
@@ -70,7 +70,7 @@ class Keys:
             "current-context": "test",
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        return _secretly(path, json.dumps(content, indent=1).encode())  # which is YAML as well
+        return _secretly(path, json.dumps(content, indent=1).encode())  # JSON is YAML, too
 
     def _leaf(self, name: str, issued: trustme.LeafCert) -> tuple[Path, Path]:
         (certificate,) = issued.cert_chain_pems

@@ -1,4 +1,4 @@
-"""Where the programs of Kubernetes are; what brings them is tools/kubernetes/build."""
+"""Finds the programs of Kubernetes, which tools/kubernetes/build builds."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _BUILD = Path(__file__).parents[2] / "tools" / "kubernetes" / "build"
 
 
 class ProgramAbsent(ProcessFailed):
-    """A program is not there, nor is it built now; the message says what would bring it."""
+    """A program is missing, and is not built now. The message says how to get it."""
 
 
 def find_program(name: str) -> str:
-    """Its path. Raises `ProgramAbsent`."""
+    """Return the path of a program. Raises `ProgramAbsent`."""
     found = subprocess.run([_BUILD, "--find", name], capture_output=True, text=True, check=False, timeout=60)
     if found.returncode:
         raise ProgramAbsent(found.stderr.strip().removeprefix("kubernetes: "))

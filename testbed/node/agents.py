@@ -1,4 +1,6 @@
-"""What makes a machine a node: kubelet runs its Pods, kube-proxy leads Services to them, CoreDNS names those.
+"""Configures the programs that make a machine a node.
+
+kubelet runs Pods, kube-proxy leads from Services to Pods, and CoreDNS knows the names of Services.
 
 Each function writes a configuration below ``directory`` and returns the flags that name it.
 """
@@ -15,7 +17,7 @@ NAME = "node-1"
 
 
 def kubelet(directory: Path, keys: Keys, kubeconfig: Path, containers: Path) -> list[str]:
-    """``containers`` is the socket of containerd."""
+    """Configure kubelet. ``containers`` is the socket of containerd."""
     home = directory / "kubelet"
     names = directory / "resolv.conf"
     names.write_text("")  # Pods ask the cluster's DNS alone, and search no domain of the machine
@@ -53,7 +55,7 @@ def kubelet(directory: Path, keys: Keys, kubeconfig: Path, containers: Path) -> 
 
 
 def proxy(directory: Path, kubeconfig: Path) -> list[str]:
-    """kube-proxy."""
+    """Configure kube-proxy."""
     configuration = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
@@ -69,7 +71,7 @@ def proxy(directory: Path, kubeconfig: Path) -> list[str]:
 
 
 def dns(directory: Path, kubeconfig: Path) -> list[str]:
-    """CoreDNS."""
+    """Configure CoreDNS."""
     path = directory / "Corefile"
     zone = f"bind {NODE}\n    errors\n    kubernetes cluster.local {{\n        kubeconfig {kubeconfig} test\n    }}"
     path.write_text(f"cluster.local:53 {{\n    {zone}\n}}\n")
@@ -77,5 +79,5 @@ def dns(directory: Path, kubeconfig: Path) -> list[str]:
 
 
 def _written(path: Path, configuration: object) -> Path:
-    path.write_text(json.dumps(configuration, indent=1))  # which is YAML as well
+    path.write_text(json.dumps(configuration, indent=1))  # JSON is YAML, too
     return path

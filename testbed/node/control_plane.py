@@ -1,4 +1,4 @@
-"""What decides in a cluster: etcd, the API server, the controllers and the scheduler, as they run on a node."""
+"""Gives the flags of the programs that decide in a cluster: etcd, the API server, the controllers and the scheduler."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from testbed.node.network import API, NODE, SERVICES
 
 API_URL = f"https://{NODE}:6443"
 NAMES = (NODE, API, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-"""What the API server is called inside, for its certificate."""
+"""The names and addresses under which the API server is reached inside of the node; its certificate holds them."""
 
 _CLIENTS, _PEERS = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
 
 
 def etcd(directory: Path) -> list[str]:
-    """Its flags."""
+    """Return the flags of etcd."""
     return [
         f"--data-dir={directory / 'etcd'}",
         f"--listen-client-urls={_CLIENTS}",
@@ -28,7 +28,7 @@ def etcd(directory: Path) -> list[str]:
 
 
 def api_server(directory: Path, keys: Keys) -> list[str]:
-    """Its flags."""
+    """Return the flags of kube-apiserver."""
     return [
         f"--etcd-servers={_CLIENTS}",
         "--bind-address=0.0.0.0",
@@ -51,7 +51,7 @@ def api_server(directory: Path, keys: Keys) -> list[str]:
 
 
 def controllers(keys: Keys, kubeconfig: Path) -> list[str]:
-    """Flags of kube-controller-manager."""
+    """Return the flags of kube-controller-manager."""
     return [
         f"--kubeconfig={kubeconfig}",
         f"--service-account-private-key-file={keys.token_key}",
@@ -64,5 +64,5 @@ def controllers(keys: Keys, kubeconfig: Path) -> list[str]:
 
 
 def scheduler(kubeconfig: Path) -> list[str]:
-    """Flags of kube-scheduler."""
+    """Return the flags of kube-scheduler."""
     return [f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1", "--profiling=false"]

@@ -1,4 +1,4 @@
-"""Settings of the kernel that a kubelet changes for the whole machine, and that are put back after it."""
+"""Reads and restores those settings of the kernel that a kubelet changes for the whole machine."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CHANGED = (
 
 
 def settings() -> dict[str, str]:
-    """As they are now."""
+    """Return the settings as they are now."""
     return {name: (_ROOT / name).read_text().strip() for name in _CHANGED if (_ROOT / name).exists()}
 
 
 def restore(noted: Mapping[str, str]) -> None:
-    """Set them again."""
+    """Set the settings again that `settings` returned before."""
     for name, value in noted.items():
         if (_ROOT / name).read_text().strip() != value:
             (_ROOT / name).write_text(value)

@@ -1,5 +1,5 @@
-"""What a node is to the machine: processes, mounts, control groups, and files in places that are not its own. All of it
-is found and removed, also that of a node whose owner was killed.
+"""Finds and removes what a node leaves on the machine, also a node whose owner was killed: processes, mounts, control
+groups, and files outside of its own directory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHIM_SOCKET = re.compile(rb"unix://(/run/containerd/s/[0-9a-f]+)")
 
 
 def remove_leftovers(network: Path, directory: Path) -> None:
-    """Kill and remove all that lives in the namespace ``network``, or is mounted or linked to below ``directory``.
+    """Kill what lives in the network namespace ``network``, and remove what belongs to the node below ``directory``.
 
     Raises `ProcessFailed` when something cannot be killed. Idempotent.
     """
@@ -35,7 +35,7 @@ def remove_leftovers(network: Path, directory: Path) -> None:
     for mount in reversed(mounts(directory)):
         run(["umount", "--lazy", mount])
     for group in _control_groups(directory):
-        with suppress(OSError):  # the one above it stays while there are others in it
+        with suppress(OSError):  # the parent group stays while other groups are in it
             group.rmdir()
             group.parent.rmdir()
     for link in _LOG_LINKS.glob("*.log"):
@@ -44,7 +44,7 @@ def remove_leftovers(network: Path, directory: Path) -> None:
 
 
 def mounts(directory: Path, kind: str | None = None) -> list[Path]:
-    """What is mounted below ``directory``, in the order in which it came; of one ``kind`` of file system, or of all."""
+    """Return the mount points below ``directory`` in the order of mounting; of one ``kind`` of file system, or all."""
     found = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
@@ -55,7 +55,7 @@ def mounts(directory: Path, kind: str | None = None) -> list[Path]:
 
 
 def _shim_sockets(directory: Path) -> Iterator[Path]:
-    """Sockets outside of ``directory``, with no setting for where they are, as containerd's own notes name them."""
+    """Yield the sockets that containerd makes outside of ``directory``, by its own notes. No setting moves them."""
     for name in ("bootstrap.json", "address"):
         for note in directory.glob(f"containerd/state/io.containerd.runtime.v2.task/*/*/{name}"):
             for found in _SHIM_SOCKET.findall(note.read_bytes()):
@@ -63,7 +63,7 @@ def _shim_sockets(directory: Path) -> Iterator[Path]:
 
 
 def _network_results(directory: Path) -> Iterator[Path]:
-    """What the network plugins' library has noted of the node's Pods, with no setting for where it does."""
+    """Yield the notes of the network plugins' library about the node's Pods. No setting moves them."""
     for note in _NETWORK_RESULTS.glob("*"):
         try:
             namespace = Path(json.loads(note.read_bytes())["netns"])
@@ -74,7 +74,7 @@ def _network_results(directory: Path) -> Iterator[Path]:
 
 
 def _control_groups(directory: Path) -> Iterator[Path]:
-    """Those of the node's containers, as the runtime has noted these: one for each hierarchy, or the only one."""
+    """Yield the control groups of the node's containers, which the runtime has noted: one in each hierarchy."""
     for container in directory.glob(f"containerd/runc/{CONTAINERS}/*"):
         for place in (CONTAINERS, f"*/{CONTAINERS}"):
             yield from _CGROUPS.glob(f"{place}/{container.name}")

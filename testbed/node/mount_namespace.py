@@ -1,6 +1,7 @@
-"""A kubelet that keeps away from the machine's: in a mount namespace, with an empty directory where they would meet.
+"""Keeps the node's kubelet away from one that the machine itself runs, by a mount namespace.
 
 Whatever its root directory is, a kubelet removes all sockets in /var/lib/kubelet/device-plugins and puts its own there.
+So the node's kubelet sees an empty directory in place of /var/lib/kubelet.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ mount -t tmpfs tmpfs {_FIXED} &&
 exec "$@"
 """
 APART: Sequence[str] = ("unshare", "--mount", "--propagation=unchanged", "--", "sh", "-ec", _HIDE, "sh")
-"""What stands before the kubelet's command."""
+"""The beginning of the command that starts the kubelet."""
 
 
 def share(directory: Path) -> None:
-    """Let both sides see what is mounted below ``directory`` from now on, as Pods' volumes are.
+    """Let both sides of the mount namespace see what is mounted below ``directory`` from now on: the volumes of Pods.
 
-    It is a mount itself then. Raises `ProcessFailed`.
+    This makes ``directory`` itself a mount. Raises `ProcessFailed`.
     """
     run(["mount", "--bind", directory, directory])
     run(["mount", "--make-shared", directory])

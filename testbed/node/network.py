@@ -1,4 +1,4 @@
-"""The network of a node: a namespace of the kernel with a bridge in it, apart from the machine's own network."""
+"""Makes the network of a node: a network namespace with a bridge in it, apart from the machine's own network."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 from testbed.commands import run
 
 NODE = "10.244.0.1"
-"""The node's address, the same for each: every node is alone in its network."""
+"""The address of every node: each is alone in its network."""
 
 PODS = "10.244.0.0/24"
 SERVICES = "10.96.0.0/24"
 API = "10.96.0.1"
-"""The Service ``kubernetes``."""
+"""The address of the Service ``kubernetes``."""
 
 BRIDGE = "cni0"
 
 
 class Network:
-    """The namespace ``name``. Who is in it reaches Pods, Services and the node, and nothing else."""
+    """The network namespace ``name``. Programs in it reach Pods, Services and the node, and nothing else."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -27,11 +27,11 @@ class Network:
 
     @property
     def enter(self) -> Sequence[str]:
-        """What stands before a command that is to run inside. (``ip netns exec`` would hide its mounts from others.)"""
+        """The beginning of a command that is to run inside. (``ip netns exec`` would hide its mounts from others.)"""
         return ("nsenter", f"--net={self.path}", "--")
 
     def make(self) -> None:
-        """Make it. Raises `ProcessFailed`."""
+        """Make the namespace and the bridge. Raises `ProcessFailed`."""
         run(["ip", "netns", "add", self.name])
         for command in (
             "link set lo up",
@@ -44,6 +44,6 @@ class Network:
         run([*self.enter, "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"])
 
     def remove(self) -> None:
-        """Remove it. Idempotent."""
+        """Remove the namespace. Idempotent."""
         if self.path.exists():
             run(["ip", "netns", "delete", self.name])

@@ -1,4 +1,4 @@
-"""The node itself: every program of it started in its order, and all of it gone again."""
+"""Runs a Kubernetes node: starts its programs in their order, and removes all of it again."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ PROGRAMS = (
     "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl",
     "containerd", "containerd-shim-runc-v2", "ctr", "coredns", "helm",
 )  # fmt: skip
-"""What tools/kubernetes/build brings."""
+"""The programs that a node needs; tools/kubernetes/build builds them."""
 
 START_SECONDS = 180.0
-"""On a machine that does other things as well; alone it takes ten."""
+"""How long a start may take on a busy machine; on an idle one it takes ten seconds."""
 
 _BULKY = ("containerd", "etcd", "kubelet", "pods")
 
 
 class Node(KubernetesCluster):
-    """One that keeps its files under ``directory``. Its logs stay there after it.
+    """A node that keeps its files under ``directory``. Its logs stay there after its end.
 
-    Several may run at once, in a network each. Needs root. Raises `ProgramAbsent`, or another `ProcessFailed`, where
-    what it takes is not there.
+    Several nodes may run at once, each in a network of its own. A node needs root. Raises `ProgramAbsent`, or another
+    `ProcessFailed`, if something that it needs is missing.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -49,7 +49,7 @@ class Node(KubernetesCluster):
     # -- life ------------------------------------------------------------------------------------------------------
 
     def start(self, deadline: float = START_SECONDS) -> Self:
-        """Start it, and wait until it takes Pods. Also removes what killed owners left behind."""
+        """Start the node and wait until it takes Pods. First remove nodes whose owners were killed."""
         registry.remove_abandoned()
         self._clear()
         self._note = registry.register(self.directory)
@@ -61,7 +61,7 @@ class Node(KubernetesCluster):
         return self
 
     def end(self) -> None:
-        """Kill all of it at once, and take away what it was to the kernel. Its data goes as well. Idempotent."""
+        """Kill all its programs at once, and remove what it left in the kernel and its data. Idempotent."""
         with ExitStack() as whatever_fails:
             whatever_fails.callback(self._clear)
             for process in self._processes:
@@ -74,7 +74,7 @@ class Node(KubernetesCluster):
 
     @property
     def network(self) -> Network:
-        """Where all of it lives."""
+        """The network that the node's programs and Pods are in."""
         if self._note is None:
             raise ProcessFailed("the node does not run")
         return Network(self._note.name)
@@ -122,7 +122,7 @@ class Node(KubernetesCluster):
 
     def _clear(self) -> None:
         for name in _BULKY:
-            if not mounts(self.directory / name):  # which could be a volume with files of somebody else
+            if not mounts(self.directory / name):  # a mount could be a volume with files of somebody else
                 shutil.rmtree(self.directory / name, ignore_errors=True)
 
     def _launch(self, name: str, flags: Sequence[str], before: Sequence[str] = ()) -> Process:
@@ -144,8 +144,11 @@ class Node(KubernetesCluster):
         return True
 
     def _environment(self) -> dict[str, str]:
-        """Without what the user has set for clusters of their own, or to reach the world, to which no way leads from
-        there; containerd finds its shim on the path."""
+        """Return the environment of the node's programs.
+
+        It names neither other clusters nor proxies, which cannot be reached from the node's network. containerd finds
+        its shim on the PATH.
+        """
         home = self.directory / "home"
         home.mkdir(parents=True, exist_ok=True)
         path = f"{self._bin}:/usr/sbin:/sbin:{os.environ.get('PATH', '/usr/bin:/bin')}"

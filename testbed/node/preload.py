@@ -1,4 +1,4 @@
-"""What a node holds before anything is installed on it: the project's images, and HDFS."""
+"""Puts into a cluster what it needs before the chart is installed: the project's images, and HDFS."""
 
 from __future__ import annotations
 

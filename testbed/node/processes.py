@@ -1,7 +1,7 @@
-"""Who lives in a network of the kernel, and how they are killed.
+"""Finds and kills the processes in a network namespace.
 
-Whatever a node starts lives in its network or in that of one of its Pods, and nobody else does. So a process is known
-to be a node's by the namespace that it is in, and never by a name or a number that someone noted.
+All processes that a node starts are in its network namespace or in that of one of its Pods, and no others are. So a
+process is known to be a node's by the namespace that it is in, and never by a name or an id that was noted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from testbed.process import ProcessFailed
 _DEADLINE_SECONDS = 30.0
 
 Space = tuple[int, int]
-"""A namespace: the device and the inode of the file that stands for it."""
+"""A namespace, named by the device and the inode of the file that stands for it."""
 
 
 def space(file: Path) -> Space | None:
-    """Which one a file stands for; None where it is gone, or belongs to a process that has ended."""
+    """Return the namespace that a file stands for; None if the file is gone, or belongs to a process that has ended."""
     try:
         status = os.stat(file)
     except OSError:
@@ -30,12 +30,12 @@ def space(file: Path) -> Space | None:
 
 
 def processes_in(spaces: Collection[Space]) -> list[int]:
-    """The processes whose network is one of these."""
+    """Return the ids of the processes whose network namespace is one of these."""
     return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit() and _lives(each.name, spaces)]
 
 
 def kill_all(networks: Callable[[], Collection[Path]]) -> None:
-    """Kill whoever lives in ``networks()``, asked again and again, until nobody is left.
+    """Kill all processes in the network namespaces ``networks()``, again and again until none is left.
 
     Raises `ProcessFailed` when something cannot be killed.
     """
@@ -57,7 +57,7 @@ def _lives(pid: int | str, spaces: Collection[Space]) -> bool:
 
 
 def _kill(pid: int, spaces: Collection[Space]) -> None:
-    """Kill it, unless it has ended meanwhile and its number went to a process that lives elsewhere."""
+    """Kill a process, unless it has ended meanwhile and its id went to a process in another namespace."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:

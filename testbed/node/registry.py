@@ -1,6 +1,7 @@
-"""Notes about the nodes of this machine, so that what a killed owner left behind is removed by the next who comes.
+"""Keeps notes about the nodes of this machine, so that the next run removes what a killed owner left behind.
 
-``python -m testbed.node.registry DIRECTORY`` removes what is below a directory that is to be deleted, or ends with 1.
+The owner of a node is the process that started it. ``python -m testbed.node.registry DIRECTORY`` removes the nodes
+below a directory that is to be deleted; if the owner of one still lives, it ends with status 1.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _NOTES = Path("/run/milepost-nodes")
 
 @dataclass(frozen=True)
 class Note:
-    """A node: the name of its network, where its files are, who owns it, and what the kernel was set to before it."""
+    """What is noted about a node: the name of its network, the directory of its files, its owner, and the settings that
+    the kernel had before it.
+    """
 
     name: str
     directory: str
@@ -33,7 +36,7 @@ class Note:
 
     @property
     def abandoned(self) -> bool:
-        """Whether its owner is gone."""
+        """Whether the node's owner is gone."""
         return lifetimes.began(self.owner) != self.owner_began
 
 
@@ -41,7 +44,8 @@ def register(directory: Path) -> Note:
     """Note down a node that this process is about to start."""
     owner, began = lifetimes.own()
     _NOTES.mkdir(exist_ok=True)
-    before = next((other.kernel for other in _notes()), None) or kernel.settings()  # others have changed them already
+    # Other nodes have changed the settings already, so those that were noted before them count.
+    before = next((other.kernel for other in _notes()), None) or kernel.settings()
     note = Note(f"milepost-{secrets.token_hex(4)}", str(directory.resolve()), owner, began, before)
     unfinished = _NOTES / f".{note.name}"
     unfinished.write_text(json.dumps(asdict(note)))
@@ -50,7 +54,7 @@ def register(directory: Path) -> Note:
 
 
 def remove(note: Note) -> None:
-    """Remove what the kernel has of a node, and its note. Idempotent. Raises `ProcessFailed`."""
+    """Remove what a node left in the kernel, and its note. Idempotent. Raises `ProcessFailed`."""
     network = Network(note.name)
     remove_leftovers(network.path, Path(note.directory))
     network.remove()
@@ -60,7 +64,7 @@ def remove(note: Note) -> None:
 
 
 def remove_abandoned() -> list[Note]:
-    """Remove every node whose owner is gone; which ones. Raises `ProcessFailed`."""
+    """Remove every node whose owner is gone, and return their notes. Raises `ProcessFailed`."""
     found = [note for note in _notes() if note.abandoned]
     for note in found:
         remove(note)
@@ -68,9 +72,10 @@ def remove_abandoned() -> list[Note]:
 
 
 def vacate(directory: Path) -> None:
-    """Remove every node below ``directory`` whose owner is gone, before its files are: its mounts are among those.
+    """Remove every node below ``directory`` whose owner is gone. Call this before the directory is deleted.
 
-    Raises `ProcessFailed`, also when a node whose owner lives is there.
+    Otherwise mounts of such a node would be among the files to delete. Raises `ProcessFailed`, also if there is a node
+    whose owner lives.
     """
     for note in _notes():
         if Path(note.directory).is_relative_to(directory.resolve()):

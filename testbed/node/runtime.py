@@ -1,4 +1,4 @@
-"""containerd: runs the containers of a node, with all that it keeps below one directory."""
+"""Sets up containerd, which runs the containers of a node and keeps everything below one directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.node.network import BRIDGE, PODS
 from testbed.process import ProcessFailed
 
 PAUSE = Image("local.test/pause:1", layers=(), entrypoint=("/pause",))
-"""What holds the namespaces of a Pod, and does nothing."""
+"""The image of the container that holds the namespaces of a Pod, and does nothing."""
 
 _PAUSE_SOURCE = """\
 #include <signal.h>
@@ -50,7 +50,7 @@ _PLUGINS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cni")
 
 
 class Runtime:
-    """containerd as it is set up below ``directory``; `flags` are what it is started with."""
+    """A containerd that is set up below ``directory``, and has to be started with `flags`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -58,7 +58,7 @@ class Runtime:
         self.flags = ["--config", str(directory / "containerd.toml")]
 
     def prepare(self) -> None:
-        """Write its configuration. Raises `ProcessFailed` when runc or the network plugins are not there."""
+        """Write the configuration. Raises `ProcessFailed` if runc or the network plugins are missing."""
         (self._directory / "cni").mkdir(parents=True)
         (self._directory / "cni" / "10-pods.conflist").write_text(json.dumps(self._pods_network()))
         (self._directory / "containerd.toml").write_text(
@@ -72,7 +72,7 @@ class Runtime:
         )
 
     def serves(self) -> bool:
-        """Whether it takes requests."""
+        """Return whether it takes requests."""
         try:
             self.control("version")
         except ProcessFailed:
@@ -80,7 +80,7 @@ class Runtime:
         return True
 
     def control(self, *arguments: str | Path) -> str:
-        """``ctr``, among the node's containers; what it printed. Raises `ProcessFailed`."""
+        """Run ``ctr`` on the node's containers, and return what it printed. Raises `ProcessFailed`."""
         return run([program("ctr"), "--address", self.socket, "--namespace", CONTAINERS, *arguments])
 
     def load(self, archive: Path) -> None:
@@ -88,7 +88,7 @@ class Runtime:
         self.control("images", "import", archive)
 
     def load_pause(self) -> None:
-        """Make and load `PAUSE`: it runs until it is ended."""
+        """Make the image `PAUSE`, whose program only waits for SIGTERM, and load it."""
         home = self._directory / "pause"
         (home / "root").mkdir(parents=True)
         (home / "pause.c").write_text(_PAUSE_SOURCE)
@@ -97,7 +97,7 @@ class Runtime:
         self.load(pack([PAUSE.on(home / "layer.tar")], home / "pause.tar"))
 
     def process_of(self, container: str) -> int:
-        """The first process of a running container, as the machine numbers it. Raises `ProcessFailed`."""
+        """Return the id that the first process of a running container has on this machine. Raises `ProcessFailed`."""
         for line in self.control("tasks", "list").splitlines()[1:]:
             name, pid, *_ = line.split()
             if name == container:

@@ -43,7 +43,7 @@ class Segment:
 
     @property
     def is_proven(self) -> bool:
-        """Return whether its entries match the sum in its head."""
+        """Return whether its entries match the checksum in its head."""
         return self.head.proves(self.data)
 
     def hold(self, data: dict[str, str]) -> None:
@@ -210,7 +210,7 @@ def _unreadable(listed: SegmentListing, number: int) -> JournalDamaged:
 
 
 def _evidence(listed: SegmentListing, number: int) -> str:
-    """Return what names this damage: the segment's name, and every head there is."""
+    """Return the evidence of this damage (see `JournalDamaged`): the segment's name, and every head there is."""
     layout = listed.layout
     heads = [f"{each} {item.metadata.annotations.get(HEAD)}" for each, item in sorted(listed.found.items())]
     return "\n".join([layout.segment(number), *heads])

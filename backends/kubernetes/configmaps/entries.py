@@ -1,12 +1,16 @@
 """Encode a record as an entry of a ConfigMap's ``data``: the key escaped, the value unchanged wherever it is text.
 
-A data key may have 253 characters of ``A-Z a-z 0-9 - . _``: ``_`` is written ``__`` and ``/`` is written ``_.``. A
-longer key is cut off and ends in ``_-`` and a hash, and its value begins with the line ``!key <the key>``.
+Kubernetes allows a data key 253 characters of ``A-Z a-z 0-9 - . _``. A record's key has only these and ``/``. So ``_``
+is written ``__``, and ``/`` is written ``_.``. A key that is too long then is cut off, and ends in ``_-`` and a hash;
+its value begins with the line ``!key <the whole key>``.
 
-Where it must, a value says what it is in lines that begin with ``!``: ``!deleted`` (a tombstone), ``!base64`` or
-``!text`` (what follows is that). Text that is not empty and does not begin with ``!`` needs no such line, so that
-``kubectl get -o yaml`` shows records as they are. A value that is not valid is delivered as the bytes that are there:
-the rules above count the record as damaged, and what an older segment has of it stays hidden.
+Text that is not empty and does not begin with ``!`` is stored as it is, so that ``kubectl get -o yaml`` shows records
+in plain text. Before any other value stands a line that begins with ``!``: ``!text`` or ``!base64`` says how to read
+what follows, and ``!deleted`` alone is a tombstone, which says that the record was deleted.
+
+A value that cannot be decoded, because somebody else wrote it, is returned as the bytes that are there. The service
+then finds that the record's checksum is wrong, and reports the record as damaged. It does not use an older copy of the
+record in an older segment (a ConfigMap of the same journal) instead.
 """
 
 from __future__ import annotations
@@ -19,10 +23,12 @@ from typing import Final
 
 _LONGEST: Final = 253
 _CUT: Final = re.compile(r"((?:[-.A-Za-z0-9]|__|_\.)*)_-([0-9a-f]{40})\Z")
-_HALF_A_PAIR: Final = re.compile(r"(?<!_)(?:__)*_\Z")
+"""A data key that was cut off: what is left of the escaped key, and the hash of the whole key."""
+_HALF_AN_ESCAPE: Final = re.compile(r"(?<!_)(?:__)*_\Z")
+"""An escaped key that was cut between the two characters of an escape, so that an odd number of ``_`` ends it."""
 _HASHED: Final = "_-"
 _HASH_LENGTH: Final = 40
-_CUT_AT: Final = -(len(_HASHED) + _HASH_LENGTH)
+_ENDING: Final = len(_HASHED) + _HASH_LENGTH
 _DELETED: Final = "!deleted"
 _BASE64: Final = "!base64\n"
 _TEXT: Final = "!text\n"
@@ -34,8 +40,8 @@ def encode(key: str, value: bytes | None) -> tuple[str, str]:
     escaped = key.replace("_", "__").replace("/", "_.")
     if len(escaped) <= _LONGEST:
         return escaped, _DELETED if value is None else _encoded(value)
-    kept = escaped[: _LONGEST - len(_HASHED) - _HASH_LENGTH]
-    if _HALF_A_PAIR.search(kept):
+    kept = escaped[: _LONGEST - _ENDING]
+    if _HALF_AN_ESCAPE.search(kept):
         kept = kept[:-1]
     text = _DELETED if value is None else _encoded(value)
     directive = "" if text.startswith("!") else _TEXT
@@ -49,16 +55,16 @@ def is_tombstone(text: str) -> bool:
 
 def key_of(data_key: str, text: str) -> str | None:
     """Return the record's key; None if this module never writes such a data key."""
-    cut = _CUT.match(data_key) if data_key[_CUT_AT:].startswith(_HASHED) else None
+    cut = _CUT.match(data_key) if data_key[-_ENDING:].startswith(_HASHED) else None
     if cut is None:
         return _unescaped(data_key)
     key = text[len(_KEY) :].partition("\n")[0] if text.startswith(_KEY) else ""
-    # Even without its key a record is reported as damaged, under a name near its own.
+    # If the line with the whole key was altered, the record is reported as damaged, under a key much like its own.
     return key if _hash(key) == cut[2] else f"{_unescaped(cut[1])}{_HASHED}{cut[2]}"
 
 
 def value_of(text: str) -> bytes:
-    """Return the record's value; the text itself if it is not valid."""
+    """Return the record's value; the bytes of ``text`` itself if it cannot be decoded. Not for a tombstone."""
     if not text.startswith("!"):
         return text.encode()
     rest = text.partition("\n")[2] if text.startswith(_KEY) else text
@@ -73,7 +79,7 @@ def value_of(text: str) -> bytes:
 
 
 def size_of(data_key: str, text: str) -> int:
-    """Return how many bytes an entry takes."""
+    """Return how many bytes an entry takes of the size that Kubernetes allows a ConfigMap."""
     return len(data_key) + (len(text) if text.isascii() else len(text.encode()))
 
 
@@ -90,7 +96,7 @@ def _hash(key: str) -> str:
 
 
 def _unescaped(data_key: str) -> str | None:
-    """Return a data key without escapes. Two underscores are one, and a single one belongs to the dot behind it."""
+    """Return a data key without escapes: ``__`` becomes ``_``, ``_.`` becomes ``/``. None if it has any other ``_``."""
     if "_" not in data_key:
         return data_key
     parts = [part.replace("_.", "/") for part in data_key.split("__")]

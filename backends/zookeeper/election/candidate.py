@@ -23,11 +23,14 @@ from backends.zookeeper.election.evidence import EXCHANGES, SessionEvidence
 log = logging.getLogger("milepost.election")
 
 _ATTEMPTS: Final = 20
-"""An attempt to enter the queue may end with a lost connection and no entry; this many are made."""
+"""So many attempts are made to enter the queue: each may end with a lost connection and without an entry."""
 
 
 class SessionCandidate:
-    """A candidate with a session of its own, whose end removes the entry from the queue at once, whatever was sent."""
+    """A candidate with a session of its own: when the session ends, ZooKeeper removes its entry from the queue at once.
+
+    That is true also of an entry whose creation was sent and not answered.
+    """
 
     def __init__(self, address: ZooKeeperAddress, advertise: str, timeout: float | None = None) -> None:
         self.connection = ZooKeeperConnection(address, "election", timeout)

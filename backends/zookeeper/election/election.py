@@ -22,7 +22,10 @@ log = logging.getLogger("milepost.election")
 _LOOK_SECONDS: Final = 2.0
 
 _MOST_LOOKED_AT: Final = 16
-"""This many entries without a session may come before the leader's; the candidates behind them delete them."""
+"""So many entries are read in search of the leader's, since entries that belong to no session are passed over.
+
+Somebody else made those; each is deleted by the candidate whose entry comes after it.
+"""
 
 
 class ZooKeeperElection:

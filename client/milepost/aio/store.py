@@ -29,12 +29,15 @@ class AsyncStateHandleStore:
 
     @property
     def session_id(self) -> str | None:
-        """The id of the session that changes the store; None for a store that was opened for reading."""
+        """The id of the session in whose name the store is changed; None for a store that was opened for reading."""
         return self._operations.acting.session
 
     @property
     def epoch(self) -> int | None:
-        """The epoch that add, replace, remove and clear carry; None before `campaign`."""
+        """The epoch under which this object adds, replaces, removes and clears.
+
+        `campaign` and `under` set it; before them, and after `resign`, it is None.
+        """
         return self._operations.epoch
 
     def under(self, epoch: int) -> AsyncStateHandleStore:
@@ -46,10 +49,11 @@ class AsyncStateHandleStore:
     ) -> Handle:
         """Add a handle, locked by this session. Raises `AlreadyExists`.
 
-        ``state`` is bytes, a path, a binary file or an iterable of bytes. A state that can be read twice (bytes, a
-        path, a seekable file, a list) is sent with its digest, and again if a retry is needed. A generator or a pipe is
-        sent once, after an `exists` has found the leader: this raises `OutcomeUnknown` if the answer is lost, and
-        `Unavailable` if a replica took the bytes and refused them. ``timeout`` (seconds) replaces the client's.
+        ``state`` is bytes, a path, a binary file or an iterable of bytes, which may be an asynchronous one. A state
+        that can be read twice (bytes, a path, a seekable file, a list) is sent with its digest, and again if a retry is
+        needed. A generator or a pipe can be sent only once, so the leader is looked for first. With such a state, the
+        call raises `OutcomeUnknown` if the answer is lost, and `Unavailable` if a replica took the bytes and refused
+        them. ``timeout`` (seconds) replaces the client's.
         """
         return await self._driver.run(self._operations.add_and_lock(name, state, labels, timeout))
 
@@ -74,7 +78,7 @@ class AsyncStateHandleStore:
         return await self._driver.run(self._operations.exists(name))
 
     async def get(self, name: str) -> Handle:
-        """Return the record of a handle, without locking it. Raises `NotExist`."""
+        """Return the record of a handle, without locking it. Raises `NotExist`, `Corrupt`."""
         return await self._driver.run(self._operations.get(name))
 
     async def get_and_lock(self, name: str) -> Handle:
@@ -99,11 +103,11 @@ class AsyncStateHandleStore:
         The last chunk comes only after size and digest were verified. The block may be left early.
         """
         async with aclosing(self._driver.stream(self._operations.download(name, version))) as chunks:
-            await anext(chunks)
+            await anext(chunks)  # empty: it only shows that the state can be read
             yield chunks
 
     async def get_all_and_lock(self) -> LockedHandles:
-        """Lock every handle for this session, and return them by name, with those whose record is damaged."""
+        """Lock every handle for this session; return their records, sorted by name, and which records are damaged."""
         return await self._driver.run(self._operations.get_all_and_lock())
 
     def get_all_handles(self, page: int = MAX_PAGE) -> AsyncIterator[Handle]:
@@ -126,9 +130,7 @@ class AsyncStateHandleStore:
         return await self._driver.run(self._operations.release_and_try_remove(name, version, timeout))
 
     async def clear_entries(self) -> int:
-        """Remove every handle, whoever holds it; return how many there were. The service's collector deletes the
-        states.
-        """
+        """Remove every handle, whoever holds it; return how many there were. The service deletes their states later."""
         return await self._driver.run(self._operations.clear_entries())
 
     async def release(self, name: str) -> None:
@@ -140,14 +142,15 @@ class AsyncStateHandleStore:
         await self._driver.run(self._operations.release_all())
 
     async def campaign(self, wait: float | None = 30.0) -> Epoch:
-        """Wait up to ``wait`` seconds (None: for ever) to lead this store, and act under the epoch from then on.
+        """Wait up to ``wait`` seconds (None: for ever) to lead this store; this object then acts under the new epoch.
 
-        Outages are waited out, too. Raises `EpochHeld` if the wait ends without the epoch.
+        An outage does not end the wait. If the wait ends without the epoch, raises `EpochHeld`, or the error of the
+        outage that still goes on. `SessionLost` is raised at once.
         """
         return await self._driver.run(campaign(self._operations, wait))
 
     async def current_epoch(self) -> Epoch:
-        """Return the epoch that the service knows as current."""
+        """Return the store's current epoch, whoever holds it; the one of this object is `epoch`."""
         return await self._driver.run(self._operations.current_epoch())
 
     async def resign(self) -> None:

@@ -17,10 +17,11 @@ BETWEEN_SECONDS = 0.2
 def campaign(store: StoreOperations, wait: float | None) -> Operation[Epoch]:
     """Wait up to ``wait`` seconds (None: for ever) for the epoch, and let ``store`` act under it.
 
-    A poll whose outcome is unknown is repeated, which is safe: the holder is granted the same epoch again. An outage is
-    waited out in the same way as another holder. No attempt begins after the wait (or after the first second, if that
-    is longer); from then on only an answer that is still due is waited for, at most as long as one attempt may take.
-    Raises `EpochHeld`, or the error that the last poll met; `SessionLost` is raised at once.
+    The service is asked again and again, each time for at most `POLL_SECONDS`. Asking again is safe even if the outcome
+    of the last time is unknown: a session that holds the epoch already is granted the same one. Neither another holder
+    nor an outage ends the wait. After ``wait`` seconds (at least one) nothing more is asked; an answer that is still
+    due then is waited for, as long as one attempt may take. Then `EpochHeld` is raised, or the error that the last
+    question met. `SessionLost` is raised at once.
     """
     clock = store.caller.clock
     deadline = math.inf if wait is None else clock() + wait

@@ -1,4 +1,7 @@
-"""Operations on the service as a whole: its status, its list of stores, and sessions."""
+"""Operations on the service as a whole: its status, its list of stores, and sessions.
+
+Like all of the core they do no input or output: an `Operation` yields what it needs done, and a driver does it.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,17 @@ from milepost.types import SessionInfo, Status
 from milepost.wire import MAX_PAGE, MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code
 
 FAREWELL_SECONDS = 2.0
+"""How long the end of a session is waited for: if the service cannot be reached, the session's TTL ends it anyway."""
 
 
 def status(caller: Caller) -> Operation[Status]:
-    """Ask one replica for its own status and for the leader it knows."""
+    """Ask any one replica, whether it leads or not, for its own status and for the leader that it knows."""
     request = Request("GET", path("status"), answers.document(answers.status), local=True)
     return (yield from caller.call(request)).value
 
 
 def stores(caller: Caller) -> Operation[None]:
-    """Emit a `StoreSummary` for each store, fetching page after page."""
+    """Fetch page after page of the list of stores, and emit a `StoreSummary` for each store."""
     token: str | None = None
     while True:
         target = path("stores", limit=MAX_PAGE, token=token)
@@ -42,9 +46,11 @@ def session_info(caller: Caller, session: str) -> Operation[SessionInfo]:
 def begin_session(
     caller: Caller, holder: str, ttl: float, session: str | None, timeout: float | None = None
 ) -> Operation[Lease]:
-    """Begin a session, or renew a living one of this id.
+    """Begin a session and return its lease; if a session with this id lives already, renew that one.
 
-    The SDK makes the id if none is given, so that a repeated attempt finds the session that the first one made.
+    If no id is given, one is made here and not by the service: so an attempt that is repeated, because the answer to
+    the first one was lost, renews the session that the first one began. Raises `SessionExpired` for the id of a session
+    that has ended.
     """
     if not MIN_TTL_SECONDS <= ttl <= MAX_TTL_SECONDS:
         raise InvalidRequest(
@@ -60,7 +66,7 @@ def begin_session(
 
 def end_session(caller: Caller, lease: Lease, timeout: float = FAREWELL_SECONDS) -> Operation[None]:
     """End a session within ``timeout`` seconds. A session that has ended already is no error."""
-    lease.end("it was closed")
+    lease.end("it was closed")  # before the request is sent: from now on nothing may be done in its name
     try:
         yield from caller.call(Request("DELETE", path("sessions", lease.session), answers.nothing), timeout=timeout)
     except SessionLost:

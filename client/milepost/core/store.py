@@ -67,12 +67,12 @@ class StoreOperations:
         return reply.value
 
     def get(self, name: str) -> Operation[Handle]:
-        """Return the record of a handle, without locking it. Raises `NotExist`."""
+        """Return the record of a handle, without locking it. Raises `NotExist`, `Corrupt`."""
         request = Request("GET", self._handle(name), answers.document(answers.handle_named(name)))
         return (yield from self.caller.call(request)).value
 
     def download(self, name: str, version: str | None) -> Operation[None]:
-        """Emit the state in chunks, an empty one first. Raises the errors that the function `download` names."""
+        """Emit the state in chunks; the first is empty. Raises the errors that the function `download` names."""
         return download(self.caller, self._handle(name), version)
 
     def get_and_lock(self, name: str) -> Operation[Handle]:
@@ -87,7 +87,7 @@ class StoreOperations:
         return (yield from self._act("POST", self._path("locks"), answers.document(answers.locked))).value
 
     def get_all_handles(self, page: int) -> Operation[None]:
-        """Do Flink's getAllHandles: emit each `Handle`, fetching page after page."""
+        """Do Flink's getAllHandles: fetch page after page, and emit each `Handle`."""
         token: str | None = None
         while True:
             target = self._path("handles", limit=page, token=token)
@@ -130,15 +130,13 @@ class StoreOperations:
         yield from self._act("DELETE", self._path("locks"), answers.nothing)
 
     def current_epoch(self) -> Operation[Epoch]:
-        """Ask which epoch the service knows as current."""
+        """Ask for the store's current epoch, whoever holds it."""
         request = Request("GET", self._path("epoch"), answers.document(answers.epoch))
         return (yield from self.caller.call(request)).value
 
     def poll_epoch(self, wait: float, within: float = math.inf) -> Operation[Epoch]:
-        """Campaign once: let the service wait ``wait`` seconds for the epoch. No attempt begins after ``within``
-        seconds.
-
-        Raises `EpochHeld`.
+        """Campaign once: ask for the epoch, and let the service hold its answer back for up to ``wait`` seconds until
+        the epoch is free. No attempt begins after ``within`` seconds. Raises `EpochHeld`.
         """
         within = max(within, LEAST_TO_ASK)
         reply = yield from self._act(

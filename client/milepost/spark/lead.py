@@ -169,7 +169,7 @@ def _take_over(
     retain: int,
     grace: float,
 ) -> Job:
-    """Do step 2: build the checkpoint directory, with the epoch granted and the record read."""
+    """Build the checkpoint directory and the job, once the epoch is granted and the job record is read."""
     store = pointer.store
     files = HadoopFiles(spark)
     directory = parent / name / pointer.record.job

@@ -1,4 +1,7 @@
-"""Build groups: waiting requests are decided in order and folded into one atomic write."""
+"""Build groups: waiting requests are decided in order, and the changes of many are folded into one atomic write.
+
+A group is full once it has as many requests, or as many bytes, as the store takes in one write (`GroupLimits`).
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ class Unchanging:
     pending: PendingRequest
     decision: Decision
     depends: int
+    """The latest group in flight whose changes the decision looked at; an answer may show committed state only."""
 
 
 @dataclass(eq=False, slots=True)
@@ -55,7 +59,9 @@ class Group:
     size: int = 0
     growth: int = 0
     digest: str = ""
+    """The digest of all records once the group has landed; `JournalMemory.stage` sets it when the group is sent."""
     replaced: Replaced = field(default_factory=dict)
+    """These hashes put `Proof` back to where it was, if the group does not land."""
     task: asyncio.Task[None] | None = None
     outcome: Commit | None = None
 
@@ -83,14 +89,16 @@ def build(
 ) -> list[Unchanging]:
     """Decide waiting requests in order until ``group`` is full, and return those that change nothing.
 
-    The changes of the others are staged on ``view``. Epochs, versions and locks are checked here, on the state that
-    will be there when the group lands, not on the state when the request came in.
+    A request changes nothing if it is refused, if it asks for what is so already, or if it is the retry of one that was
+    answered before. The changes of the others are staged on ``view``. Epochs, versions and locks are checked here, on
+    the state that will be there when the group lands, not on the state when the request came in. What no longer fits
+    into ``group`` stays in ``queue``.
     """
     unchanging: list[Unchanging] = []
     while queue and len(group.members) + len(unchanging) < limits.requests:
         pending = queue.popleft()
         if pending.done.done():
-            continue
+            continue  # it was withdrawn at its deadline
         decision = decide(view, pending.request, context_at(group.revision + 1))
         if not isinstance(decision, Accepted) or not decision.changes:
             unchanging.append(Unchanging(pending, decision, decision.depends))
@@ -104,14 +112,14 @@ def build(
             unchanging.append(Unchanging(pending, full, decision.depends))
             continue
         if group.members and group.size + _size(encoded) > limits.bytes:
-            queue.appendleft(pending)
+            queue.appendleft(pending)  # it begins the next group
             break
-        pending.queued = False
+        pending.queued = False  # from here on it may be written, so it cannot be withdrawn any more
         group.take(pending, decision, encoded)
         group.growth += growth
         view.stage(decision.changes, group.number)
         if decision.inventory is not None:
-            break  # its snapshot is taken when the group has landed, and must not show later requests
+            break  # the answer is a snapshot of the state right after the group, so no later request may join it
     return unchanging
 
 

@@ -112,6 +112,7 @@ def certain_refusal(group: Group) -> Problem | None:
 
 
 def _left_trace(view: View, group: Group) -> bool:
+    """Return whether the loaded records show that the group landed: by ids of its requests, or as `_is_there` does."""
     for member in reversed(group.members):
         kept = view.answered(member.pending.request.scope)
         if kept is not None and kept.revision == member.revision:

@@ -27,8 +27,9 @@ class Pipeline:
     """The groups in flight, in the order of their commits, and the requests that wait for them.
 
     ``wake`` is set when there is something to do, ``progress`` each time that something was done. ``fault`` is an
-    unexpected error, which ends the leadership. ``committed`` counts the groups that landed, ``refusals`` the refusals
-    for a failure of the store since the last group landed. A commit may take ``seconds``.
+    unexpected error, which ends the leadership. ``committed`` counts the groups that landed. ``refusals`` counts how
+    often the store, by a failure of its own, has refused a group since the last one landed. A commit may take
+    ``seconds``.
     """
 
     def __init__(

@@ -93,6 +93,8 @@ def handle_named(name: str) -> Callable[[Document], Handle]:
 def page(after: str | None) -> Callable[[Document], tuple[list[Handle], list[CorruptHandle], str | None]]:
     """Make a reader for the page of handles after the token ``after``: handles, damaged handles, and the next page's
     token.
+
+    It refuses a page whose next token is ``after`` again, with which a listing would never end.
     """
 
     def read(document: Document) -> tuple[list[Handle], list[CorruptHandle], str | None]:
@@ -170,7 +172,10 @@ def session_of(id_: str) -> Callable[[Document], SessionInfo]:
 
 
 def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], str | None]]:
-    """Make a reader for the page of stores after the token ``after``: the stores, and the next page's token."""
+    """Make a reader for the page of stores after the token ``after``: the stores, and the next page's token.
+
+    It refuses a page whose next token is ``after`` again, with which a listing would never end.
+    """
 
     def read(document: Document) -> tuple[list[StoreSummary], str | None]:
         found = [

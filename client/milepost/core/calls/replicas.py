@@ -82,8 +82,9 @@ class Round:
         self._replicas.answered(self.target)
 
     def silent(self, seconds: float) -> None:
-        """Note that the target did not answer, ``seconds`` longer than it was asked to take. It is a suspect for as
-        long.
+        """Note that the target did not answer for ``seconds``, beside the time that the request itself may need.
+
+        It is a suspect for as long.
         """
         if seconds > 0:
             self._replicas.suspect(self.target, seconds)

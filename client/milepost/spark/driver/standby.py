@@ -1,4 +1,4 @@
-"""Standing by for the epoch: a campaign without end, whose session is replaced when it is lost."""
+"""Stands by until this driver leads: campaigns through outages, and begins another session when one is lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from milepost.session import Session
 from milepost.store import StateHandleStore
 
 _log = logging.getLogger(__name__)
-_PAUSE = 1.0
+_PAUSE = 1.0  # seconds before another try
 
 OnLost = Callable[[Session, str], None]
 
@@ -36,9 +36,9 @@ class Standby:
         self._until = None if wait is None else time.monotonic() + wait
         self._on_lost = on_lost
         self._handles: StateHandleStore | None = None
-        self._answered = False
+        self._had_session = False
         self._withdrawn = False
-        self._waited = False
+        self._waited = False  # whether it was logged that this driver stands by
 
     @property
     def over(self) -> bool:
@@ -48,18 +48,19 @@ class Standby:
     def lead(self) -> StateHandleStore:
         """Wait for the epoch; return the store under it, with a session that is alive.
 
-        Raises `EpochHeld` if the wait ends first, and any error that the very first session meets: an address at which
-        nobody answers is not an outage.
+        If the candidacy is over first, raises `EpochHeld`, `SessionLost` or the error of the outage that still goes on.
+        Raises any error that keeps the very first session from beginning: if nobody has ever answered, the address may
+        be wrong.
         """
         began = time.monotonic()
         while True:
             session = self.session = self.session or self._another_session()
-            if self._withdrawn:  # withdraw() may not have seen this session
+            if self._withdrawn:  # withdraw() may have come before this session, and not have closed it
                 session.close()
             handles = session.store(self._store)
             try:
                 self._win(handles)
-                session.raise_if_lost()  # the answer may have come after the session's end
+                session.raise_if_lost()  # the epoch may have been granted after the session counts as lost here
             except SessionLost as error:
                 self.leave()
                 if self.over:
@@ -83,12 +84,12 @@ class Standby:
 
     @property
     def led_by(self) -> Session:
-        """The session that leads; it exists after `lead`."""
+        """The session that leads. There is one only after `lead` has returned."""
         assert self.session is not None
         return self.session
 
     def again(self, error: MilepostError) -> None:
-        """Stand by again, after the epoch was granted but could not be used.
+        """Prepare to stand by again, because ``error`` kept this driver from using the epoch; then call `lead`.
 
         Raises ``error`` if the candidacy is over.
         """
@@ -100,7 +101,7 @@ class Standby:
         time.sleep(_PAUSE)
 
     def resign(self) -> None:
-        """Give up the epoch, and then the session, so that the next driver can lead at once."""
+        """Give up the epoch and then end the session, so that the next driver can lead at once."""
         try:
             if self._handles is not None and not self.led_by.lost:
                 self._handles.resign()
@@ -117,7 +118,7 @@ class Standby:
     def withdraw(self) -> None:
         """End the candidacy for good, from another thread: this driver cannot lead any more."""
         self._withdrawn = True
-        session = self.session  # not cleared: the driver's own thread ends its steps by this session
+        session = self.session  # it stays set: by it the driver's own thread sees that it has ended
         if session is not None:
             session.close()
 
@@ -133,21 +134,22 @@ class Standby:
             self._waited = True
             handles.campaign(None if self._until is None else max(0.0, self._until - time.monotonic()))
 
-    def _within(self) -> float:
-        """Return the seconds that a new session may take: the client's timeout, but no more than are left, and at least
-        1.
+    def _session_timeout(self) -> float:
+        """Return how many seconds beginning a session may take: the client's timeout, or what is left of the wait if
+        that is less, but at least one.
         """
         timeout = self._client.timeout
         return timeout if self._until is None else min(timeout, max(1.0, self._until - time.monotonic()))
 
     def _another_session(self) -> Session:
         while True:
+            timeout = self._session_timeout()
             try:
-                session = self._client.session(self._holder, self._ttl, on_lost=self._on_lost, timeout=self._within())
+                session = self._client.session(self._holder, self._ttl, on_lost=self._on_lost, timeout=timeout)
             except OUTAGES_OR_DOUBT:
-                if not self._answered or self.over:
+                if not self._had_session or self.over:
                     raise
                 time.sleep(_PAUSE)
             else:
-                self._answered = True
+                self._had_session = True
                 return session

@@ -1,11 +1,11 @@
 """Claims: a job's identity is kept beside its output, so that another job cannot publish there by mistake.
 
-A service that is the wrong one, or was emptied, knows the job's name as that of another job, or begins a new one. That
-job would begin at batch 0, under another transaction id, over input that has been published. The claim shows it before
-the first batch.
+Where the address leads to another service, or the service's storage was emptied, the job's name is unknown, or belongs
+to another job. A driver would then begin the job at batch 0, under another transaction id, and publish input again that
+has been published. The claim shows that before the first batch.
 
-A claim is one small file in `DIRECTORY`. Its *name* holds everything that counts, so that a half-written file is
-enough.
+A claim is one small file in `DIRECTORY`. Its *name* holds everything that counts, so that a file which is only half
+written claims as well.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Files(Protocol):
 def claim(files: Files, output: str, store: str, job: str) -> None:
     """Mark ``output`` as that of ``job``, which its service knows by the name ``store``.
 
-    Jobs with other names may share the output. Raises `JobUnknown` if ``store`` was another job here.
+    Jobs with other names may share the output. Raises `JobUnknown` if a job of the same name, but not this one, has
+    claimed it before.
     """
     directory = f"{output}/{DIRECTORY}"
     own = f"job-{store}-{job}.json"
@@ -53,7 +54,7 @@ def claim(files: Files, output: str, store: str, job: str) -> None:
                 own,
                 error,
             )
-        known = _claims(files, directory, store)  # two jobs that began at the same time see each other's claim
+        known = _claims(files, directory, store)  # of two jobs that begin at once, one or both see the other
     others = [name for name in known if name != own]
     if others:
         raise JobUnknown(

@@ -1,4 +1,4 @@
-"""Files of Spark's input and output, on any file system that Hadoop knows, through Spark's JVM."""
+"""Reads and writes files of Spark's input and output, on any file system that Hadoop knows, through Spark's JVM."""
 
 from __future__ import annotations
 

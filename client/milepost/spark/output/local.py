@@ -1,4 +1,4 @@
-"""Output files on a local file system, without Spark's JVM in between: an order of magnitude faster for each batch."""
+"""Reads and writes output files on a local file system without Spark's JVM, which is ten times as fast for a batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SCHEME = "file:"
-_SYNCS = 8
+_SYNCS = 8  # threads
 
 
 class LocalFiles:

@@ -1,8 +1,9 @@
 """The manifest of published files: a chain of pages beside the output; the job record names the newest page.
 
-A page lists the batches since the page before it. While a page is not full, each batch writes it anew with one more
-entry. A full page stays as it is, and the next page names it. So the record stays small for ever, a batch costs one
-small file, and reading all batches takes one request for each `PAGE_BATCHES` of them. Every link carries a digest.
+A page is a file that lists the batches since the page before it. No such file is ever changed: while the newest page is
+not full, each batch writes a copy of it with one more entry, under a new name, and the job record then names the copy.
+A full page stays, and the next page links to it. So the job record stays small for ever, a batch costs one small file,
+and reading all batches takes one request for each page. Every link carries the digest of the page that it names.
 """
 
 from __future__ import annotations
@@ -17,16 +18,25 @@ from milepost.errors import RecordUnreadable
 
 SCHEMA = 1
 PAGE_BATCHES = 128
+"""A page that lists so many batches is full."""
 PAGE_BYTES = 256 * 1024
+"""A page of so many bytes is full, too, however few batches it lists."""
 DIRECTORY = "_milepost"
 """Directory of the pages, under the output; Spark's readers ignore names that begin with an underscore."""
 KIND = "files"
-"""Marks a manifest of `Job.files`, as opposed to one that a user's publishing function returned."""
+"""The member ``kind`` of a job record's manifest that `Job.files` wrote.
+
+A job record holds as ``manifest`` whatever the publishing function of its last batch returned, and that function may
+also be a user's own.
+"""
 
 
 @dataclass(frozen=True)
 class PublishedBatch:
-    """One batch's output: ``files`` with their sizes in bytes, under ``directory`` (relative to the output)."""
+    """One batch's output: its ``files``, each with its path below ``directory`` and its size in bytes.
+
+    ``directory`` is relative to the output.
+    """
 
     batch: int
     directory: str
@@ -47,7 +57,8 @@ class PageLink:
 class Page:
     """A page of the manifest: batches in ascending order.
 
-    ``frame`` is the schema of the newest one, in Spark's JSON.
+    ``frame`` is the schema that the DataFrame had in the newest of them, in Spark's JSON. ``previous`` links to the
+    page before this one; None for the first page.
     """
 
     frame: str
@@ -72,33 +83,41 @@ class Page:
 
 
 def published_by_files(manifest: Any) -> bool:
-    """Return whether a job record's manifest is one of `Job.files`."""
+    """Return whether a job record's manifest was written by `Job.files`; if not, a user's own function returned it."""
     return isinstance(manifest, dict) and manifest.get("kind") == KIND
 
 
-def extended(head: tuple[PageLink, Page] | None, batch: PublishedBatch, frame: str) -> Page:
-    """Make the page that names ``batch`` and everything that ``head`` (the newest page, with its link) names."""
-    if head is None:
+def extended(newest: tuple[PageLink, Page] | None, batch: PublishedBatch, frame: str) -> Page:
+    """Make the page that follows when ``batch`` is published: the newest page with one more entry, or a new one.
+
+    ``newest`` is the page that the job record names, with the link to it; None if nothing was published yet. If that
+    page is full, the new one lists ``batch`` alone and links to it.
+    """
+    if newest is None:
         return Page(frame, (batch,))
-    link, page = head
+    link, page = newest
     if len(page.batches) >= PAGE_BATCHES or len(page.encode()) >= PAGE_BYTES:
         return Page(frame, (batch,), link)
     return replace(page, frame=frame, batches=(*page.batches, batch))
 
 
-def pages(head: PageLink | None, read: Callable[[str], bytes | None], since: int = 0) -> Iterator[Page]:
-    """Yield the pages that cover batches from ``since`` on, newest first. Raises the errors of `load`."""
-    while head is not None and head.last >= since:
-        page = load(head, read)
+def pages(newest: PageLink | None, read: Callable[[str], bytes | None], since: int = 0) -> Iterator[Page]:
+    """Yield, newest first, every page that lists a batch from ``since`` on; the last one may list older batches, too.
+
+    Raises the errors of `load`.
+    """
+    link = newest
+    while link is not None and link.last >= since:
+        page = load(link, read)
         yield page
-        head = page.previous
+        link = page.previous
 
 
 def load(link: PageLink, read: Callable[[str], bytes | None]) -> Page:
     """Read the page that ``link`` names. ``read`` returns the bytes of a file, or None if it does not exist.
 
     Raises FileNotFoundError if there is no such file, and `RecordUnreadable` if its bytes are not those that were
-    published.
+    published, or are of a schema that this version does not know.
     """
     content = read(link.file)
     if content is None:

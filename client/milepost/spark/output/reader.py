@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BATCH = "batch"
 _READS = 5
+"""The job record is read this often while pages that it names are replaced."""
 
 
 def published_batches(
@@ -32,7 +33,9 @@ def published_batches(
     token: Token | None = None,
     verify: Verify = True,
 ) -> list[PublishedBatch]:
-    """List what `Job.files` has published so far, batch by batch; with ``batches`` only those (a range is cheapest).
+    """List what `Job.files` has published so far, batch by batch; with ``batches`` only those of these numbers.
+
+    Of the pages, only those from the smallest number on are read.
 
     ``token`` and ``verify`` are those of `milepost.Client`. Raises `NotExist` if there is no such job,
     `RecordUnreadable` if a manifest is damaged.
@@ -70,8 +73,9 @@ def read_published(
 
 
 class _Published:
-    """One reading of the record and its pages. If a page is gone, it was replaced meanwhile, and the record is read
-    again.
+    """What one reading of the job record and its pages found.
+
+    A page that is gone was replaced after the record was read, so the record is read again.
     """
 
     def __init__(
@@ -97,12 +101,12 @@ class _Published:
         raise RecordUnreadable(f"{self.output}/{gone}, which lists published output, is gone") from gone
 
     def _take(self, files: HadoopFiles, manifest: Any, wanted: Collection[int] | None) -> None:
-        head = published_page(manifest)
-        if head is None:
+        newest = published_page(manifest)
+        if newest is None:
             return
         self.output = str(manifest["output"])
-        since = 0 if wanted is None else min([*wanted, head.last])
-        found: list[Page] = list(pages(head, lambda file: files.read(f"{self.output}/{file}"), since))
+        since = 0 if wanted is None else min([*wanted, newest.last])
+        found: list[Page] = list(pages(newest, lambda file: files.read(f"{self.output}/{file}"), since))
         self.frame = found[0].frame
         everything = (batch for page in reversed(found) for batch in page.batches)
         self.batches = [batch for batch in everything if wanted is None or batch.batch in wanted]

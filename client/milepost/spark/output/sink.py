@@ -1,5 +1,7 @@
-"""A sink for Parquet files that is exactly once: staged for each attempt, published by a manifest, read only through
-it.
+"""A sink for Parquet files that is exactly once.
+
+Each attempt at a batch writes its files to a staging directory of its own. They count as published once the manifest
+names them, and readers read nothing else.
 """
 
 from __future__ import annotations
@@ -33,25 +35,26 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 KEPT_HEADS = 8
-"""So many replaced versions of a page stay, for readers that still use them."""
+"""This many replaced copies of the newest page stay, for readers that learned of them from the job record before."""
 
 _ATTEMPT = re.compile(r"e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\Z")
 _PAGE = re.compile(r"batch-(?P<batch>\d+)-e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\.json\Z")
-_TROUBLE = (OSError, Py4JError)
+_TROUBLE = (OSError, Py4JError)  # what the file operations of `LocalFiles` and `HadoopFiles` raise
 _log = logging.getLogger(__name__)
 
 
 class FilesSink:
-    """The publishing function of `Job.files`: it writes a batch under ``output`` and returns the files that it consists
-    of.
+    """The publishing function of `Job.files`: it writes a batch's files, and a page that lists them, under ``output``.
+
+    What it returns for the job record is the manifest: a link to that page.
     """
 
     def __init__(self, hadoop: HadoopFiles, output: str) -> None:
         self._output = hadoop.qualified(output)
         self._files = LocalFiles() if self._output.startswith(SCHEME) else hadoop
-        self._head: tuple[PageLink, Page] | None = None
+        self._newest: tuple[PageLink, Page] | None = None
         self._began = False
-        self._superseded: deque[str] = deque()
+        self._replaced: deque[str] = deque()
 
     def __call__(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
         if "batch" in (column.lower() for column in frame.columns):
@@ -65,46 +68,48 @@ class FilesSink:
         published = PublishedBatch(
             context.batchId, staging.removeprefix(f"{self._output}/"), tuple(self._files.files(staging))
         )
-        page = extended(self._head, published, frame.schema.json())
+        page = extended(self._newest, published, frame.schema.json())
         self._retire(page)
         content = page.encode()
         unique = f"{attempts_of(context.job)}{uuid.uuid4().hex[:20]}"
         name = f"{DIRECTORY}/batch-{context.batchId}-e{context.epoch}-{unique}.json"
         self._files.write_new(f"{self._output}/{name}", content)
-        self._head = page.link(name, content), page
-        return {"kind": KIND, "output": self._output, "page": link_json(self._head[0])}
+        self._newest = page.link(name, content), page
+        return {"kind": KIND, "output": self._output, "page": link_json(self._newest[0])}
 
     def _begin(self, context: BatchContext) -> None:
-        """Continue from the page of the last publication, and delete what dead attempts left."""
+        """Read the page that was published last, to continue from it, and delete what attempts of dead drivers left."""
         link = published_page(context.previousManifest, self._output)
         if link is not None:
             try:
-                self._head = link, load(link, lambda file: self._files.read(f"{self._output}/{file}"))
+                self._newest = link, load(link, lambda file: self._files.read(f"{self._output}/{file}"))
             except FileNotFoundError as error:
                 raise RecordUnreadable(f"{self._output}/{link.file}, which lists the output so far, is gone") from error
-            last = self._head[1].batches[-1]
+            last = self._newest[1].batches[-1]
             self._sweep(last.batch, context, keep=last.directory)
         self._sweep(context.batchId, context)
         self._sweep_pages(context)
         self._began = True
 
     def _sweep(self, batch: int, context: BatchContext, keep: str = "") -> None:
-        """Delete this job's attempts at ``batch`` by older epochs; never those of a newer one, since this driver may be
-        fenced.
+        """Delete the staging directories of ``batch`` that drivers of older epochs of this job wrote, except ``keep``.
+
+        Those of newer epochs are never touched: a newer driver may lead by now, and this one not know it yet.
         """
         for name in self._names(f"batch={batch}"):
             if _is_older(_ATTEMPT.match(name), context) and f"batch={batch}/{name}" != keep:
                 self._clear(f"batch={batch}/{name}")
 
     def _sweep_pages(self, context: BatchContext) -> None:
-        """Delete this job's pages of older epochs that no page leads to: replaced ones, and those never published.
+        """Delete pages that drivers of older epochs of this job wrote and that no link leads to: replaced ones, and
+        those that were never published.
 
-        Pages before the two newest ones are not looked at: earlier drivers have swept them.
+        Pages of batches before those of the two newest pages are not looked at: earlier drivers have swept them.
         """
         kept: set[str] = set()
         first = 0
-        if self._head is not None:
-            link, page = self._head
+        if self._newest is not None:
+            link, page = self._newest
             newest = [link] if page.previous is None else [link, page.previous]
             kept, first = {each.file for each in newest}, newest[-1].first
         for name in self._names(DIRECTORY):
@@ -113,17 +118,17 @@ class FilesSink:
                 self._clear(path)
 
     def _retire(self, page: Page) -> None:
-        """Note that ``page`` replaces the current head, unless it names it, and delete the oldest of the replaced
-        pages.
+        """Note that ``page`` replaces the newest page, unless it links to that one, and delete the oldest of the
+        replaced pages.
         """
-        if self._head is None or page.previous == self._head[0]:
+        if self._newest is None or page.previous == self._newest[0]:
             return
-        self._superseded.append(self._head[0].file)
-        while len(self._superseded) > KEPT_HEADS:
-            self._clear(self._superseded.popleft())
+        self._replaced.append(self._newest[0].file)
+        while len(self._replaced) > KEPT_HEADS:
+            self._clear(self._replaced.popleft())
 
     def _names(self, directory: str) -> list[str]:
-        """List a directory of the output. If that fails the list is empty, because no batch should fail for it."""
+        """List a directory of the output. If that fails the list is empty: no batch should fail for it."""
         try:
             return self._files.names(f"{self._output}/{directory}")
         except _TROUBLE as error:
@@ -136,9 +141,7 @@ class FilesSink:
             return []
 
     def _clear(self, path: str) -> None:
-        """Delete a path that nobody needs under the output. If that fails it stays, because no batch should fail for
-        it.
-        """
+        """Delete a path under the output that nobody needs. A failure is only logged: no batch should fail for it."""
         try:
             self._files.delete(f"{self._output}/{path}")
         except _TROUBLE as error:
@@ -148,7 +151,7 @@ class FilesSink:
 
 
 def _stage(frame: DataFrame, directory: str) -> None:
-    """Write all rows. For this Spark runs every partition to its end, also one that turns out to be empty."""
+    """Write all rows. To do so, Spark runs every partition to its end, also one that turns out to be empty."""
     frame.write.parquet(directory)
 
 
@@ -159,7 +162,7 @@ def _is_older(match: re.Match[str] | None, context: BatchContext) -> bool:
 
 
 def published_page(manifest: Any, output: str | None = None) -> PageLink | None:
-    """Return the newest page that a job record's manifest names; None before the first publication.
+    """Return the link to the newest page, which a job record's manifest holds; None before the first publication.
 
     Raises `UnsafeQuery` if the job published in another way, or into another directory than ``output``.
     """
