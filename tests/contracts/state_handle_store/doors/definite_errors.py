@@ -7,7 +7,7 @@ raises them by itself: that its backend translates each of them is a test of tha
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
 from typing import NamedTuple
@@ -27,32 +27,32 @@ class Aftermath(Enum):
 
 
 class DefiniteError(NamedTuple):
-    """One kind, the reason that stands for it, what comes after it, and how it is answered."""
+    """Kinds that come to the same, the reason that stands for them, what comes after it, and how it is answered."""
 
-    kind: str
+    kinds: tuple[str, ...]
     reason: Refusal
     aftermath: Aftermath
     code: Code
 
 
-OF_ADD = (
-    DefiniteError("bad arguments", Refusal.FAILED, Aftermath.GOES_ON, Code.STORAGE_UNAVAILABLE),
-    DefiniteError("no node", Refusal.HEAD_MOVED, Aftermath.DEPOSED, Code.NO_LEADER),
-    DefiniteError("no permission", Refusal.DENIED, Aftermath.GOES_ON, Code.STORAGE_UNAVAILABLE),
-    DefiniteError("bad version", Refusal.HEAD_MOVED, Aftermath.DEPOSED, Code.NO_LEADER),
-    DefiniteError("authentication failed", Refusal.DENIED, Aftermath.AWAY, Code.STORAGE_UNAVAILABLE),
-    DefiniteError("invalid ACL", Refusal.DENIED, Aftermath.GOES_ON, Code.STORAGE_UNAVAILABLE),
-    DefiniteError("session moved", Refusal.FAILED, Aftermath.AWAY, Code.STORAGE_UNAVAILABLE),
-    DefiniteError("read-only", Refusal.DENIED, Aftermath.AWAY, Code.STORAGE_UNAVAILABLE),
+_OF_ADD = (
+    DefiniteError(("bad arguments",), Refusal.FAILED, Aftermath.GOES_ON, Code.STORAGE_UNAVAILABLE),
+    DefiniteError(("no node", "bad version"), Refusal.HEAD_MOVED, Aftermath.DEPOSED, Code.NO_LEADER),
+    DefiniteError(("no permission", "invalid ACL"), Refusal.DENIED, Aftermath.GOES_ON, Code.STORAGE_UNAVAILABLE),
+    DefiniteError(("authentication failed", "read-only"), Refusal.DENIED, Aftermath.AWAY, Code.STORAGE_UNAVAILABLE),
+    DefiniteError(("session moved",), Refusal.FAILED, Aftermath.AWAY, Code.STORAGE_UNAVAILABLE),
 )
-OF_REPLACE = (
-    *OF_ADD,
-    DefiniteError("node exists", Refusal.FAILED, Aftermath.GOES_ON, Code.STORAGE_UNAVAILABLE),
+_OF_MILEPOST = (
+    DefiniteError(("store full",), Refusal.FULL, Aftermath.AWAY, Code.STORAGE_FULL),
+    DefiniteError(("group too large",), Refusal.TOO_LARGE, Aftermath.GOES_ON, Code.TOO_LARGE),
 )
-OF_MILEPOST = (
-    DefiniteError("store full", Refusal.FULL, Aftermath.AWAY, Code.STORAGE_FULL),
-    DefiniteError("group too large", Refusal.TOO_LARGE, Aftermath.GOES_ON, Code.TOO_LARGE),
-)
+OF_ADD = (*_OF_ADD, *_OF_MILEPOST)
+OF_REPLACE = (_OF_ADD[0]._replace(kinds=("bad arguments", "node exists")), *_OF_ADD[1:], *_OF_MILEPOST)
+
+
+def kinds_of(errors: Sequence[DefiniteError]) -> set[str]:
+    """The kinds that ZooKeeper has of them."""
+    return {kind for error in errors if error not in _OF_MILEPOST for kind in error.kinds}
 
 
 @asynccontextmanager
@@ -61,14 +61,19 @@ async def met(error: DefiniteError, fragile: FragileService) -> AsyncIterator[No
 
     It leads on under the same term, unless another process took the journal over: nothing was written.
     """
+    kind = error.kinds[0]
     if error.aftermath is Aftermath.DEPOSED:
         fragile.rig.pointers.disturb(fragile.depose())
     else:
-        fragile.rig.pointers.disturb(refuse(error.reason, error.kind))
+        fragile.rig.pointers.disturb(refuse(error.reason, kind))
     if error.aftermath is Aftermath.AWAY:
-        fragile.rig.pointers.take_overs.from_now_on(StorageUnavailable(error.kind))
+        fragile.rig.pointers.take_overs.from_now_on(StorageUnavailable(kind))
     term = fragile.rig.replica.journal.term
-    yield
+    try:
+        yield
+    except BaseException as failure:
+        failure.add_note(f"the store failed with: {error.kinds}")
+        raise
     fragile.rig.pointers.take_overs.heal()
     if error.aftermath is Aftermath.DEPOSED:
         await fragile.leads_above(term)
