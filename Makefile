@@ -70,8 +70,8 @@ PYTHONS ?= all
 
 .PHONY: test
 test: PYTHONS = ends
-test: lint types floors unit test-sdk ## Everything that must hold before a change goes in; CI runs test-kubernetes and test-cluster too
-	@echo "Passed. Not part of it: make test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-kill, test-slow, explore, fuzz, model."
+test: lint types floors unit test-sdk ## What must hold before a change goes in; CI runs test-long, test-kubernetes and test-cluster too
+	@echo "Passed. Not part of it: make test-long, test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-kill, test-slow, explore, fuzz, model."
 
 .PHONY: lint
 lint: $(ready) ## Style and likely mistakes
@@ -90,7 +90,11 @@ floors: $(ready) ## Imports only go down the floors of the house
 .PHONY: unit
 unit: $(ready) ## The fast tests, but for the SDK's and Kubernetes' (a part: make unit ARGS=tests/service)
 	@tools/openapi/build >/dev/null || [ $$? = 3 ]
-	@$(with_java) $(pytest) $(side_by_side) -m "not slow and not kubernetes and not node" --ignore tests/client $(ARGS)
+	@$(with_java) $(pytest) $(side_by_side) -m "not slow and not long and not kubernetes and not node" --ignore tests/client $(ARGS)
+
+.PHONY: test-long
+test-long: $(ready) ## Whole systems under faults: Spark drivers and leaders that die, the simulator, outages
+	@$(with_java) $(pytest) $(side_by_side) -m "long and not slow and not kubernetes and not node" --ignore tests/client $(ARGS)
 
 .PHONY: test-kubernetes
 test-kubernetes: $(ready) ## Pointers and elections on a real Kubernetes API, blobs on HDFS, and the chart

@@ -18,6 +18,7 @@ from tests.simulation.runner import simulate
 REQUESTS = 50_000
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_no_invariant_is_broken_in_fifty_thousand_requests() -> None:
     summary = simulate(REQUESTS, seed=0, jobs=2)

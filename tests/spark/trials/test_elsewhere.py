@@ -19,7 +19,7 @@ from tests.spark.trials.stateful import QUERIES
 from tests.spark.under_test.process import Driver
 from tests.spark.under_test.several import FILES, KILLED, LAST, STOPPED, Cell, Plan, output_of, store_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 _DEADLINE_SECONDS = 400.0
 _CUT = (

@@ -23,7 +23,7 @@ from tests.spark.under_test.hooks import FINAL
 from tests.spark.under_test.process import Driver
 from tests.spark.under_test.settings import Setup
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 _FILES_A_ROUND = 2
 _THROTTLE = 0.3

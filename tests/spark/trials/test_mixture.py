@@ -17,7 +17,7 @@ from testbed.server import ServerProcess
 from tests.spark.trials.faults import CUT, rounds, seed, wanted
 from tests.spark.trials.fleet import Fleet
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 _STORES = {
     "stateless": "hdfs",

@@ -15,7 +15,7 @@ from tests.spark.trials.stateful import QUERIES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 _FILES = 8
 _FILES_OF_SLOW = 5

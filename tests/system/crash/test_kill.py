@@ -11,10 +11,14 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from milepost.wire import API
 from testbed.server import ServerProcess
 from tests.system.crash.aftermath import inspect
 from tests.system.crash.writer import SHARED_STORE, Grown, Writer
+
+pytestmark = pytest.mark.long
 
 POINTS = int(os.environ.get("MILEPOST_KILL_POINTS", "12"))
 WRITERS = 8

@@ -12,6 +12,8 @@ from testbed.kubernetes.deployment import KubernetesDeployment
 from testbed.replicated import ReplicatedTestbed
 from testbed.writers import Writers
 
+pytestmark = pytest.mark.long
+
 WITHIN_SECONDS = 60.0
 
 

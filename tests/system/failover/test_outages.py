@@ -14,6 +14,8 @@ from milepost.wire import API, PROBLEM_TYPE_PREFIX, Code, Header, Outcome
 from testbed.replicated import ReplicatedTestbed
 from testbed.zookeeper import ZooKeeperServer
 
+pytestmark = pytest.mark.long
+
 DEADLINE_SECONDS = 60.0
 STORE = "outages"
 HANDLES = f"{API}/stores/{STORE}/handles"

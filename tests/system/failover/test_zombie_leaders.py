@@ -14,6 +14,8 @@ from milepost.wire import API, Header
 from testbed.replicas import Replicas
 from testbed.server import ServerProcess
 
+pytestmark = pytest.mark.long
+
 DEADLINE_SECONDS = 60.0
 STORE = "zombie"
 HANDLES = f"{API}/stores/{STORE}/handles"
