@@ -8,11 +8,10 @@ from service.http.application import Application
 from service.http.context import Context
 from service.http.openapi import pages
 from service.http.openapi.description import Description
-from service.http.routes import epochs, handles, sessions, states, stores, uploads
-from service.http.routes import health as around
+from service.http.routes import epochs, handles, health, sessions, states, stores, uploads
 from service.http.routing import Routes
 
-_PARTS = (handles, states, uploads, stores, sessions, epochs, around, pages)
+_PARTS = (handles, states, uploads, stores, sessions, epochs, health, pages)
 
 
 def create_app(context: Context) -> Application:

@@ -12,7 +12,7 @@ from service.http.openapi.documents import openapi_operation, probed
 from service.http.replies import json_response
 from service.http.requests import HttpRequest
 
-router = APIRouter(tags=["around"])
+router = APIRouter(tags=["health"])
 
 
 @router.get("/livez", summary="Is the process alive", **probed("It is."))
