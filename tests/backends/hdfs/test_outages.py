@@ -1,4 +1,7 @@
-"""An HDFS whose DataNodes and NameNode die, hang and come back, under a store that stays open."""
+"""DataNodes and the NameNode die, hang and come back under a store that stays open.
+
+(That nothing else goes wrong where the NameNode stops or hangs is shown in `tests.contracts.test_blobs_outages`.)
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from backends.hdfs.blobs import HdfsBlobs
 from service.compose import ReplicaConfig, open_replica
 from service.replica.settings import Settings
 from testbed.hadoop.hdfs import Hdfs
-from tests.contracts.streams import is_missing, is_missing_or, is_unavailable, keys, read, stream
+from tests.contracts.streams import is_missing, is_unavailable, keys, read, stream
 from tests.support.servers.hdfs import fresh_path, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
@@ -54,7 +57,7 @@ async def single(cluster: Hdfs) -> AsyncIterator[HdfsBlobs]:
 
 
 async def in_pieces(whole: bytes, at: dict[int, object]) -> AsyncIterator[bytes]:
-    """The bytes megabyte by megabyte; before the one of such a number something is called."""
+    """Give the bytes megabyte by megabyte, and call what ``at`` names for a number before that megabyte."""
     for number in range(len(whole) // MIB):
         if number in at:
             act = at[number]
@@ -92,7 +95,7 @@ async def test_a_blob_whose_only_data_node_is_gone_is_an_outage(cluster: Hdfs, s
 
 
 async def test_a_block_is_whole_though_a_data_node_dies_while_it_is_written(cluster: Hdfs, store: HdfsBlobs) -> None:
-    """The rest goes to others. So does a blob that is begun before the NameNode knows."""
+    """The rest of it goes to other DataNodes. So does a blob that is begun before the NameNode knows of the death."""
     whole = WHOLE[: 3 * MIB]
     for number, victim in enumerate(cluster.datanodes):
         assert await store.put(f"{number}/during", in_pieces(whole, {2: victim.kill})) == len(whole)
@@ -130,27 +133,6 @@ async def test_a_blob_is_whole_or_not_there_when_all_data_nodes_die_while_it_is_
     assert await read(store, "blob") == WHOLE
 
 
-async def test_a_name_node_that_stops_and_starts_again(cluster: Hdfs, store: HdfsBlobs) -> None:
-    await store.put("kept", stream(b"kept"))
-    cluster.namenode.kill()
-    later = HdfsBlobs(cluster.url(fresh_path()), deadline=20.0)
-    calls = (
-        later.open(),
-        store.put("blob", stream(b"x")),
-        store.size("kept"),
-        read(store, "kept"),
-        keys(store),
-        store.delete("other"),  # which may yet be carried out
-    )
-    assert await asyncio.gather(*map(is_unavailable, calls)) == [True] * len(calls)
-    cluster.start()
-    assert await read(store, "kept") == b"kept"
-    assert await keys(store) == ["kept"]
-    await store.put("blob", stream(b"x"))
-    await later.open()
-    await later.close()
-
-
 async def test_a_name_node_that_restarts_while_a_blob_is_read_and_another_written(
     cluster: Hdfs, store: HdfsBlobs
 ) -> None:
@@ -176,28 +158,8 @@ async def test_a_name_node_that_dies_while_a_blob_is_written(cluster: Hdfs, stor
     assert await is_missing(store, "blob")
 
 
-async def test_a_name_node_that_hangs(cluster: Hdfs, store: HdfsBlobs) -> None:
-    """Nothing waits for ever; what was on its way when it woke up is whole or not there, and others are as before."""
-    await store.put("kept", stream(b"kept"))
-    cluster.namenode.pause()
-    try:
-        calls = (
-            store.put("blob", stream(b"x")),
-            store.size("kept"),
-            read(store, "kept"),
-            store.delete("other"),
-            keys(store),
-        )
-        assert await asyncio.gather(*map(is_unavailable, calls)) == [True] * len(calls)
-    finally:
-        cluster.namenode.resume()
-    assert await read(store, "kept") == b"kept"
-    assert await is_missing_or(store, "blob", b"x")
-    await store.put("again", stream(b"x"))
-
-
 async def test_a_data_node_that_hangs(cluster: Hdfs, tmp_path: Path) -> None:
-    """It is asked in vain, perhaps more than once; then another one is, before anybody in a replica loses timeout."""
+    """A read asks it in vain, perhaps more than once, and then another one, before the replica's own timeout ends."""
     url = cluster.url(fresh_path(), replication=2)
     replica = open_replica(
         ReplicaConfig(f"embedded:{tmp_path}", url, "http://127.0.0.1:1", "reader"), Settings(blob_seconds=9.0)
@@ -213,23 +175,3 @@ async def test_a_data_node_that_hangs(cluster: Hdfs, tmp_path: Path) -> None:
         finally:
             victim.resume()
     await store.close()
-
-
-async def test_a_cancelled_call_does_not_wait_for_a_name_node_that_hangs(cluster: Hdfs) -> None:
-    """Readiness asks with a deadline of its own, which has to hold."""
-    patient = HdfsBlobs(cluster.url(fresh_path()), deadline=300.0)
-    await patient.open()
-    await patient.put("blob", stream(b"x"))
-    cluster.namenode.pause()
-    try:
-        async with asyncio.timeout(60):
-            for call in (keys(patient), patient.size("blob"), read(patient, "blob")):
-                asking = asyncio.ensure_future(call)
-                await asyncio.sleep(0.1)
-                asking.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await asking
-    finally:
-        cluster.namenode.resume()
-    assert await read(patient, "blob") == b"x"
-    await patient.close()

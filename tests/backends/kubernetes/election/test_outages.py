@@ -215,21 +215,6 @@ async def test_a_claim_that_is_late_finds_no_lease_to_take(
         await won(other)
 
 
-async def test_without_an_api_a_resignation_ends_at_its_deadline(far: Site, way: Link) -> None:
-    async with opened(far.address(**SHORT), ONE) as one:
-        leadership = await won(one)
-        way.hold()
-        async with asyncio.timeout(DEADLINE):
-            await leadership.resign()
-        assert not leads(leadership)
-        with pytest.raises(StorageUnavailable):
-            await one.campaign()
-        with pytest.raises(StorageUnavailable):
-            await one.leader()
-        way.restore()
-        await won(one)
-
-
 async def test_an_election_opens_once_the_api_is_there(far: Site, way: Link) -> None:
     election = KubernetesElection(far.address(**SHORT), ONE)
     way.hold()
@@ -253,24 +238,6 @@ async def test_closing_ends_a_campaign_whose_request_is_held_up(far: Site, way: 
         await election.close()
         with pytest.raises(StorageUnavailable):
             await campaign
-
-
-async def test_an_api_server_that_restarts_within_the_lease_costs_no_leadership(tmp_path: Path) -> None:
-    with kubernetes.running(tmp_path) as api:
-        site = kubernetes.site(api)
-        async with opened(site.address(lease_duration="90", renew_deadline="60", retry_period="0.5"), ONE) as one:
-            leadership = await won(one)
-            await asyncio.to_thread(api.server.kill)
-            with pytest.raises(StorageUnavailable):
-                await _asked_anew(one)
-            await asyncio.to_thread(api.start)
-            before = leadership.remaining(0.0)
-
-            async def renewed() -> bool:
-                return leadership.remaining(0.0) > before
-
-            await until(renewed)
-            assert leads(leadership)
 
 
 async def test_an_etcd_that_stands_still_renews_no_lease(tmp_path: Path) -> None:
@@ -308,15 +275,6 @@ async def test_a_namespace_that_is_not_there_is_named(services: Services) -> Non
     async with opened(site.address(**SHORT), ONE) as one:
         with pytest.raises(StorageUnavailable, match="no-such-namespace"):
             await one.campaign()
-
-
-async def _asked_anew(election: KubernetesElection) -> None:
-    """Ask who leads until it is not answered from what was seen a moment ago."""
-    election._standing = None
-    async with asyncio.timeout(DEADLINE):
-        while True:
-            await election.leader()
-            await asyncio.sleep(0.05)
 
 
 async def _set(event: asyncio.Event) -> None:

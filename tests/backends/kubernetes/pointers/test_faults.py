@@ -1,4 +1,7 @@
-"""Pointers in Kubernetes while etcd and the API server are paused, killed, full, or permit nothing."""
+"""Pointers in Kubernetes while etcd stands still or is full, answers are lost, and nothing is permitted.
+
+(What holds of every server that stops or hangs is shown in `tests.contracts.test_coordination_outages`.)
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,8 @@ from pathlib import Path
 import pytest
 
 from backends.contract import (
-    BackendError,
     Change,
-    CommitRefused,
     Done,
-    Head,
     Misconfigured,
     Refusal,
     StorageFull,
@@ -25,31 +25,16 @@ from backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes.admin import Rules
 from testbed.kubernetes.api import KubernetesApi
 from tests.backends.kubernetes.places import LAYOUT, Outsider, opened
-from tests.contracts.journals import ROOT, put, records, refused, taken_over, writes
+from tests.contracts.journals import ROOT, put, records, refused, taken_over, taken_over_at_last, writes
 from tests.support.network.link import Link, link
 from tests.support.servers import kubernetes
-from tests.support.servers.kubernetes import Site, running
+from tests.support.servers.kubernetes import Site
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 READ_ONLY: Rules = ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]},)
 NOTHING: Rules = ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"]},)
-
-
-async def taken_over_at_last(store: KubernetesPointers) -> tuple[Head, dict[str, bytes]]:
-    """Once the store answers again."""
-    found: list[tuple[Head, dict[str, bytes]]] = []
-
-    async def succeeds() -> bool:
-        try:
-            found.append(await taken_over(store))
-        except BackendError:
-            return False
-        return True
-
-    await until(succeeds, 120)
-    return found[0]
 
 
 @asynccontextmanager
@@ -116,61 +101,6 @@ async def test_a_group_that_is_held_up_on_its_way_never_lands_after_a_take_over(
                 new = await put(leader, new, writes(c=b"%d" % number))
             assert await records(leader, new) == {"a": b"1", "b": b"2", "c": b"19"}
             assert (await taken_over(leader))[1] == {"a": b"1", "b": b"2", "c": b"19"}
-
-
-async def test_the_same_object_goes_on_when_the_api_server_was_killed_and_restarted(tmp_path: Path) -> None:
-    with running(tmp_path) as api:
-        place = kubernetes.site(api)
-        async with opened(place.address(), timeout=5.0) as store:
-            head, _ = await taken_over(store)
-            acknowledged: list[int] = []
-            stopping = asyncio.Event()
-
-            async def write() -> None:
-                nonlocal head
-                number = 0
-                while not stopping.is_set():
-                    number += 1
-                    end = await store.commit(head, writes(**{f"k{number}": b"1"}), head.revision + 1)
-                    if isinstance(end, Done):
-                        head = end.head
-                        acknowledged.append(number)
-                    else:
-                        head, _ = await taken_over_at_last(store)
-
-            async def more() -> bool:
-                return writing.done() or len(acknowledged) > before + 20
-
-            writing = asyncio.create_task(write())
-            for _ in range(2):
-                before = len(acknowledged)
-                await until(more, 120)
-                api.server.kill()
-                await asyncio.to_thread(api.start)
-            before = len(acknowledged)
-            await until(more, 120)
-            stopping.set()
-            await writing
-            assert {f"k{number}" for number in acknowledged} <= set((await taken_over_at_last(store))[1])
-
-
-async def test_without_an_api_server_a_commit_is_refused_and_never_lands(tmp_path: Path) -> None:
-    with running(tmp_path) as api:
-        place = kubernetes.site(api)
-        async with opened(place.address(), timeout=5.0) as store:
-            head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
-            api.server.kill()
-
-            async def refuses() -> bool:
-                return isinstance(await store.commit(head, writes(b=b"2"), head.revision + 1), CommitRefused)
-
-            await until(refuses)
-            with pytest.raises(StorageUnavailable):
-                await store.confirm(head)
-            with pytest.raises(StorageUnavailable):
-                await store.journals()
-            await asyncio.to_thread(api.start)
-            assert (await taken_over_at_last(store))[1] == {"a": b"1"}
 
 
 async def test_a_full_etcd_refuses_the_group_for_good_and_is_let_alone(tmp_path: Path) -> None:

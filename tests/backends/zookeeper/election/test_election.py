@@ -57,7 +57,7 @@ async def won(election: ZooKeeperElection) -> SessionLeadership:
 
 
 async def won_at_last(election: ZooKeeperElection) -> SessionLeadership:
-    """While members find together again a campaign may end with an outage, and whoever stands again wins."""
+    """Campaign again and again: while members find together, a campaign may end with an outage."""
     async with asyncio.timeout(DEADLINE):
         while True:
             try:
@@ -107,7 +107,7 @@ async def test_who_waited_in_the_queue_has_a_lease_as_soon_as_it_wins(zookeeper_
 
 
 def stand_still(seconds: float) -> None:
-    """The whole loop, as if the process had no processor."""
+    """Hold up the whole loop, as if the process had no processor."""
     time.sleep(seconds)
 
 
@@ -205,7 +205,7 @@ async def test_an_entry_that_is_gone_ends_a_candidacy(
 async def test_an_entry_that_is_gone_before_it_was_looked_for_ends_a_candidacy_too(
     zookeeper_address: ZooKeeperAddress, visitor: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was made, so that it is not there is no reason to make another one."""
+    """It was made, so its absence is no reason to make another one."""
     look = SessionCandidate._queue
 
     async def delete_and_look(candidacy: SessionCandidate) -> list[Entry]:
@@ -318,38 +318,8 @@ async def test_an_entry_whose_making_was_not_confirmed_is_found_again(
         assert entries(visitor, zookeeper_address) == []
 
 
-async def test_a_server_that_restarts_within_the_session_costs_no_leadership(tmp_path: Path) -> None:
-    with zookeeper(tmp_path, tick_seconds=1.0) as server:
-        async with opened(ZooKeeperAddress(server.address, session_seconds=20.0), ONE) as one:
-            leadership = await won(one)
-            server.kill()
-            with pytest.raises(StorageUnavailable):
-                await one.leader()
-            server.serve()
-            before = leadership.remaining(0.0)
-
-            async def renewed() -> bool:
-                return leadership.remaining(0.0) > before
-
-            await until(renewed)
-            assert not leadership._lost.is_set()
-
-
-async def test_without_a_server_a_resignation_ends_at_its_deadline(tmp_path: Path) -> None:
-    with zookeeper(tmp_path) as server:
-        async with opened(ZooKeeperAddress(server.address), ONE, timeout=1.0) as one:
-            leadership = await won(one)
-            server.pause()
-            async with asyncio.timeout(DEADLINE):
-                await leadership.resign()
-            assert leadership.remaining(time.monotonic()) <= 0
-            with pytest.raises(StorageUnavailable):
-                await one.campaign()
-            server.resume()
-
-
 async def test_a_server_that_is_cut_off_answers_reads_but_renews_no_lease(tmp_path: Path) -> None:
-    """Why an exchange is a transaction: the two others, paused here, might have elected another leader by now."""
+    """This is why an exchange is a transaction: the two others, paused here, might have elected another by now."""
     with ensemble(tmp_path, tick_seconds=2.0) as servers:
         follower = next(member for member in servers.members if member.mode() == "follower")
         async with opened(ZooKeeperAddress(follower.address, session_seconds=4.0), ONE) as one:
