@@ -23,7 +23,7 @@ REGION = "us-east-1"
 
 
 @dataclass(frozen=True)
-class Keys:
+class S3Keys:
     """What a caller of the server proves itself by. Nothing but this server, which only this machine sees, knows it."""
 
     access_key: str
@@ -35,8 +35,8 @@ class Keys:
         return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
 
 
-ALL_RIGHTS = Keys("milepost", "milepost-secret")
-NO_RIGHTS = Keys("stranger", "stranger-secret")
+ALL_RIGHTS = S3Keys("milepost", "milepost-secret")
+NO_RIGHTS = S3Keys("stranger", "stranger-secret")
 
 
 class SeaweedFS:
@@ -88,7 +88,7 @@ class SeaweedFS:
 
     # -- using it --------------------------------------------------------------------------------------------------
 
-    def client(self, keys: Keys = ALL_RIGHTS) -> Any:
+    def client(self, keys: S3Keys = ALL_RIGHTS) -> Any:
         """A plain boto3 client, for what goes on behind Milepost's back. To be closed."""
         return boto3.client(
             "s3",
@@ -108,7 +108,7 @@ class SeaweedFS:
             client.close()
 
     def url(self, bucket: str, prefix: str = "", endpoint_url: str | None = None) -> str:
-        """What ``--blobs`` takes; the keys come from the environment (`Keys.environment`).
+        """What ``--blobs`` takes; the keys come from the environment (`S3Keys.environment`).
 
         ``endpoint_url`` names what stands before the server, if anything does.
         """

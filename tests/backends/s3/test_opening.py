@@ -19,7 +19,7 @@ from backends.s3.connection import S3Connection
 from backends.s3.setup import ABANDONED_AFTER, prepare
 from service.blobs.keys import blob_key
 from testbed.ports import Port
-from testbed.seaweedfs import ALL_RIGHTS, NO_RIGHTS, REGION, Keys
+from testbed.seaweedfs import ALL_RIGHTS, NO_RIGHTS, REGION, S3Keys
 from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import read, stream
 from tests.support.gateway import Fault, Request, gateway
@@ -48,9 +48,9 @@ async def test_a_bucket_that_is_not_there_is_named(s3: S3Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [NO_RIGHTS, Keys(ALL_RIGHTS.access_key, "not-the-secret"), Keys("nobody", "not-the-secret")]
+    "keys", [NO_RIGHTS, S3Keys(ALL_RIGHTS.access_key, "not-the-secret"), S3Keys("nobody", "not-the-secret")]
 )
-async def test_credentials_that_are_refused(s3: S3Place, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_credentials_that_are_refused(s3: S3Place, keys: S3Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in keys.environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(Misconfigured, match=f"the credentials are refused for bucket {BUCKET}") as refused:

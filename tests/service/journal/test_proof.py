@@ -25,7 +25,7 @@ def with_damage(*damaged: str, lost: int = 0) -> Proof:
     assert told is not None
     proof = proof_of(*(VALUES.keys() - set(damaged)))
     proof.apply((key, b"garbage") for key in damaged)
-    proof.leave_open(damaged, told.total, lost)
+    proof.mark_unknown(damaged, told.total, lost)
     return proof
 
 
@@ -40,8 +40,8 @@ def test_the_hash_of_the_only_damaged_one_is_known() -> None:
 
 def test_of_several_the_last_is_known_once_the_others_were_put_back() -> None:
     proof = with_damage("k1", "k2", "k3")
-    proof.found_again("k2", HASHES["k2"])
-    proof.found_again("k1", HASHES["k1"])
+    proof.mark_known("k2", HASHES["k2"])
+    proof.mark_known("k1", HASHES["k1"])
     assert proof.hashes == HASHES
     assert proof.digest == proof_of(*VALUES).digest
 

@@ -8,7 +8,7 @@ import pytest
 
 from backends.contract import PointerStore
 from milepost.wire import Code
-from service.journal.commit.room import Room
+from service.journal.commit.growth_check import GrowthCheck
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from service.rules.memory.state import State
@@ -31,7 +31,7 @@ class Desk:
     def __init__(self) -> None:
         self.disk = Disk()
         self.view = View(State())
-        self._decide = Room(cast(PointerStore, self.disk)).deciding(rules_decide)
+        self._decide = GrowthCheck(cast(PointerStore, self.disk)).deciding(rules_decide)
         self._revision = 0
 
     def decide(self, request: Request, *, lands: bool = True) -> Decision:
