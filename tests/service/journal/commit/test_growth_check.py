@@ -1,4 +1,4 @@
-"""What may be decided while the store is full: nothing that grows, but sessions for whoever comes to make room."""
+"""What may be decided while the store is full: nothing that grows, but sessions for those who come to make room."""
 
 from __future__ import annotations
 
