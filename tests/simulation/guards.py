@@ -152,7 +152,7 @@ def reads_of_committed_state(patch: Patch) -> None:
 
 
 def refusals_wait(patch: Patch) -> None:
-    """A refusal is told at once, whatever it depends on."""
+    """A refusal is answered at once, whatever it depends on."""
     real = groups.build
 
     def build(*arguments: Any) -> list[NoOpRequest]:
@@ -341,7 +341,7 @@ def readers_move_on(patch: Patch) -> None:
 
 
 def failed_discard_is_applied(patch: Patch) -> None:
-    """A removal whose bytes could not be discarded is told as not applied."""
+    """A removal whose bytes could not be discarded is reported as not applied."""
 
     def untrue(*arguments: Any, **more: Any) -> Problem:
         return problem(*arguments, **{**more, "outcome": Outcome.NOT_APPLIED})
