@@ -132,7 +132,7 @@ async def test_credentials_of_a_program_are_renewed_before_they_end(
     """``credential_process`` stands for all that expires; what it prints is good for a minute, so it is asked again."""
     alone(monkeypatch, tmp_path)
     asked = tmp_path / "asked"
-    told = {
+    issued = {
         "Version": 1,
         "AccessKeyId": ALL_RIGHTS.access_key,
         "SecretAccessKey": ALL_RIGHTS.secret_key,
@@ -140,7 +140,7 @@ async def test_credentials_of_a_program_are_renewed_before_they_end(
     }
     program = tmp_path / "credentials.sh"
     when = "$(date -u -d '+60 seconds' +%Y-%m-%dT%H:%M:%SZ)"
-    program.write_text(f"echo once >> {asked}\necho '{json.dumps(told)}' | sed \"s/EXPIRES/{when}/\"\n")
+    program.write_text(f"echo once >> {asked}\necho '{json.dumps(issued)}' | sed \"s/EXPIRES/{when}/\"\n")
     (tmp_path / "config").write_text(f"[default]\nregion = {REGION}\ncredential_process = sh {program}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     assert await works(s3.url())
@@ -168,7 +168,7 @@ async def test_a_server_that_overwrites_is_refused(s3: S3Place, method: str, tar
 
 
 async def test_digests_of_a_server_that_does_not_check_them_are_not_relied_on(s3: S3Place) -> None:
-    """The gateway answers in the place of a server that keeps the digest it is told, whatever the bytes are."""
+    """The gateway answers in the place of a server that keeps the digest it is given, whatever the bytes are."""
     async with gateway(s3.server.endpoint_url) as before:
         before(Fault(lambda request: is_put(request) and "damaged" in request.target, answer=(200, "")))
         store = S3Blobs(s3.url(before.url))
