@@ -80,7 +80,7 @@ def test_a_skip_stays_a_skip_elsewhere(tmp_path: Path, source: str) -> None:
     assert "1 skipped" in ended.stdout
 
 
-def test_each_reason_is_told_once_in_the_last_lines(tmp_path: Path) -> None:
+def test_each_reason_is_printed_once_in_the_last_lines(tmp_path: Path) -> None:
     ended = run(tmp_path, SKIPPED_TESTS, ci="", report="-ra")
     assert ended.returncode == 0, ended.stdout
     assert [line for line in ended.stdout.splitlines() if line][-3:-1] == [
@@ -91,10 +91,10 @@ def test_each_reason_is_told_once_in_the_last_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [SKIPPED_TESTS, SKIPPED_BY_MARK, SKIPPED_MODULE])
-def test_each_reason_is_told_in_ci_too(tmp_path: Path, source: str) -> None:
+def test_each_reason_is_printed_in_ci_too(tmp_path: Path, source: str) -> None:
     ended = run(tmp_path, source, ci="true")
-    told = [line for line in ended.stdout.splitlines() if " of the tests: " in line]
-    assert len(told) == len(set(told)) == (2 if source == SKIPPED_TESTS else 1)
+    printed = [line for line in ended.stdout.splitlines() if " of the tests: " in line]
+    assert len(printed) == len(set(printed)) == (2 if source == SKIPPED_TESTS else 1)
 
 
 def test_an_expected_failure_is_no_skip(tmp_path: Path) -> None:

@@ -131,14 +131,14 @@ def test_each_that_hangs_is_ended_and_named_once_and_the_others_run(tmp_path: Pa
         (tmp_path / f"test_{name}.py").write_text(source + AFTERWARDS)
     ended = run(tmp_path, "--timeout", str(LIMIT_SECONDS), "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
     assert ended.returncode == pytest.ExitCode.TESTS_FAILED, ended.stdout + ended.stderr
-    told = ended.stdout[ended.stdout.index("short test summary") :]
+    summary = ended.stdout[ended.stdout.index("short test summary") :]
     for name in HANGING:
-        assert re.search(rf"^FAILED .*test_{name}.py::test_hangs\b", told, re.MULTILINE), (name, ended.stdout)
-        assert re.search(rf"^PASSED .*test_{name}.py::test_afterwards\b", told, re.MULTILINE), (name, ended.stdout)
+        assert re.search(rf"^FAILED .*test_{name}.py::test_hangs\b", summary, re.MULTILINE), (name, ended.stdout)
+        assert re.search(rf"^PASSED .*test_{name}.py::test_afterwards\b", summary, re.MULTILINE), (name, ended.stdout)
     killed = re.findall(r"^\+\+\+\+ (\S+) is over its time limit", ended.stderr, re.MULTILINE)
     assert len(killed) == len(set(killed)), ended.stderr
     assert {f"test_{name}.py::test_hangs" for name in ("swallows", "stands_in_c", "starves_its_loop")} <= set(killed)
-    assert "in test_hangs" in ended.stderr, "where it stands is not told"
+    assert "in test_hangs" in ended.stderr, "where it stands is not shown"
 
 
 def test_by_itself_too(tmp_path: Path) -> None:
@@ -177,15 +177,15 @@ def test_one_that_takes_too_much_memory_is_ended_and_named(tmp_path: Path) -> No
 
 def test_what_a_test_began_goes_with_it(tmp_path: Path) -> None:
     """A process that it has begun, which would go on."""
-    told = tmp_path / "pid"
+    pid_file = tmp_path / "pid"
     begins = f"""    begun = subprocess.Popen(["sleep", "300"])
-    pathlib.Path({str(told)!r}).write_text(str(begun.pid))
+    pathlib.Path({str(pid_file)!r}).write_text(str(begun.pid))
 """
     head, body = HANGING["swallows"].split("test_hangs():\n")
     (tmp_path / "test_one.py").write_text(f"import pathlib, subprocess\n{head}test_hangs():\n{begins}{body}")
     ended = run(tmp_path, "--timeout", str(LIMIT_SECONDS))
     assert ended.returncode != 0
-    stat = Path(f"/proc/{told.read_text()}/stat")
+    stat = Path(f"/proc/{pid_file.read_text()}/stat")
     until = time.monotonic() + 30.0
     while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX":
         assert time.monotonic() < until, "what the test began is still there"
