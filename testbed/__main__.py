@@ -75,7 +75,7 @@ def up(directory: Path) -> int:
         print(f"cannot start it: {failure}", file=sys.stderr)
         return 1
     (directory / _NOTE).write_text(json.dumps([asdict(entry) for entry in _entries(deployment)], indent=1))
-    print(_told(deployment, directory))
+    print(_instructions(deployment, directory))
     return 0
 
 
@@ -120,7 +120,7 @@ def _noted(directory: Path) -> Sequence[Entry]:
         return []
 
 
-def _told(deployment: ReplicatedTestbed, directory: Path) -> str:
+def _instructions(deployment: ReplicatedTestbed, directory: Path) -> str:
     first = deployment.urls[0]
     leader = deployment.leader().url
     replicas = "\n".join(f"  replica      {url}{'   (leads)' if url == leader else ''}" for url in deployment.urls)

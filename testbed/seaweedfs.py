@@ -23,7 +23,7 @@ REGION = "us-east-1"
 
 
 @dataclass(frozen=True)
-class Keys:
+class S3Keys:
     """A pair of S3 keys, by which the server knows who calls it.
 
     It is no secret worth keeping: only a test's own server accepts it, and that listens on this machine alone.
@@ -38,8 +38,8 @@ class Keys:
         return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
 
 
-ALL_RIGHTS = Keys("milepost", "milepost-secret")
-NO_RIGHTS = Keys("stranger", "stranger-secret")
+ALL_RIGHTS = S3Keys("milepost", "milepost-secret")
+NO_RIGHTS = S3Keys("stranger", "stranger-secret")
 """The server knows these keys, and refuses whatever they are used for."""
 
 
@@ -96,7 +96,7 @@ class SeaweedFS:
 
     # -- using it --------------------------------------------------------------------------------------------------
 
-    def client(self, keys: Keys = ALL_RIGHTS) -> Any:
+    def client(self, keys: S3Keys = ALL_RIGHTS) -> Any:
         """Make a plain boto3 client, for what a test does to the bucket without Milepost; the caller closes it."""
         return boto3.client(
             "s3",
@@ -116,7 +116,7 @@ class SeaweedFS:
             client.close()
 
     def url(self, bucket: str, prefix: str = "", endpoint_url: str | None = None) -> str:
-        """Return the address for ``--blobs``; the keys come from the environment (`Keys.environment`).
+        """Return the address for ``--blobs``; the keys come from the environment (`S3Keys.environment`).
 
         ``endpoint_url`` is that of a proxy in front of the server, if there is one.
         """

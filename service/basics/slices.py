@@ -22,14 +22,14 @@ _WOKEN_AT_ONCE: Final = 8
 
 
 class Slice:
-    """The turn of one long task. Between two steps the task reads `over`, and awaits `next` if that is true."""
+    """The turn of one long task. Between two steps the task reads `used_up`, and awaits `next` if that is true."""
 
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
         self._began = slices.clock()
 
     @property
-    def over(self) -> bool:
+    def used_up(self) -> bool:
         """Whether the shared time is used up."""
         return self._slices.used + self._slices.clock() - self._began >= self._slices.seconds
 
@@ -66,7 +66,7 @@ class Slices:
         async with self.turn() as turn:
             for item in items:
                 act(item)
-                if turn.over:
+                if turn.used_up:
                     await turn.next()
 
     async def through(self, behind: Callable[[T], Iterator[T]], first: T, act: Callable[[T], bool | None]) -> None:
@@ -80,7 +80,7 @@ class Slices:
                 for last in batch:
                     if act(last):
                         return
-                    if turn.over:
+                    if turn.used_up:
                         await turn.next()
 
     @asynccontextmanager

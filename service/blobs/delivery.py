@@ -29,7 +29,7 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
     Afterwards the stream raises `DeliveryCut`, before its last byte.
     """
     stop = ref.size if end is None else end
-    with _told_as_problems():
+    with _backend_errors_as_problems():
         await _check_size(blobs, ref)
         whole = start == 0 and stop == ref.size
         if not whole:
@@ -44,7 +44,7 @@ async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
 
     Raises problems as `deliver` does before the first byte.
     """
-    with _told_as_problems():
+    with _backend_errors_as_problems():
         await _check_size(blobs, ref)
         signed = await blobs.sign_get(ref.key, seconds)
         return signed.url if signed is not None and not signed.headers else None  # a redirect cannot ask for headers
@@ -57,7 +57,7 @@ async def _check_size(blobs: BlobStore, ref: BlobRef) -> None:
 
 
 @contextmanager
-def _told_as_problems() -> Iterator[None]:
+def _backend_errors_as_problems() -> Iterator[None]:
     try:
         yield
     except BlobMissing as error:

@@ -70,14 +70,14 @@ class FoundingMark:
 
         The mark stays as it is if, after it was read, ``may_go_on`` returns False: it may be a successor's.
         """
-        if (told := await self._read()) == deployment or not may_go_on():
+        if (found := await self._read()) == deployment or not may_go_on():
             return
-        if told is not None:
+        if found is not None:
             log.warning(
                 "the founding mark %s named deployment %s, and names %s from now on: if both are in use, give one"
                 " of them another place for blobs",
                 self.key,
-                _shown(told),
+                _shown(found),
                 deployment,
             )
             await self._blobs.delete_in_time(self.key)
@@ -97,9 +97,9 @@ class FoundingMark:
         return content.decode("latin-1")
 
 
-def _shown(told: str) -> str:
+def _shown(text: str) -> str:
     """Return the text fit for one line of a log, whatever it contains."""
-    return ascii(told) if len(told) <= _SHOWN else f"{told[:_SHOWN]!a}…"
+    return ascii(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!a}…"
 
 
 async def _stream(content: bytes) -> AsyncIterator[bytes]:

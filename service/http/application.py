@@ -74,7 +74,7 @@ class Application:
             # The server stops and does not wait any longer. Only the client is told, if its answer has not begun.
             log.warning("%s %s was cancelled: this server is stopping (request %s)", scope["method"], path, request_id)
             if not status:
-                response = problem_response(_broken_off(scope["method"]))
+                response = problem_response(_cancelled_problem(scope["method"]))
                 self._add_common_headers(response, request_id, about_store=False)
                 status = response.status_code
                 await response(scope, receive, send)
@@ -135,7 +135,7 @@ class Application:
 _STORES = ["v1", "stores"]
 
 
-def _broken_off(method: str) -> Problem:
+def _cancelled_problem(method: str) -> Problem:
     """Return the problem for a request that was cancelled, with an outcome that is certain.
 
     A read has applied nothing. A request whose body was incomplete was refused before this, so a change that is

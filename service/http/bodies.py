@@ -44,8 +44,11 @@ async def _chunks(request: HttpRequest) -> AsyncIterator[bytes]:
             if chunk:
                 yield chunk
     except TimeoutError as error:
-        told = f"it came more slowly than {LEAST_BYTES_PER_SECOND} bytes a second"
-        raise problem(Code.INCOMPLETE_BODY, f"nothing more of the body came, or {told}") from error
+        raise problem(
+            Code.INCOMPLETE_BODY,
+            "the rest of the body did not arrive in time, or arrived more slowly than"
+            f" {LEAST_BYTES_PER_SECOND} bytes a second",
+        ) from error
     except ClientDisconnect as error:
         raise problem(Code.INCOMPLETE_BODY, "the connection ended inside the body") from error
     if (cut := cut_for(request.scope)) is not None:
@@ -62,8 +65,8 @@ async def state_or_reference(request: HttpRequest) -> Incoming | Reference:
     """Return the state as a stream or, if the media type says so, the reference to an upload."""
     if _media_type(request) != UPLOAD_MEDIA_TYPE:
         return state_of(request)
-    told = _decoded(await _gathered(request), _Reference)
-    return Reference(told.upload, told.size, told.sha256)
+    reference = _decoded(await _gathered(request), _Reference)
+    return Reference(reference.upload, reference.size, reference.sha256)
 
 
 async def json_of(request: HttpRequest, kind: type[Body], *, optional: bool = False) -> Body:
@@ -100,8 +103,8 @@ def _has_body(request: HttpRequest) -> bool:
 
 def _media_type(request: HttpRequest) -> str | None:
     """Return the media type that the request names for its body; None if it names none."""
-    told = one(request, "Content-Type")
-    return None if told is None else told.partition(";")[0].strip().lower()
+    content_type = one(request, "Content-Type")
+    return None if content_type is None else content_type.partition(";")[0].strip().lower()
 
 
 class _NoFields(msgspec.Struct, forbid_unknown_fields=True):

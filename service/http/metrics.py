@@ -32,18 +32,19 @@ class Metrics:
         self._gauge("milepost_revision", "Last committed revision", lambda: float(journal.head.revision))
         self._gauge("milepost_records", "Records in memory", lambda: float(journal.records))
         self._gauge("milepost_groups_committed", "Groups committed", lambda: float(journal.groups_committed))
-        damaged = "Records that do not prove themselves, and so are not served"
+        damaged = "Records whose content or checksum is wrong, and which are therefore not served"
         self._gauge("milepost_damaged_records", damaged, lambda: float(len(journal.damaged)))
-        unproven = "1 if this replica could not prove what is stored when it was elected last, and so does not lead"
+        unproven = "1 if stored records failed verification when this replica was elected last, so it does not lead"
         self._gauge("milepost_journal_damaged", unproven, lambda: float(journal.unproven is not None))
-        sent = "Bytes sent to the pointer store to be written, with what is written again along with a change"
+        sent = "Bytes sent to the pointer store in writes, including data that is rewritten along with a change"
         self._gauge("milepost_pointer_bytes_sent", sent, lambda: float(pointers.bytes_sent))
         self._gauge(
             "milepost_storage_full",
-            "1 while no state is taken for want of room; removals and locks go on",
+            "1 while new states are refused because the storage is full; removals and locks still work",
             lambda: float((pointers.full or blobs.full) is not None),
         )
-        self._gauge("milepost_terms_burnt", "Terms burnt by a doubt", lambda: float(journal.terms_burnt))
+        burnt = "Terms given up early because the outcome of a write was unknown"
+        self._gauge("milepost_terms_burnt", burnt, lambda: float(journal.terms_burnt))
 
     def _gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         gauge = Gauge(name, text, registry=self._registry)
@@ -53,9 +54,9 @@ class Metrics:
         """Count an answer that took ``seconds``. Counters are cached, since finding them takes longer than counting."""
         noted = self._noted.get((method, status))
         if noted is None:
-            told = method if method in _METHODS else "other"
-            noted = self._requests.labels(told, status), self._seconds.labels(told)
-            if told == method:
+            label = method if method in _METHODS else "other"
+            noted = self._requests.labels(label, status), self._seconds.labels(label)
+            if label == method:
                 self._noted[method, status] = noted
         requests, of_method = noted
         requests.inc()

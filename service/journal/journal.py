@@ -27,8 +27,8 @@ from service.basics.problems import problem
 from service.journal import loading
 from service.journal.admission import Admission
 from service.journal.commit.groups import Decide
+from service.journal.commit.growth_check import GrowthCheck
 from service.journal.commit.pipeline import Pipeline
-from service.journal.commit.room import Room
 from service.journal.lease import LeaderLease
 from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver, NoObserver
@@ -102,7 +102,7 @@ class Journal:
         self._store = store
         self._founding = founding
         self._settings = settings = settings or JournalSettings()
-        self._decide = Room(store).deciding(decide)
+        self._decide = GrowthCheck(store).deciding(decide)
         observer = observer or NoObserver()
         self._closing = False
         self._lease = LeaderLease(clock)

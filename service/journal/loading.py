@@ -34,10 +34,10 @@ class Loaded:
     damaged: dict[str, int] = field(default_factory=dict)
 
 
-async def load(store: PointerStore, head: Head, progressed: Callable[[], None] = lambda: None) -> Loaded:
+async def load(store: PointerStore, head: Head, on_progress: Callable[[], None] = lambda: None) -> Loaded:
     """Return the journal as the store has it under ``head``.
 
-    ``progressed`` is called after every 500 records; it raises in order to stop the load.
+    ``on_progress`` is called after every 500 records; it raises in order to stop the load.
     """
     loaded = Loaded(State(), Proof())
     count = 0
@@ -52,7 +52,7 @@ async def load(store: PointerStore, head: Head, progressed: Callable[[], None] =
             loaded.size += len(key) + len(value)
         count += 1
         if count % _LOAD_CHUNK == 0:
-            progressed()
+            on_progress()
             await asyncio.sleep(0)
     return loaded
 
@@ -73,18 +73,18 @@ def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
         f"the records of journal {head.journal!r} are not those of its last commit: their digest is {found}, and not"
         f" {head.digest}"
     )
-    stated = Digest.read(head.digest)
-    if stated is not None and stated.records == len(proof.hashes):
+    stored = Digest.read(head.digest)
+    if stored is not None and stored.records == len(proof.hashes):
         if damaged:
             log.error("%s: none is missing, and %d damaged ones account for it; loading goes on", what, len(damaged))
-            proof.leave_open(damaged, stated.total, stated.lost)
+            proof.mark_unknown(damaged, stored.total, stored.lost)
             return
-        if stated.lost:
+        if stored.lost:
             log.error(
                 "%s: %d of the records that were damaged were replaced or removed since, which accounts for that;"
                 " loading goes on",
                 what,
-                stated.lost,
+                stored.lost,
             )
             return
     error = JournalDamaged(
@@ -100,7 +100,7 @@ def verify(loaded: Loaded, head: Head, accepted: Collection[str]) -> None:
         error.loss,
     )
     if damaged:  # their right content may still be put back later
-        proof.leave_open(damaged, proof.total, lost=1)
+        proof.mark_unknown(damaged, proof.total, lost=1)
 
 
 async def take_over(
@@ -124,13 +124,13 @@ async def take_over(
     now = asyncio.get_running_loop().time
     async with asyncio.timeout(seconds) as deadline:
 
-        def progressed() -> None:
+        def on_progress() -> None:
             lease.require(leadership)
             deadline.reschedule(now() + seconds)
 
         head = await store.take_over(name, ours)
         taken(head)
-        progressed()
-        loaded = await load(store, head, progressed)
+        on_progress()
+        loaded = await load(store, head, on_progress)
     lease.require(leadership)
     return loaded

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from backends.contract import Head
-from service.journal.commit.bound import Bound
 from service.journal.commit.groups import Group
+from service.journal.commit.size_limit import SizeLimit
 from service.journal.loading import Loaded
 from service.journal.proof import Proof
 from service.journal.revision_ages import RevisionAges
@@ -26,10 +26,10 @@ log = logging.getLogger("milepost.journal")
 class JournalMemory:
     """The records of a journal, as committed and as they will be once the groups in flight have landed.
 
-    ``head`` is the head after the last commit. ``view`` shows both states of the records; ``proof`` and ``bound``
+    ``head`` is the head after the last commit. ``view`` shows both states of the records; ``proof`` and ``size_limit``
     already include the groups in flight. ``unwritten`` has the keys of records that are right in memory but could not
-    be written back to the store. ``clock`` gives monotonic seconds, ``wall`` the time of day as text.
-    ``epoch_floor`` and ``most_uploads`` are those of `JournalSettings`.
+    be written back to the store. ``clock`` gives monotonic seconds, ``wall`` the time of day as text. ``epoch_floor``
+    and ``most_uploads`` are those of `JournalSettings`.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class JournalMemory:
         self.head = Head(name, 0, 0, "")
         self.view = View(State())
         self.proof = Proof()
-        self.bound = Bound(None)
+        self.size_limit = SizeLimit(None)
         self.unwritten: set[str] = set()
         self._damaged: frozenset[str] = frozenset()
         self._ages = RevisionAges(ENDED_SESSION_SECONDS)
@@ -56,8 +56,8 @@ class JournalMemory:
         self.head = head
         self.view = View(loaded.state)
         self.proof = loaded.proof
-        self.bound = Bound(most_bytes)
-        self.bound.taken = loaded.size
+        self.size_limit = SizeLimit(most_bytes)
+        self.size_limit.taken = loaded.size
         self.unwritten = set()
         self._ages = RevisionAges(ENDED_SESSION_SECONDS)
         self._ages.note(self._clock(), head.revision)
@@ -95,7 +95,7 @@ class JournalMemory:
         """Add a group that is about to be written to the proof and the size. The view has its changes already."""
         group.replaced = self.proof.apply(group.values.items())
         group.digest = self.proof.digest
-        self.bound.taken += group.growth
+        self.size_limit.taken += group.growth
 
     def land(self, group: Group) -> None:
         """Make a committed group what readers see from now on."""
@@ -118,7 +118,7 @@ class JournalMemory:
         """Take all groups out of flight: those that ``landed`` are shown to readers, the ``others`` are undone."""
         for group in reversed(others):
             self.proof.put_back(group.replaced)
-            self.bound.taken -= group.growth
+            self.size_limit.taken -= group.growth
         for group in landed:
             self.take_in(group)
         self.view.withdraw()

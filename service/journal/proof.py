@@ -16,7 +16,7 @@ from typing import Final
 
 from service.rules.checksums import MODULUS, Digest, hash_of
 
-UNTOLD: Final = -1
+UNKNOWN: Final = -1
 """Stands for the hash of a damaged record, where only the sum of the hashes of several such records is known."""
 
 Replaced = dict[str, int | None]
@@ -24,21 +24,21 @@ Replaced = dict[str, int | None]
 
 
 class Proof:
-    """The hash of each record by its key, and the sum ``total`` of all hashes that are known, that is, not `UNTOLD`."""
+    """The hash of each record by its key, and the sum ``total`` of all hashes that are not `UNKNOWN`."""
 
     def __init__(self) -> None:
         self.hashes: dict[str, int] = {}
         self.total = 0
-        self._of_unknown_hash: set[str] = set()
+        self._unknown: set[str] = set()
         self._residue = 0  # the sum of the hashes that are not known one by one
         self._summed = 0  # the number of hashes in that sum
 
     @property
     def digest(self) -> str:
         """The digest of all records, in the form in which a head stores it."""
-        if not self._of_unknown_hash:
+        if not self._unknown:
             return str(Digest(len(self.hashes), self.total))
-        return str(Digest(len(self.hashes), self.total + self._residue, self._summed - len(self._of_unknown_hash)))
+        return str(Digest(len(self.hashes), self.total + self._residue, self._summed - len(self._unknown)))
 
     def apply(self, changes: Iterable[tuple[str, bytes | None]]) -> Replaced:
         """Add changes to the proof. Return the hashes that were there before, with which `put_back` undoes it."""
@@ -53,40 +53,40 @@ class Proof:
         for key, hashed in replaced.items():
             self._set(key, hashed)
 
-    def leave_open(self, damaged: Iterable[str], total: int, lost: int = 0) -> None:
+    def mark_unknown(self, damaged: Iterable[str], total: int, lost: int = 0) -> None:
         """Note that the right hashes of the ``damaged`` records are not known one by one.
 
         Until now they were counted with the hashes that they state themselves. ``total`` is the right sum over all
         records; ``lost`` is the number of records that are gone, but whose hashes are still part of that sum.
         """
         for key in damaged:
-            self._set(key, UNTOLD)
-        self._residue, self._summed = total - self.total, len(self._of_unknown_hash) + lost
-        self._deduce_the_last()
+            self._set(key, UNKNOWN)
+        self._residue, self._summed = total - self.total, len(self._unknown) + lost
+        self._infer_the_last()
 
-    def found_again(self, key: str, hashed: int) -> None:
-        """Note that a record which was left open was put back, so that its own hash, ``hashed``, is known again."""
+    def mark_known(self, key: str, hashed: int) -> None:
+        """Note that a record which was marked unknown was put back, so that its hash ``hashed`` is known again."""
         self._residue -= hashed
         self._summed -= 1
         self._set(key, hashed)
-        self._deduce_the_last()
+        self._infer_the_last()
 
-    def _deduce_the_last(self) -> None:
+    def _infer_the_last(self) -> None:
         """If the sum consists of one hash only, that is the hash of the last damaged record."""
         if self._summed == 1:
-            for key in list(self._of_unknown_hash):
+            for key in list(self._unknown):
                 self._set(key, self._residue % MODULUS)
 
     def _set(self, key: str, hashed: int | None) -> int | None:
         before = self.hashes.pop(key, None)
-        if before == UNTOLD:
-            self._of_unknown_hash.remove(key)
+        if before == UNKNOWN:
+            self._unknown.remove(key)
         else:
             self.total -= before or 0
         if hashed is not None:
             self.hashes[key] = hashed
-        if hashed == UNTOLD:
-            self._of_unknown_hash.add(key)
+        if hashed == UNKNOWN:
+            self._unknown.add(key)
         else:
             self.total += hashed or 0
         return before

@@ -30,7 +30,7 @@ class RevisionAges:
         if stale > 0:
             del self._times[:stale], self._revisions[:stale]
 
-    def before(self, moment: float) -> int:
-        """Return the latest noted revision that was committed at or before ``moment`` (monotonic seconds), else 0."""
-        index = bisect_right(self._times, moment) - 1
+    def before(self, time: float) -> int:
+        """Return the latest noted revision that was committed at or before the monotonic ``time``, else 0."""
+        index = bisect_right(self._times, time) - 1
         return self._revisions[index] if index >= 0 else 0

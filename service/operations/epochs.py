@@ -11,7 +11,7 @@ from service.basics.problems import problem
 from service.journal import Journal
 from service.journal.retries import MaySubmit
 from service.operations.records import store_in
-from service.replica.campaigns import CampaignPlace, Campaigns
+from service.replica.epoch_queues import CampaignPlace, EpochQueues
 from service.replica.leases import Leases
 from service.replica.submitter import Caller, Reply, Submitter
 from service.rules.answers import epoch_body, epoch_holder
@@ -29,13 +29,13 @@ class EpochOperations:
     def __init__(
         self,
         journal: Journal,
-        campaigns: Campaigns,
+        epoch_queues: EpochQueues,
         leases: Leases,
         submitter: Submitter,
         clock: Callable[[], float],
     ) -> None:
         self._journal = journal
-        self._campaigns = campaigns
+        self._epoch_queues = epoch_queues
         self._leases = leases
         self._submitter = submitter
         self._clock = clock
@@ -60,7 +60,7 @@ class EpochOperations:
                 held = error
             if wait <= 0:
                 raise held
-            with self._campaigns.place(store, caller.session) as place:
+            with self._epoch_queues.place(store, caller.session) as place:
                 if gone is not None:
                     gone.add_done_callback(lambda _: place.wake())
                 while await self._may_ask_again(place, end, gone):
@@ -97,12 +97,12 @@ class EpochOperations:
             if not isinstance(session, Session) or session.ended:
                 asked, place.asked_at_end = place.asked_at_end, True
                 return not asked
-            holder = epoch_holder(view, store_in(view, place.line.store))
-            self._campaigns.held(place.line, holder.id if holder else "")
+            holder = epoch_holder(view, store_in(view, place.queue.store))
+            self._epoch_queues.held(place.queue, holder.id if holder else "")
             if holder is None or holder.id == session.id:
                 if self._leases.was_renewed_lately(session.id):
                     return True
-                self._campaigns.pass_over(place)
+                self._epoch_queues.pass_over(place)
             place.called = False
             await place.wait(min(left, _LOOK_SECONDS))
         return False
@@ -113,7 +113,7 @@ def _still_held(place: CampaignPlace, held: EpochHeld) -> EpochHeld:
 
     As a rule another session holds the epoch. If the epoch is free, the error says why the caller did not get it.
     """
-    if place.line.holder:
+    if place.queue.holder:
         return held
     detail = f"the epoch is free, but session {place.session!r} was not renewed lately: renew it and ask again"
     error = problem(Code.HELD, detail, extras=held.extras)

@@ -32,7 +32,7 @@ class JsonList:
         if len(self._items) == _CHUNK:
             self._encode()
 
-    def whole(self) -> Many:
+    def build(self) -> Many:
         """Return the whole list."""
         self._encode()
         return Many([b"[", *self._pieces, b"]"])

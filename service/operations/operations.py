@@ -35,13 +35,13 @@ def operations_of(replica: Replica) -> Operations:
         journal, blobs, replica.uploads, submitter, clock, settings.upload_seconds, settings.max_state_bytes
     )
     return Operations(
-        epochs=EpochOperations(journal, replica.campaigns, replica.leases, submitter, clock),
+        epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         handles=HandleOperations(journal, replica.slices, submitter),
         reader=StateReader(journal, blobs, settings.download_seconds),
         sessions=SessionOperations(
             journal,
             replica.leases,
-            replica.campaigns,
+            replica.epoch_queues,
             replica.changes,
             replica.slices,
             submitter,

@@ -11,8 +11,8 @@ from service.basics.problems import problem, refusal
 from service.basics.slices import Slices
 from service.journal import Journal
 from service.operations.many import JsonList, Many
-from service.replica.campaigns import Campaigns
 from service.replica.changes import Changes
+from service.replica.epoch_queues import EpochQueues
 from service.replica.leases import Leases
 from service.replica.submitter import Caller, Reply, Submitter, reply_of
 from service.rules.answers import session_body
@@ -32,7 +32,7 @@ class SessionOperations:
         self,
         journal: Journal,
         leases: Leases,
-        campaigns: Campaigns,
+        epoch_queues: EpochQueues,
         changes: Changes,
         slices: Slices,
         submitter: Submitter,
@@ -40,7 +40,7 @@ class SessionOperations:
     ) -> None:
         self._journal = journal
         self._leases = leases
-        self._campaigns = campaigns
+        self._epoch_queues = epoch_queues
         self._changes = changes
         self._slices = slices
         self._submitter = submitter
@@ -80,7 +80,7 @@ class SessionOperations:
         reading = self._journal.read()
         session = self._living(reading.view, session_id)
         self._leases.renew(session, began if received is None else received)
-        self._campaigns.heard_of(session_id)
+        self._epoch_queues.heard_of(session_id)
         return Reply(Answer({"session": session.id, "ttl": session.ttl}), reading.revision, reading.term)
 
     async def get(self, session_id: str) -> Reply:
@@ -126,4 +126,4 @@ class SessionOperations:
             return state.may_hold(session, last)
 
         await self._slices.through(locks_after, ("", ""), add)
-        return held.whole()
+        return held.build()

@@ -13,7 +13,7 @@ from service.basics.slices import Slices
 from service.journal import Journal
 from service.operations.many import JsonList
 from service.replica.submitter import Caller, Reply, Submitter, reply_of
-from service.rules.acts.stores import told_of
+from service.rules.acts.stores import inventory_entry
 from service.rules.decisions import Accepted
 from service.rules.memory.snapshots import Snapshot
 from service.rules.records import Corrupt, Store
@@ -59,14 +59,14 @@ class StoreOperations:
         handles, damaged = JsonList(), JsonList()
 
         def add(name: str) -> None:
-            entry = told_of(snapshot, of_store, name)
+            entry = inventory_entry(snapshot, of_store, name)
             if isinstance(entry, Corrupt):
                 damaged.add({"name": entry.name, "reason": entry.reason})
             elif entry is not None:
                 handles.add(entry)
 
         await self._slices.through(lambda last: snapshot.names(store, last), "", add)
-        body = {"handles": handles.whole(), "corrupt": damaged.whole()}
+        body = {"handles": handles.build(), "corrupt": damaged.build()}
         return replace(reply, answer=replace(reply.answer, body=body))
 
     async def release_all(self, caller: Caller, store: str) -> Reply:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from service.blobs.deletion_queue import DeletionQueue
-from service.replica.campaigns import Campaigns
 from service.replica.changes import Changes
+from service.replica.epoch_queues import EpochQueues
 from service.replica.leases import Leases, UploadLeases
 from service.replica.settings import Settings
 from service.rules.decisions import Accepted
@@ -23,14 +23,14 @@ class Effects:
         leases: Leases,
         uploads: UploadLeases,
         changes: Changes,
-        campaigns: Campaigns,
+        epoch_queues: EpochQueues,
         settings: Settings,
     ) -> None:
         self._deletions = deletions
         self._leases = leases
         self._uploads = uploads
         self._changes = changes
-        self._campaigns = campaigns
+        self._epoch_queues = epoch_queues
         self._settings = settings
 
     def landed(self, request: Request, accepted: Accepted) -> None:
@@ -40,7 +40,7 @@ class Effects:
         for key in accepted.orphans:  # later, since a put that has begun may still be writing this blob
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
-        self._campaigns.landed(accepted.changes.values())
+        self._epoch_queues.landed(accepted.changes.values())
         if isinstance(request, EndSession | ExpireSession):
             self._leases.forget(request.session)
             return

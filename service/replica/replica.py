@@ -24,9 +24,9 @@ from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.founding import FoundingMark
 from service.blobs.timeouts import BlobsWithTimeout
 from service.journal import Journal, LeadershipLost, NotTakenOver
-from service.replica.campaigns import Campaigns
 from service.replica.changes import Changes
 from service.replica.effects import Effects
+from service.replica.epoch_queues import EpochQueues
 from service.replica.leases import Leases, UploadLeases
 from service.replica.removals import Removals
 from service.replica.settings import Settings
@@ -35,7 +35,7 @@ from service.replica.upkeep import expire_sessions, expire_uploads, finish_remov
 from service.rules.memory.state import State
 from service.rules.records import DEPLOYMENT_KEY, Deployment
 
-log = logging.getLogger("milepost.leader")
+log = logging.getLogger("milepost.replica")
 
 _BACKOFF_SECONDS = 0.5
 _PAUSE_SECONDS = 0.05
@@ -65,13 +65,13 @@ class Replica:
         self.settings = settings
         self.clock = clock
         self.changes = Changes()
-        self.campaigns = Campaigns()
+        self.epoch_queues = EpochQueues()
         self.slices = Slices(clock)
         self.leases = Leases(clock)
         self.uploads = UploadLeases(clock)
         self.deletions = DeletionQueue(self.blobs, clock)
         self.mark = FoundingMark(self.blobs, pointers, settings.journal.accepted_losses)
-        effects = Effects(self.deletions, self.leases, self.uploads, self.changes, self.campaigns, settings)
+        effects = Effects(self.deletions, self.leases, self.uploads, self.changes, self.epoch_queues, settings)
         self.journal = Journal(
             "root",
             pointers,
@@ -181,7 +181,7 @@ class Replica:
                 self.deletions.clear()
                 self.blobs.full = None  # only a leader puts blobs, and so learns whether there is room again
                 self.changes.end()
-                self.campaigns.end()
+                self.epoch_queues.end()
                 await leadership.resign()
                 await self._end_parts()
             await asyncio.sleep(pause)

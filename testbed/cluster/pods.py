@@ -92,13 +92,13 @@ class Pod:
 
     def failed(self, complaint: str) -> ProcessFailed:
         """Return an error to raise, with the ``complaint``, the Pod's description and its log."""
-        told = []
+        answers = []
         for question in (("describe", "pod", self.name), ("logs", self.name, "--tail=50")):
             try:
-                told.append(self._node.kubectl(*question, f"--namespace={self._namespace}"))
+                answers.append(self._node.kubectl(*question, f"--namespace={self._namespace}"))
             except ProcessFailed as failure:
-                told.append(str(failure))
-        return ProcessFailed("\n".join([f"the Pod {self.name} {complaint}", *told]))
+                answers.append(str(failure))
+        return ProcessFailed("\n".join([f"the Pod {self.name} {complaint}", *answers]))
 
 
 def directory_volume(name: str, directory: Path) -> Manifest:

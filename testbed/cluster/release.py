@@ -75,10 +75,10 @@ class Release:
         return self._helm("test", self.name, "--logs", f"--timeout={READY_SECONDS:g}s")
 
     def uninstall(self) -> str:
-        """What Helm said; all Pods are gone."""
-        told = self._helm("uninstall", self.name, *_waiting())
+        """Uninstall the release, wait until all Pods are gone, and return what Helm printed."""
+        output = self._helm("uninstall", self.name, *_waiting())
         self._wait(lambda: not self.pods(), "has Pods still")
-        return told
+        return output
 
     # -- looking at it ---------------------------------------------------------------------------------------------
 

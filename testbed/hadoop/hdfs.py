@@ -64,16 +64,16 @@ class NameNode(Daemon):
 
     def serves(self) -> bool:
         """Return whether it takes writes: it is up, and out of the safe mode, in which it waits for DataNodes."""
-        told = self.told("NameNodeInfo")
-        return told is not None and told["Safemode"] == ""
+        info = self.mbean("NameNodeInfo")
+        return info is not None and info["Safemode"] == ""
 
     def live(self) -> int:
         """Return how many DataNodes it counts as live that have room."""
-        told = self.told("NameNodeInfo")
-        nodes = {} if told is None else json.loads(told["LiveNodes"])
+        info = self.mbean("NameNodeInfo")
+        nodes = {} if info is None else json.loads(info["LiveNodes"])
         return sum(node["remaining"] > 0 for node in nodes.values())
 
-    def told(self, name: str) -> dict[str, Any] | None:
+    def mbean(self, name: str) -> dict[str, Any] | None:
         """Return what it says about itself under ``name`` (a JMX bean); None without an answer."""
         return mbean(self.http_port.number, f"service=NameNode,name={name}")
 
@@ -102,8 +102,8 @@ class DataNode(Daemon):
 
     def serves(self) -> bool:
         """Return whether it is registered with every NameNode that it is configured for."""
-        told = mbean(self._http_port.number, "service=DataNode,name=DataNodeInfo")
-        actors = [] if told is None else json.loads(told.get("BPServiceActorInfo", "[]"))
+        info = mbean(self._http_port.number, "service=DataNode,name=DataNodeInfo")
+        actors = [] if info is None else json.loads(info.get("BPServiceActorInfo", "[]"))
         return bool(actors) and all(actor["ActorState"] == "RUNNING" for actor in actors)
 
 

@@ -95,8 +95,8 @@ class HdfsPair:
 
 
 def _stands_by(namenode: NameNode) -> bool:
-    told = namenode.told("NameNodeStatus")
-    return told is not None and told["State"] == "standby"
+    status = namenode.mbean("NameNodeStatus")
+    return status is not None and status["State"] == "standby"
 
 
 @contextmanager

@@ -23,10 +23,10 @@ _FILES = ("core-site.xml", "hdfs-site.xml")
 @cache
 def jars() -> Path:
     """Return the directory with the jars, which are fetched if they are missing. Raises `ProcessFailed`."""
-    told = subprocess.run([_TOOL, "hadoop"], capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False)
-    if told.returncode != 0:
-        raise ProcessFailed(f"no jars of Hadoop: {told.stderr}")
-    return Path(told.stdout.strip())
+    ended = subprocess.run([_TOOL, "hadoop"], capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False)
+    if ended.returncode != 0:
+        raise ProcessFailed(f"no jars of Hadoop: {ended.stderr}")
+    return Path(ended.stdout.strip())
 
 
 def configure(directory: Path, settings: Mapping[str, str]) -> None:

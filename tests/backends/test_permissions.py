@@ -109,7 +109,7 @@ async def test_what_is_stored_is_for_the_servers_user_alone_whatever_the_umask(t
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 
 
-async def test_what_others_may_read_is_narrowed_and_directories_are_told_of(
+async def test_what_others_may_read_is_narrowed_and_directories_are_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = tmp_path / "data"
@@ -120,10 +120,10 @@ async def test_what_others_may_read_is_narrowed_and_directories_are_told_of(
     directory.chmod(0o755)
     with caplog.at_level("INFO", "backends"):
         await everything_used(directory)
-    told = caplog.text
+    log = caplog.text
     assert all(
-        f"took all rights of other users from {directory / name}" in told
+        f"took all rights of other users from {directory / name}" in log
         for name in ("pointers.db", "leader.lock", "leader.json")
     )
-    assert f"may read or enter {directory} (mode 755)" in told
+    assert f"may read or enter {directory} (mode 755)" in log
     assert directory.stat().st_mode & 0o777 == 0o755

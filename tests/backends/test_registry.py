@@ -51,7 +51,7 @@ async def test_another_distribution_adds_a_backend_that_a_replica_leads_on(
         await replica.stop()
 
 
-def test_what_it_stands_for_is_told_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_stands_for_is_listed_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, "memory = tests.backends.memory_backend:BACKEND")
     with pytest.raises(Misconfigured, match=r"the scheme 'nowhere'; use embedded:DIR, .* or memory:NAME"):
         make_pointers("nowhere:", ME)
@@ -63,7 +63,7 @@ def test_what_it_stands_for_is_told_with_the_others(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "message"),
     [
         (
             "toy = no_such_package:BACKEND",
@@ -74,10 +74,10 @@ def test_what_it_stands_for_is_told_with_the_others(tmp_path: Path, monkeypatch:
     ],
 )
 def test_one_that_is_broken_is_named_to_who_asks_for_it_and_stands_in_nobodys_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, message: str
 ) -> None:
     install(tmp_path, monkeypatch, entry)
-    with pytest.raises(Misconfigured, match=told):
+    with pytest.raises(Misconfigured, match=message):
         make_pointers("toy:here", ME)
     with pytest.raises(Misconfigured, match="the scheme 'other'"):
         make_pointers("other:here", ME)
@@ -91,7 +91,7 @@ def test_a_scheme_of_this_distribution_is_taken_from_nowhere_else(
     assert pointers.place == f"embedded:{tmp_path.resolve()}"
 
 
-def test_an_address_without_a_place_is_told_so() -> None:
+def test_an_address_without_a_place_is_refused_by_name() -> None:
     for url in ("embedded:", "file:", "s3:bucket", "hdfs://host", "kubernetes:", "zookeeper:h", ""):
         with pytest.raises(Misconfigured):
             make_pointers(url, ME)

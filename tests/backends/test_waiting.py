@@ -1,4 +1,4 @@
-"""Work in threads ends before whoever was cancelled goes on."""
+"""Work in threads ends before the task that was cancelled goes on."""
 
 from __future__ import annotations
 

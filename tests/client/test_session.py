@@ -61,14 +61,14 @@ def test_a_call_waits_for_no_long_poll_of_others(flavour: str, service: Service,
         assert not any(poll.done() for poll in polls)
 
 
-def test_who_names_no_holder_is_told_by_user_host_and_process(client: Any) -> None:
+def test_a_client_without_a_holder_is_named_by_user_host_and_process(client: Any) -> None:
     with client.session(ttl=45) as session:
         assert re.fullmatch(rf".+@.+:{os.getpid()}", session.holder)
         assert client.session_info(session.id).holder == session.holder
 
 
 @pytest.mark.parametrize("failing", [KeyError("uid not found"), OSError("No username set in the environment")])
-def test_a_user_without_a_name_is_told_by_its_number(monkeypatch: pytest.MonkeyPatch, failing: Exception) -> None:
+def test_a_user_without_a_name_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch, failing: Exception) -> None:
     def nobody() -> str:
         raise failing
 
@@ -116,18 +116,18 @@ def test_an_id_of_ones_own_is_taken_on_while_it_lives(client: Any, name: str) ->
 
 
 def test_one_that_is_ended_by_another_is_told_so_once(client: Any) -> None:
-    told: list[tuple[Any, str]] = []
-    with client.session(holder="a", ttl=5, on_lost=lambda *what: told.append(what)) as session:
+    reports: list[tuple[Any, str]] = []
+    with client.session(holder="a", ttl=5, on_lost=lambda *what: reports.append(what)) as session:
         with client.session(holder="thief", session_id=session.id):
             pass
-        eventually(lambda: bool(told))
+        eventually(lambda: bool(reports))
         assert session.lost
-        assert "session-expired" in told[0][1]
-        assert told[0][0].id == session.id
+        assert "session-expired" in reports[0][1]
+        assert reports[0][0].id == session.id
         with pytest.raises(milepost.SessionExpired):
             session.raise_if_lost()
         time.sleep(1.0)
-    assert len(told) == 1
+    assert len(reports) == 1
 
 
 def test_what_on_lost_raises_is_logged_and_hurts_nobody(client: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -161,21 +161,21 @@ async def test_the_tasks_of_a_block_go_on_after_an_early_close(service: Service)
 
 
 def test_an_orderly_close_is_no_loss(client: Any) -> None:
-    told: list[str] = []
-    with client.session(holder="a", ttl=5, on_lost=lambda _, reason: told.append(reason)):
+    reports: list[str] = []
+    with client.session(holder="a", ttl=5, on_lost=lambda _, reason: reports.append(reason)):
         time.sleep(0.5)
     time.sleep(1.0)
-    assert told == []
+    assert reports == []
 
 
 def test_one_without_a_service_is_lost_when_its_lease_is_over(tmp_path: Path, flavour: str) -> None:
-    told = threading.Event()
+    reported = threading.Event()
     with serving(tmp_path) as service, connected(flavour, service.url) as client:
         begun = time.monotonic()
-        with client.session(holder="a", ttl=2, on_lost=lambda *_: told.set()) as session:
+        with client.session(holder="a", ttl=2, on_lost=lambda *_: reported.set()) as session:
             service.process.send_signal(signal.SIGSTOP)
             try:
-                assert told.wait(DEADLINE_SECONDS)
+                assert reported.wait(DEADLINE_SECONDS)
                 assert time.monotonic() - begun >= 2.0
                 assert session.lost
                 assert session.expires_in == 0.0

@@ -148,13 +148,13 @@ async def test_a_put_that_is_cancelled_at_any_point_is_whole_or_not_there(blobs:
 async def test_a_killed_process_leaves_nothing_half_written(blobs: Blobs) -> None:
     module, arguments = "tests.contracts.children.putter", (blobs.backend.name, blobs.address)
     async with child(module, *arguments) as putter:
-        told = [await putter.line() for _ in range(12)]
+        printed = [await putter.line() for _ in range(12)]
         await putter.kill()
-        told += await putter.rest()
+        printed += await putter.rest()
     async with blobs.opened() as store:
         listed = await keys(store)
-        assert set(told) <= set(listed)
-        assert len(listed) <= len(told) + 1
+        assert set(printed) <= set(listed)
+        assert len(listed) <= len(printed) + 1
         for key in listed:
             assert await store.size(key) == 3 * MIB
             assert await read(store, key) == b"".join([chunk async for chunk in fresh_stream(12, MIB // 4)])

@@ -155,12 +155,12 @@ async def test_what_a_killed_process_had_acknowledged_is_there(pointers: Pointer
     acknowledged = -1
     for _ in range(KILLED_WRITERS):
         async with child(module, *arguments, str(acknowledged + 1)) as writer:
-            told = [await writer.line() for _ in range(shuffled.randrange(1, 40))]
+            printed = [await writer.line() for _ in range(shuffled.randrange(1, 40))]
             await asyncio.sleep(shuffled.random() * 0.01)
             await writer.kill()
-            told += await writer.rest()
+            printed += await writer.rest()
         async with pointers.opened() as store:
             found = landed((await taken_over(store))[1])
         assert found == set(range(max(found) + 1))
-        assert acknowledged < int(told[-1]) <= max(found) <= int(told[-1]) + 1
+        assert acknowledged < int(printed[-1]) <= max(found) <= int(printed[-1]) + 1
         acknowledged = max(found)

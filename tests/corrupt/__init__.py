@@ -3,5 +3,5 @@
 `shape` says what a store offers: its kinds of things, each of which can be read and overwritten behind the service's
 back. `embedded`, `zookeeper`, `kubernetes` and `blobs` offer theirs. `cases` makes the cases, `history` writes what is
 acknowledged before the damage, `trial` damages one thing and holds the service to what it had acknowledged.
-``python -m tests.corrupt`` runs as many as it is told and prints the table; `test_corrupt` runs a cut.
+``python -m tests.corrupt`` runs as many as it is asked for and prints the table; `test_corrupt` runs a cut.
 """

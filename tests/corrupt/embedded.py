@@ -102,7 +102,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, content: bytes | None) -> None:
-    """In place, as a failing disk does: whoever has the file open sees it."""
+    """In place, as a failing disk does: a process that has the file open sees it."""
     if content is None:
         path.unlink(missing_ok=True)
     elif not path.exists():
@@ -119,7 +119,7 @@ async def _open(directory: Path, services: Services) -> AsyncIterator[Scene]:
     yield EmbeddedScene(directory)
 
 
-_SHARED_MEMORY = "it is made anew from the log by whoever opens the database first"
+_SHARED_MEMORY = "it is made anew from the log by the process that opens the database first"
 _NAMES = "it only names the leader to other processes, and the next leader writes it anew"
 _LOCK = "it is empty, and only its lock counts"
 

@@ -18,7 +18,7 @@ SESSION = "writer"
 
 
 NAMED = frozenset({Code.CORRUPT, Code.BLOB_MISSING})
-"""The problems by which what is lost is named to whoever asks for it."""
+"""The problems by which what is lost is named to those who ask for it."""
 
 
 class Silent(AssertionError):

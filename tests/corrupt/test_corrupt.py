@@ -42,15 +42,15 @@ async def test_no_damage_passes_in_silence(case: Case, tmp_path: Path, services:
     await try_out(case, tmp_path, services)
 
 
-def test_the_page_tells_of_each_kind_of_thing_and_each_damage() -> None:
+def test_the_page_lists_each_kind_of_thing_and_each_damage() -> None:
     """No row of it may be empty. (What became of them is written there by a full run.)"""
     page = (Path(__file__).parents[2] / "docs" / "damage.md").read_text()
     rows = [
         tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in page.splitlines() if line.startswith("| ")
     ]
-    told = {row[:2]: row[2:] for row in rows if len(row) == 4 and row[1] in {damage.value for damage in Damage}}
+    listed = {row[:2]: row[2:] for row in rows if len(row) == 4 and row[1] in {damage.value for damage in Damage}}
     for case in cases(STORES, SEED):
         row = (f"{case.store.name}: {case.kind}", case.damage.value)
-        assert told.get(row, ("", ""))[case.leader], (
-            f"make corrupt ARGS='--table docs/damage.md' has not told of {case}"
+        assert listed.get(row, ("", ""))[case.leader], (
+            f"make corrupt ARGS='--table docs/damage.md' has not listed {case}"
         )

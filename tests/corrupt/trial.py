@@ -34,9 +34,9 @@ class End(Enum):
     """How a case ended."""
 
     UNHARMED = "all is as it was acknowledged"
-    HEALED = "told, and all is as it was acknowledged"
-    NAMED = "told, and what is lost is named to whoever asks for it"
-    REFUSED = "told, and nothing is served until its owner accepts the loss"
+    HEALED = "reported, and all is as it was acknowledged"
+    NAMED = "reported, and what is lost is named to those who ask for it"
+    REFUSED = "reported, and nothing is served until its owner accepts the loss"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +132,10 @@ async def _after(scene: Scene, history: History, said: list[str], losses: list[s
     try:
         if await _leads(rig, said):
             lost = losses + await history.losses(rig)
-            told = list(dict.fromkeys(said))
+            reported = list(dict.fromkeys(said))
             if lost:
-                return Outcome(End.NAMED, told, lost)
-            return Outcome(End.HEALED if told else End.UNHARMED, told)
+                return Outcome(End.NAMED, reported, lost)
+            return Outcome(End.HEALED if reported else End.UNHARMED, reported)
         lines = await _readiness(rig)
         if all(ok for ok, _ in lines):
             raise Silent(f"it does not lead, and readyz says {lines}")
@@ -154,11 +154,11 @@ async def _leads(rig: Rig, said: list[str]) -> bool:
         said.append(f"ERROR the start ends: {error}")
         return False
 
-    async def told() -> bool:
+    async def has_decided() -> bool:
         return rig.replica.leads or any(_TOKEN.search(line) for line in said[before:])
 
     try:
-        await until(told, TIMEOUT_SECONDS)
+        await until(has_decided, TIMEOUT_SECONDS)
     except TimeoutError as error:
         raise Silent("it neither leads nor says why:\n" + "\n".join(dict.fromkeys(said))) from error
     return rig.replica.leads
@@ -169,7 +169,7 @@ async def _readiness(rig: Rig) -> list[tuple[bool, str]]:
 
 
 async def _accept(scene: Scene, history: History, said: list[str]) -> None:
-    """An owner accepts what he is told of, one loss after the other, as each may uncover the next: in the end it leads,
+    """An owner accepts what the log names, one loss after the other, as each may uncover the next: in the end it leads,
     serves nothing wrong, and grants no epoch again.
     """
     for _ in range(_LOSSES):

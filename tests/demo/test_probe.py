@@ -41,9 +41,9 @@ def wait_until_noted(settings: DriverSettings, what: str, batch: int | None = No
 
 
 def test_settings_come_out_of_the_command_line_as_they_went_in(settings: DriverSettings) -> None:
-    told = replace(settings, services=("http://127.0.0.1:1", "http://127.0.0.1:2"), job="j", ttl=2.5)
-    read = DriverSettings.from_json(told.to_json())
-    assert replace(read, services=tuple(read.services)) == told
+    given = replace(settings, services=("http://127.0.0.1:1", "http://127.0.0.1:2"), job="j", ttl=2.5)
+    read = DriverSettings.from_json(given.to_json())
+    assert replace(read, services=tuple(read.services)) == given
 
 
 def test_a_batch_without_a_halt_is_noted_around_its_function(settings: DriverSettings) -> None:

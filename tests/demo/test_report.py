@@ -86,13 +86,13 @@ def test_runs_over_different_inputs_are_not_to_be_compared() -> None:
     assert "same input" in complaint
 
 
-def test_a_woken_driver_is_told_from_the_others() -> None:
+def test_a_woken_driver_is_told_apart_from_the_others() -> None:
     assert GOOD.woken == Event(21.0, "A", WOKEN)
     assert GOOD.published_after_waking == []
     assert BAD.published_after_waking == [0]
 
 
 @pytest.mark.parametrize(("kept", "complaint"), [(6, "nobody took over after A was paused"), (8, "C took over")])
-def test_a_fault_without_a_take_over_is_told(kept: int, complaint: str) -> None:
+def test_a_fault_without_a_take_over_is_reported(kept: int, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         take_overs(WITH_MILEPOST[:kept])

@@ -79,7 +79,7 @@ class Rendered:
 
 
 class Helm:
-    """The program, with a home of its own, away from the settings and clusters of whoever runs the tests."""
+    """The program, with a home of its own, away from the settings and clusters of the user who runs the tests."""
 
     def __init__(self, program: str, home: Path, kubeconfig: Path | None = None) -> None:
         self._program = program

@@ -53,7 +53,7 @@ def test_three_replicas_one_more_before_one_less(helm: Helm) -> None:
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
 
 
-def test_whoever_selects_replicas_selects_all_of_them_and_nothing_else(helm: Helm, values: Path) -> None:
+def test_what_selects_replicas_selects_all_of_them_and_nothing_else(helm: Helm, values: Path) -> None:
     rendered = helm.render(values)
     selectors = [rendered.one("Deployment")["spec"]["selector"]["matchLabels"]]
     selectors += [each["spec"]["selector"]["matchLabels"] for each in rendered.of("PodDisruptionBudget")]
@@ -250,6 +250,6 @@ def test_a_restricted_platform_may_choose_the_user(helm: Helm) -> None:
     assert context == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
-def test_older_clusters_are_told_so(helm: Helm) -> None:
+def test_older_clusters_are_refused_by_version(helm: Helm) -> None:
     with pytest.raises(Refused, match="incompatible with Kubernetes"):
         helm.run("template", "milepost", CHART, "--values", VALUES[0], "--kube-version", "1.29.0")

@@ -35,15 +35,15 @@ def rows(heading: str) -> list[list[str]]:
 def test_each_verb_of_the_role_has_its_reason_and_no_other(helm: Helm) -> None:
     rules = helm.render(VALUES).one("Role")["rules"]
     granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
-    told = [(resource, verb) for resource, verb, _ in rows("| resource | verb | why |")]
-    assert set(told) == granted
-    assert len(told) == len(set(told))
+    listed = [(resource, verb) for resource, verb, _ in rows("| resource | verb | why |")]
+    assert set(listed) == granted
+    assert len(listed) == len(set(listed))
 
 
 def test_each_alert_is_explained_and_no_other(helm: Helm) -> None:
     (group,) = helm.render(VALUES).one("PrometheusRule")["spec"]["groups"]
-    told = {alert.strip("`") for alert, *_ in rows("| alert | it means | look at |")}
-    assert told == {rule["alert"] for rule in group["rules"]}
+    listed = {alert.strip("`") for alert, *_ in rows("| alert | it means | look at |")}
+    assert listed == {rule["alert"] for rule in group["rules"]}
 
 
 def installation(text: str) -> list[list[str]]:
@@ -104,8 +104,8 @@ def test_sessions_that_are_shown_outlive_a_leader_that_dies(helm: Helm) -> None:
 
 
 def test_a_lease_for_the_sdks_own_ttl_is_one_that_the_chart_takes(helm: Helm) -> None:
-    told = dict(re.findall(r"`(leaseDuration|renewDeadline|retryPeriod): (\d+)`", PAGE))
-    lease = {f"pointers.kubernetes.{name}": int(seconds) for name, seconds in told.items()}
+    listed = dict(re.findall(r"`(leaseDuration|renewDeadline|retryPeriod): (\d+)`", PAGE))
+    lease = {f"pointers.kubernetes.{name}": int(seconds) for name, seconds in listed.items()}
     assert helm.render(VALUES, lease).one("Deployment")
     default = inspect.signature(milepost.Client.session).parameters["ttl"].default
     assert default == inspect.signature(milepost.spark.lead).parameters["ttl"].default

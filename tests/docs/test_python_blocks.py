@@ -40,7 +40,7 @@ def written() -> dict[str, str]:
     return found
 
 
-def told_by_the_chart() -> str:
+def notes_of_the_chart() -> str:
     """The lines of Python that the chart prints, with something in each place that a template fills."""
     filled = re.sub(r"{{-? *(if|end|else)[^}]*}}", "", NOTES.read_text(encoding="utf-8"))
     filled = re.sub(r"{{[^}]*ttl[^}]*}}", "45", filled)
@@ -51,7 +51,7 @@ def told_by_the_chart() -> str:
 
 
 def test_the_types_are_right(tmp_path: Path) -> None:
-    blocks = {**written(), "NOTES.txt": told_by_the_chart()}
+    blocks = {**written(), "NOTES.txt": notes_of_the_chart()}
     assert len(blocks) >= 7
     (tmp_path / "mypy.ini").write_text("[mypy]\ncheck_untyped_defs = True\nignore_missing_imports = True\n")
     for number, (place, block) in enumerate(blocks.items()):

@@ -23,26 +23,26 @@ def rows(title: str) -> list[list[str]]:
 
 def test_the_problems_are_these_with_their_status() -> None:
     known = {code.value for code in Code}
-    told = [(token, int(status)) for status, cell in rows("Problems") for token in re.findall(r"`([a-z-]+)`", cell)]
-    assert sorted(told) == sorted((code.value, kind.status) for code, kind in PROBLEMS.items())
-    assert {token for token, _ in told} == known
+    listed = [(token, int(status)) for status, cell in rows("Problems") for token in re.findall(r"`([a-z-]+)`", cell)]
+    assert sorted(listed) == sorted((code.value, kind.status) for code, kind in PROBLEMS.items())
+    assert {token for token, _ in listed} == known
 
 
 def test_no_code_stands_anywhere_with_another_status() -> None:
-    told = re.findall(r"\b(\d{3}) `([a-z-]+)`", PAGE)
-    assert len(told) > 30
-    assert {(int(status), code) for status, code in told} <= {(PROBLEMS[code].status, code.value) for code in Code}
+    listed = re.findall(r"\b(\d{3}) `([a-z-]+)`", PAGE)
+    assert len(listed) > 30
+    assert {(int(status), code) for status, code in listed} <= {(PROBLEMS[code].status, code.value) for code in Code}
 
 
 def test_the_headers_are_these() -> None:
     known = {value for name, value in vars(Header).items() if name.isupper()}
-    told = [cell.strip("`") for cell, *_ in rows("Headers")]
-    assert sorted(told) == sorted(known - {Header.LABEL_PREFIX} | {Header.LABEL_PREFIX + "<key>"})
+    listed = [cell.strip("`") for cell, *_ in rows("Headers")]
+    assert sorted(listed) == sorted(known - {Header.LABEL_PREFIX} | {Header.LABEL_PREFIX + "<key>"})
 
 
 def test_the_limits_are_these() -> None:
     text = " ".join(PAGE.split())
-    for told in (
+    for listed in (
         f"`ttl` is {wire.MIN_TTL_SECONDS} to {wire.MAX_TTL_SECONDS} seconds",
         f"`wait` is 0 to {wire.MAX_WAIT_SECONDS} seconds",
         f"`limit` is 1 to {wire.MAX_PAGE}",
@@ -51,4 +51,4 @@ def test_the_limits_are_these() -> None:
         f"`{wire.UPLOAD_MEDIA_TYPE}`",
         f"`{wire.PROBLEM_MEDIA_TYPE}`",
     ):
-        assert told in text
+        assert listed in text

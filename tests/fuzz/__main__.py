@@ -30,8 +30,8 @@ def main() -> None:
         except Wrong as wrong:
             print(f"not as documented: {wrong}\nthe same again: {again}", file=sys.stderr)
             sys.exit(1)
-    told = ", ".join(f"{number} {kind}" for kind, number in sent.items())
-    print(f"passed: {told}, in {time.monotonic() - began:.0f} s")
+    counts = ", ".join(f"{number} {kind}" for kind, number in sent.items())
+    print(f"passed: {counts}, in {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

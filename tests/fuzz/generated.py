@@ -114,7 +114,7 @@ def _sent(world: World, case: Case[Any], http: requests.Session) -> Response:
 def _judge(world: World, case: Case[Any], response: Response) -> None:
     """A problem must be a documented one, and another answer look as its documentation says. Raises `Wrong`."""
     method, path, status = case.operation.method.upper(), case.operation.path, response.status_code
-    told = world.page.document["paths"][path][method.lower()]["responses"]
+    described = world.page.document["paths"][path][method.lower()]["responses"]
     known = {**world.page.beside, **world.page.codes(method, path)}
     try:
         if method == "HEAD" and status >= 400:
@@ -122,9 +122,9 @@ def _judge(world: World, case: Case[Any], response: Response) -> None:
                 raise Wrong(f"{status} is not documented")
         elif (response.headers.get("content-type") or [""])[0] == PROBLEM:
             world.page.judge_problem(status, response.content, known)
-        elif str(status) not in told:
+        elif str(status) not in described:
             raise Wrong(f"{status} is not documented: {response.content[:300]!r}")
-        if str(status) in told:
+        if str(status) in described:
             checks: Any = CHECKS.get_by_names(list(_CONFORMANCE))
             case.validate_response(response, checks=checks)
     except Wrong as wrong:
@@ -161,10 +161,10 @@ def single(world: World, cases: int, seed: int) -> None:
     schema = schemathesis.openapi.from_dict(world.page.document)
     strategies = []
     for path, methods in world.page.document["paths"].items():
-        for method, told in methods.items():
+        for method, described in methods.items():
             operation = schema[path][method]
             strategies.append(operation.as_strategy(generation_mode=GenerationMode.POSITIVE))
-            if _can_be_invalid(told):
+            if _can_be_invalid(described):
                 strategies.append(operation.as_strategy(generation_mode=GenerationMode.NEGATIVE))
     with _client() as http:
         for number, strategy in enumerate(strategies):

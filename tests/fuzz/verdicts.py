@@ -30,8 +30,8 @@ class Page:
     """Problems of what is no call at all, as the page's description lists them, and their status."""
 
     def __post_init__(self) -> None:
-        told = re.findall(r"(\d{3})\s+`([a-z-]+)`", self.document["info"]["description"])
-        self.beside = {code: int(status) for status, code in told}
+        listed = re.findall(r"(\d{3})\s+`([a-z-]+)`", self.document["info"]["description"])
+        self.beside = {code: int(status) for status, code in listed}
 
     def codes(self, method: str, path: str) -> dict[str, int]:
         """The problems of a call, and their status."""
@@ -53,15 +53,15 @@ class Page:
     def judge_problem(self, status: int, body: bytes, known: Mapping[str, int]) -> str:
         """The code of a problem document, which must be whole and one of those ``known``. Raises `Wrong`."""
         try:
-            told = json.loads(body)
-            code = told["type"].removeprefix("urn:milepost:")
+            document = json.loads(body)
+            code = document["type"].removeprefix("urn:milepost:")
         except (ValueError, TypeError, KeyError) as error:
             raise Wrong(f"{status} with what is no problem document: {body[:300]!r}") from error
         required = self.document["components"]["schemas"]["Problem"]["required"]
-        if missing := set(required) - told.keys():
+        if missing := set(required) - document.keys():
             raise Wrong(f"{status} {code} lacks {sorted(missing)}")
-        if told["status"] != status or known.get(code) != status:
-            raise Wrong(f"{status} {code} is not documented: {told['detail']!r}")
+        if document["status"] != status or known.get(code) != status:
+            raise Wrong(f"{status} {code} is not documented: {document['detail']!r}")
         if status >= 500 and code not in OF_A_HEALTHY_SERVER:
-            raise Wrong(f"{status} {code} by a server in good health: {told['detail']!r}")
+            raise Wrong(f"{status} {code} by a server in good health: {document['detail']!r}")
         return str(code)

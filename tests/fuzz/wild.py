@@ -159,7 +159,7 @@ def _said(url: str, request: bytes, pieces: list[int]) -> bytes:
 
 
 def _judge(said: bytes, request: bytes, world: World, known: dict[str, int]) -> None:
-    """Each answer must be whole; behind a HEAD, whose answer has no body, no more can be told. Raises `Wrong`."""
+    """Each answer must be whole; behind a HEAD, whose answer has no body, no more can be checked. Raises `Wrong`."""
     rest = io.BytesIO(said)
     while rest.tell() < len(said) and said[rest.tell() :].strip():
         answer = http.client.HTTPResponse(raw.Shared(rest), method="GET")  # type: ignore[arg-type]

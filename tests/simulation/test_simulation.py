@@ -31,7 +31,7 @@ def test_no_invariant_is_broken_in_fifty_thousand_requests() -> None:
 
 
 def test_a_report_of_a_breach_comes_back_from_another_process() -> None:
-    """One that does not would leave whoever waits for it without an answer for ever."""
+    """One that does not would leave all who wait for it without an answer for ever."""
     report = Report(7, violation=Violation(Invariant.ONCE, "twice"))
     again = pickle.loads(pickle.dumps(report))
     assert str(again.violation) == str(report.violation) == f"{Invariant.ONCE.value} -- twice"
@@ -63,14 +63,14 @@ with pytest.MonkeyPatch.context() as patch:
 tally = sorted(report.tally.items())
 print(report.seed, report.violation.invariant.value, report.digest, tally, report.trace, sep="\\n")
 """
-"""A program that takes a guard out, runs episodes until one fails, and tells of it all but the names of blobs, which
+"""A program that takes a guard out, runs episodes until one fails, and prints all of it but the names of blobs, which
 are drawn by the service."""
 
 
 @pytest.mark.parametrize(("guard", "scene"), [("lock_check", "calm"), ("take_over_writes_head", "dying_leaders")])
 def test_a_seed_that_fails_fails_again_wherever_it_is_run(guard: str, scene: str) -> None:
     """In other processes, whose sets and dictionaries of strings have other orders."""
-    told = []
+    outputs = []
     for hash_seed in ("1", "2"):
         ended = subprocess.run(
             [sys.executable, "-c", BROKEN.format(guard=guard, scene=scene)],
@@ -81,7 +81,7 @@ def test_a_seed_that_fails_fails_again_wherever_it_is_run(guard: str, scene: str
             timeout=240,
             check=True,
         )
-        told.append(ended.stdout)
-    assert told[0].splitlines()[1] in {invariant.value for invariant in Invariant}
-    assert len(told[0].splitlines()) > 20
-    assert told[0] == told[1]
+        outputs.append(ended.stdout)
+    assert outputs[0].splitlines()[1] in {invariant.value for invariant in Invariant}
+    assert len(outputs[0].splitlines()) > 20
+    assert outputs[0] == outputs[1]

@@ -1,4 +1,4 @@
-"""Which input a batch had, told by the logs of Spark's file source."""
+"""Which input a batch had, read from the logs of Spark's file source."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_a_batch_is_registered_before_its_function_is_called(
 def test_no_files_are_published_of_a_batch_that_was_not_registered(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are staged beside its registration, and then left to whoever comes next."""
+    """They are staged beside its registration, and then left to the driver that comes next."""
     move = JobPointer.move
 
     def refused(pointer: JobPointer, record: JobRecord) -> None:

@@ -1,4 +1,4 @@
-"""Answers as whoever receives them reads them."""
+"""Answers as their receiver reads them."""
 
 from __future__ import annotations
 

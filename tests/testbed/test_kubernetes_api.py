@@ -1,4 +1,4 @@
-"""The Kubernetes API of the tests goes by the Roles it is told, and says when it refuses.
+"""The Kubernetes API of the tests goes by the Roles it is given, and says when it refuses.
 
 If it let everybody do everything, the tests of rights would pass without testing.
 """
@@ -52,7 +52,7 @@ def test_keys_are_nobody_elses_to_read(services: Services) -> None:
         assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_refusal_is_told_with_its_reason(services: Services) -> None:
+def test_a_refusal_gives_its_reason(services: Services) -> None:
     api = shared_api(services)
     with pytest.raises(ProcessFailed, match="is answered 404"):
         api.admin.ask("GET", "/api/v1/namespaces/no-such-namespace")

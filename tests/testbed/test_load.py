@@ -8,7 +8,7 @@ from dataclasses import asdict
 from testbed.load import Gap, Outcome, gaps
 
 
-def test_gaps_are_told_from_the_longest_on() -> None:
+def test_gaps_are_listed_from_the_longest_on() -> None:
     assert gaps([1.0, 1.5, 4.5, 5.5]) == [Gap(1.5, 3.0), Gap(4.5, 1.0), Gap(1.0, 0.5)]
 
 

@@ -29,16 +29,16 @@ class AccessLog:
         self._over = threading.Event()
         self._writer = threading.Thread(target=self._write, name="access-log", daemon=True)
         self._second = 0
-        self._told_second = ""
+        self._second_text = ""
 
     def note(self, method: str, path: str, status: int, seconds: float, request_id: str, token: str = "") -> None:
         """Add the line of an answer that took ``seconds``. ``token`` is the name of its token, if any."""
         now = time.time()
         if int(now) != self._second:
             self._second = int(now)
-            self._told_second = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+            self._second_text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
         self._lines.append(
-            f"{self._told_second},{int(now * 1e3) % 1000:03d} INFO milepost.access "
+            f"{self._second_text},{int(now * 1e3) % 1000:03d} INFO milepost.access "
             f"{method} {_printable(path)} {status} {seconds * 1e3:.1f} ms {request_id} {_printable(token) or '-'}\n"
         )
 

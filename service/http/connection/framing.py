@@ -65,8 +65,8 @@ class Framing:
         if self._codings is None:
             return None
         if unknown := [coding for coding in self._codings if coding != b"chunked"]:
-            told = unknown[0][:60].decode("latin-1")
-            return problem(Code.NOT_SUPPORTED, f"the transfer coding {told!r} is not supported, only chunked is")
+            shown = unknown[0][:60].decode("latin-1")
+            return problem(Code.NOT_SUPPORTED, f"the transfer coding {shown!r} is not supported, only chunked is")
         if len(self._codings) > 1 or version == "1.0":
             return problem(Code.INVALID_REQUEST, "chunked may appear only once, and only in HTTP/1.1")
         return None

@@ -188,8 +188,8 @@ class AnsweringProtocol(HttpToolsProtocol):
             return
         self._since_progress = 0 if self._progress else self._since_progress + len(data)
         if self._since_progress > MOST_HEAD_BYTES:
-            told = f"a head may have at most {MOST_HEAD_BYTES} bytes, and so may chunk sizes and trailers"
-            self._refuse(problem(Code.TOO_LARGE, told))
+            detail = f"a head may have at most {MOST_HEAD_BYTES} bytes, and so may chunk sizes and trailers"
+            self._refuse(problem(Code.TOO_LARGE, detail))
 
     def _fed(self, data: bytes | memoryview) -> bytes | memoryview | None:
         """Parse data, and return what is left after a head that offers to switch to another protocol; else None.

@@ -152,7 +152,7 @@ def openapi_operation(
     return arguments
 
 
-def probed(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
+def probe_operation(yes: str, no: str | None = None, **query: str) -> dict[str, Any]:
     """Return the same for a call that a replica answers for itself in plain text: 200 ``yes`` or 503 ``no``.
 
     The parameters of ``query`` need no value.

@@ -8,14 +8,14 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.wire import Header
-from service.http.openapi.documents import openapi_operation, probed
+from service.http.openapi.documents import openapi_operation, probe_operation
 from service.http.replies import json_response
 from service.http.requests import HttpRequest
 
 router = APIRouter(tags=["health"])
 
 
-@router.get("/livez", summary="Is the process alive", **probed("It is."))
+@router.get("/livez", summary="Is the process alive", **probe_operation("It is."))
 async def livez(_: HttpRequest) -> Response:
     """Answer that the process is alive, without using any backend."""
     return Response("ok\n", media_type="text/plain")
@@ -24,7 +24,7 @@ async def livez(_: HttpRequest) -> Response:
 @router.get(
     "/readyz",
     summary="Can this replica serve or redirect",
-    **probed(
+    **probe_operation(
         "It can.",
         "It can neither serve nor redirect, or a part does not answer.",
         verbose="If present, with or without a value: a line for each part.",
@@ -40,14 +40,14 @@ async def readyz(request: HttpRequest) -> Response:
     return Response(body, 200 if ready else 503, media_type="text/plain")
 
 
-@router.get("/leader", summary="Does this replica lead", **probed("It does.", "It does not."))
+@router.get("/leader", summary="Does this replica lead", **probe_operation("It does.", "It does not."))
 async def leader(request: HttpRequest) -> Response:
     """Answer 200 on the leader, 503 on any other replica."""
     leads = request.context.journal.lease_holds()
     return Response("leader\n" if leads else "follower\n", 200 if leads else 503, media_type="text/plain")
 
 
-@router.get("/metrics", summary="Prometheus metrics", **probed("Counters and gauges."))
+@router.get("/metrics", summary="Prometheus metrics", **probe_operation("Counters and gauges."))
 async def metrics(request: HttpRequest) -> Response:
     """Return the metrics in the text format of Prometheus."""
     return Response(request.context.metrics.text(), media_type="text/plain; version=0.0.4")

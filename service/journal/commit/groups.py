@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from backends.contract import Change, Commit, GroupLimits, Head
 from milepost.wire import Code
-from service.journal.commit.bound import Bound
+from service.journal.commit.size_limit import SizeLimit
 from service.journal.pending import PendingRequest
 from service.journal.proof import Replaced
 from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
@@ -33,7 +33,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanging:
+class NoOpRequest:
     """A request that changes nothing. It may be answered once the group number ``depends`` has landed; at once if 0."""
 
     pending: PendingRequest
@@ -47,7 +47,7 @@ class Group:
     """One atomic write of many requests: it moves the journal from ``head`` to ``revision`` and ``digest``.
 
     ``values`` has the encoded records by key, None for one that is deleted; ``size`` is their size in bytes, and
-    ``growth`` by how many bytes they make the journal larger (see `Bound`). ``replaced`` has the hashes that its
+    ``growth`` by how many bytes they make the journal larger (see `SizeLimit`). ``replaced`` has the hashes that its
     records had before. ``task`` is the running commit, ``outcome`` how it ended.
     """
 
@@ -85,8 +85,8 @@ def build(
     limits: GroupLimits,
     decide: Decide,
     context_at: Callable[[int], DecisionContext],
-    bound: Bound,
-) -> list[Unchanging]:
+    size_limit: SizeLimit,
+) -> list[NoOpRequest]:
     """Decide waiting requests in order until ``group`` is full, and return those that change nothing.
 
     A request changes nothing if it is refused, if it asks for what is so already, or if it is the retry of one that was
@@ -94,22 +94,22 @@ def build(
     the state that will be there when the group lands, not on the state when the request came in. What no longer fits
     into ``group`` stays in ``queue``.
     """
-    unchanging: list[Unchanging] = []
-    while queue and len(group.members) + len(unchanging) < limits.requests:
+    no_ops: list[NoOpRequest] = []
+    while queue and len(group.members) + len(no_ops) < limits.requests:
         pending = queue.popleft()
         if pending.done.done():
             continue  # it was withdrawn at its deadline
         decision = decide(view, pending.request, context_at(group.revision + 1))
         if not isinstance(decision, Accepted) or not decision.changes:
-            unchanging.append(Unchanging(pending, decision, decision.depends))
+            no_ops.append(NoOpRequest(pending, decision, decision.depends))
             continue
         encoded = {key: None if record is None else encode(key, record) for key, record in decision.changes.items()}
         if too_large := _oversized(encoded, limits):
-            unchanging.append(Unchanging(pending, too_large, decision.depends))
+            no_ops.append(NoOpRequest(pending, too_large, decision.depends))
             continue
-        growth = bound.growth(view, encoded)
-        if full := bound.refusal(pending.request, growth, group.growth):
-            unchanging.append(Unchanging(pending, full, decision.depends))
+        growth = size_limit.growth(view, encoded)
+        if full := size_limit.refusal(pending.request, growth, group.growth):
+            no_ops.append(NoOpRequest(pending, full, decision.depends))
             continue
         if group.members and group.size + _size(encoded) > limits.bytes:
             queue.appendleft(pending)  # it begins the next group
@@ -120,7 +120,7 @@ def build(
         view.stage(decision.changes, group.number)
         if decision.inventory is not None:
             break  # the answer is a snapshot of the state right after the group, so no later request may join it
-    return unchanging
+    return no_ops
 
 
 def _size(encoded: dict[str, bytes | None]) -> int:

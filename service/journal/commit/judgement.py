@@ -15,7 +15,7 @@ from milepost.errors import Problem
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.journal.commit.groups import Group
-from service.journal.commit.room import grows
+from service.journal.commit.growth_check import grows
 from service.journal.pending import PendingRequest
 from service.rules.memory.state import State
 from service.rules.memory.view import View

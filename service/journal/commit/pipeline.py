@@ -14,7 +14,7 @@ from milepost.wire import Code
 from service.basics.problems import problem
 from service.journal.admission import Admission
 from service.journal.commit.batching import AdaptiveBatching
-from service.journal.commit.groups import Decide, Group, Unchanging, build
+from service.journal.commit.groups import Decide, Group, NoOpRequest, build
 from service.journal.commit.judgement import Verdict, judge, without_settling
 from service.journal.lease import LeaderLease
 from service.journal.memory import JournalMemory
@@ -56,7 +56,7 @@ class Pipeline:
         self._decide = decide
         self._seconds = seconds
         self._batching = AdaptiveBatching(self.wake.set)
-        self._waiting: list[Unchanging] = []
+        self._waiting: list[NoOpRequest] = []
         self._landed: list[Group] = []
         self._groups = 0
 
@@ -93,7 +93,7 @@ class Pipeline:
         head = replace(last.head, revision=last.revision, digest=last.digest) if last else memory.head
         group = Group(self._groups + 1, head, head.revision)
         limits, queue = self._store.limits, self._admission.queue
-        for entry in build(queue, memory.view, group, limits, self._decide, memory.contexts(), memory.bound):
+        for entry in build(queue, memory.view, group, limits, self._decide, memory.contexts(), memory.size_limit):
             if entry.depends:
                 self._waiting.append(entry)
             else:
@@ -158,7 +158,7 @@ class Pipeline:
         for member in group.members:
             member.pending.serve(member.accepted, member.revision, self._memory.head.term)
 
-    def _answer(self, entry: Unchanging) -> None:
+    def _answer(self, entry: NoOpRequest) -> None:
         """Answer a request that changes nothing. It is a read: of committed state alone, and only under the lease."""
         if self._lease.holds():
             entry.pending.serve(entry.decision, self._memory.head.revision, self._memory.head.term)

@@ -15,7 +15,7 @@ from itertools import chain
 from backends.contract import Change, CommitRefused, Done, GroupLimits, Head, PointerStore, Refusal, StorageUnavailable
 from service.journal.loading import Loaded
 from service.journal.observer import JournalObserver
-from service.journal.proof import UNTOLD, Proof, Replaced
+from service.journal.proof import UNKNOWN, Proof, Replaced
 from service.rules.memory.state import State
 from service.rules.records import Corrupt, Record, encode
 
@@ -117,9 +117,9 @@ class Restoring:
         if known is None:  # put there by somebody else, or damaged and never known, or of a kind from a newer release
             self._proof.count([(key, found.damaged.get(key, sealed))])
             self._take_in(key, there)
-        elif sealed is not None and known in (UNTOLD, sealed):
-            if known == UNTOLD:
-                self._proof.found_again(key, sealed)
+        elif sealed is not None and known in (UNKNOWN, sealed):
+            if known == UNKNOWN:
+                self._proof.mark_known(key, sealed)
             self._take_in(key, there)
         elif sealed is not None:
             log.error(

@@ -57,7 +57,7 @@ def clear(view: View, store: Store, request: Clear, context: DecisionContext) ->
     return Accepted(accepted.answer, {**damaged, **accepted.changes})
 
 
-def told_of(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt | None:
+def inventory_entry(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt | None:
     """Return what an inventory shows for a name: the handle's record, the damaged one, or None."""
     record = view.handle(store.name, name)
     if isinstance(record, Corrupt):

@@ -3,7 +3,7 @@
 With ``disk`` the room is that of the file system, which the parent made small and on which a file called ballast lies.
 With ``file-size`` it is the process's own limit on the size of files, which fails writes with EFBIG. With ``pages`` it
 is SQLite's limit on the pages of a database, which fails statements with SQLITE_FULL. With ``quota`` a write fails as
-with ``file-size``, and whoever asks the system for more room is told that a quota is used up: that alone is made up,
+with ``file-size``, and a request to the system for more room fails because a quota is used up: that alone is made up,
 since it takes a file system with quotas.
 """
 

@@ -16,5 +16,5 @@ def test_a_value_in_excess_is_named() -> None:
     assert "'b' has 7 bytes" in (LIMITS.excess([Change("a", b""), Change("b", b"x" * 7)]) or "")
 
 
-def test_the_sum_in_excess_is_told() -> None:
+def test_the_sum_in_excess_is_reported() -> None:
     assert "11 bytes" in (LIMITS.excess([Change("a", b"x" * 6), Change("b", b"x" * 5)]) or "")

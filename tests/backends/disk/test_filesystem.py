@@ -86,7 +86,7 @@ def test_a_local_file_system_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path:
     require_local(tmp_path)
 
 
-def test_where_nothing_can_be_told_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_where_nothing_is_known_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(local_filesystem, "MOUNTINFO", tmp_path / "absent")
     require_local(tmp_path)
 

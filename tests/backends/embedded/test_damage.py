@@ -1,4 +1,4 @@
-"""Damage in the file of the embedded pointer store: what can be read still is, and what cannot be is told."""
+"""Damage in the file of the embedded pointer store: what can be read still is, and what cannot be is reported."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def overwrite_middle(file: Path) -> None:
         "UPDATE head SET lineage = x'00'",
     ],
 )
-async def test_a_damaged_head_is_told(store: EmbeddedPointers, file: Path, damage: str) -> None:
+async def test_a_damaged_head_is_reported(store: EmbeddedPointers, file: Path, damage: str) -> None:
     head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
     edit(file, damage)
     with pytest.raises(JournalDamaged, match="root"):
@@ -73,16 +73,16 @@ async def test_a_damaged_record_is_loaded_as_it_is_and_hides_no_other(
     assert (await taken_over(store))[1] == {"a": b"1", key: value, "c": b"3"}
 
 
-async def test_a_damaged_page_is_told(store: EmbeddedPointers, file: Path) -> None:
+async def test_a_damaged_page_is_reported(store: EmbeddedPointers, file: Path) -> None:
     await put(store, await store.take_over(ROOT), [Change(f"k{number}", b"x" * 1000) for number in range(500)])
     await store.close()
     overwrite_middle(file)
     await store.open()
-    with pytest.raises(JournalDamaged, match="is damaged") as told:
+    with pytest.raises(JournalDamaged, match="is damaged") as raised:
         await store.take_over(ROOT)
     await store.close()
-    assert told.value.loss is not None
-    owners = EmbeddedPointers(file.parent, accept_loss={told.value.loss})
+    assert raised.value.loss is not None
+    owners = EmbeddedPointers(file.parent, accept_loss={raised.value.loss})
     await owners.open()
     found = (await taken_over(owners))[1]
     assert 0 < len(found) < 500
@@ -136,13 +136,13 @@ async def test_a_journal_is_not_founded_anew_beside_what_is_left_of_another(
     if how == "empty":
         leave_empty(file)
     before = below(file.parent)
-    with pytest.raises(JournalDamaged, match="is not founded anew") as told:
+    with pytest.raises(JournalDamaged, match="is not founded anew") as raised:
         await store.open()
-    assert left.partition("/x")[0] in str(told.value)
+    assert left.partition("/x")[0] in str(raised.value)
     assert below(file.parent) - {RESERVE_NAME} == before
 
 
-async def test_a_lost_tail_of_the_log_is_told(store: EmbeddedPointers, file: Path, tmp_path: Path) -> None:
+async def test_a_lost_tail_of_the_log_is_reported(store: EmbeddedPointers, file: Path, tmp_path: Path) -> None:
     """One changed byte: SQLite takes what came after it for never committed."""
     head = await store.take_over(ROOT)
     for number in range(20):
@@ -179,7 +179,7 @@ async def test_a_crash_is_not_taken_for_damage(store: EmbeddedPointers, file: Pa
         older = witness
 
 
-async def test_a_witness_that_is_gone_is_told_and_written_anew(
+async def test_a_witness_that_is_gone_is_reported_and_written_anew(
     store: EmbeddedPointers, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await put(store, await store.take_over(ROOT), writes(a=b"1"))

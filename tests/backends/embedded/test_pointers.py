@@ -227,11 +227,11 @@ async def test_a_backup_is_led_once_the_loss_is_accepted_and_no_term_or_revision
     await store.close()
     (tmp_path / "backup").replace(tmp_path / FILE_NAME)
     await store.open()
-    with pytest.raises(JournalDamaged, match="revisions 3 to 4 are lost") as told:
+    with pytest.raises(JournalDamaged, match="revisions 3 to 4 are lost") as raised:
         await store.take_over(ROOT)
     await store.close()
-    assert told.value.loss is not None
-    owners = EmbeddedPointers(tmp_path, accept_loss={told.value.loss})
+    assert raised.value.loss is not None
+    owners = EmbeddedPointers(tmp_path, accept_loss={raised.value.loss})
     await owners.open()
     second, found = await taken_over(owners)
     assert (second.term, second.revision) == (first.term + 1, first.revision + 2) == (head.term + 2, head.revision + 3)
@@ -354,7 +354,7 @@ async def test_a_commit_is_not_acknowledged_whose_file_went_meanwhile(
     assert await records(store, await put(store, taken, writes(a=b"1", b=b"2"))) == {"a": b"1", "b": b"2"}
 
 
-async def test_a_witness_that_cannot_be_written_makes_no_commit_fail_and_is_told_once(
+async def test_a_witness_that_cannot_be_written_makes_no_commit_fail_and_is_reported_once(
     store: EmbeddedPointers, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / WITNESS_NAME).symlink_to(tmp_path / "absent" / "witness")

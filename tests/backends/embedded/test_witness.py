@@ -30,7 +30,7 @@ def witness(path: Path) -> FileWitness:
     return FileWitness(path)
 
 
-def test_it_says_what_it_was_told_last(witness: FileWitness, path: Path) -> None:
+def test_it_says_what_was_recorded_last(witness: FileWitness, path: Path) -> None:
     assert witness.ask("root") == Said(None, GONE)
     witness.begin(FIRST)
     assert FileWitness(path).ask("root") == Said(FIRST, None)

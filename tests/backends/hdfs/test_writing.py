@@ -124,7 +124,7 @@ async def test_a_rename_that_never_came_to_the_name_node_leaves_nothing(
 
 @pytest.mark.parametrize("times", range(1, 5))
 @pytest.mark.parametrize("after", [True, False], ids=["answers are lost", "calls are lost"])
-async def test_however_many_renames_are_lost_the_end_is_told_right(
+async def test_however_many_renames_are_lost_the_end_is_reported_right(
     hdfs: HdfsPlace, hdfs_behind: tuple[HdfsBlobs, Relay], times: int, after: bool
 ) -> None:
     """The file is moved aside to find out whether it was moved before; those moves are lost as well."""
@@ -161,7 +161,7 @@ async def test_a_delete_whose_answer_is_lost_is_done(hdfs_behind: tuple[HdfsBlob
 async def test_a_put_that_is_cancelled_in_its_last_step_leaves_nothing(
     hdfs: HdfsPlace, hdfs_behind: tuple[HdfsBlobs, Relay]
 ) -> None:
-    """The rename is done, and its answer on the way: whoever was waiting for it never asked for what is there now."""
+    """The rename is done, and its answer on the way: its caller never asked for what is there now."""
     store, relay = hdfs_behind
     await store.put("a/before", stream(b"x"))
     loss = Loss("rename2")

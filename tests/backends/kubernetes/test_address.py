@@ -31,7 +31,7 @@ def test_what_is_left_out_has_a_default(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
         ("kubernetes:team", "begins with"),
         ("zookeeper://team", "begins with"),
@@ -57,8 +57,8 @@ def test_what_is_left_out_has_a_default(url: str) -> None:
         ("kubernetes://team?pod=a/b", "name of a Pod"),
     ],
 )
-def test_what_is_wrong_is_told(url: str, told: str) -> None:
-    with pytest.raises(Misconfigured, match=told):
+def test_what_is_wrong_is_named(url: str, message: str) -> None:
+    with pytest.raises(Misconfigured, match=message):
         KubernetesAddress.parse(url)
 
 

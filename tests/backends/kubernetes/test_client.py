@@ -196,16 +196,16 @@ async def test_credentials_that_expire_are_asked_for_anew(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("token", ["SECRET-ONE\nSECRET-TWO", "SECRET\u2026", "SECRET\tONE"])
-async def test_a_token_that_cannot_be_sent_is_told_without_it(tmp_path: Path, token: str) -> None:
+async def test_a_token_that_cannot_be_sent_is_reported_without_it(tmp_path: Path, token: str) -> None:
     async with serving(ANSWERS) as server:
         async with opened(kubeconfig(tmp_path, server.port, {"token": token})) as client:
-            with pytest.raises(NotSent, match="one line of printable ASCII") as told:
+            with pytest.raises(NotSent, match="one line of printable ASCII") as raised:
                 await client.request("PUT", "/api/x", body=b"{}")
         assert server.seen == []
-    assert "SECRET" not in "".join(traceback.format_exception(told.value))
+    assert "SECRET" not in "".join(traceback.format_exception(raised.value))
 
 
-async def test_what_the_pool_fails_with_is_told_without_what_it_repeats(
+async def test_an_error_of_the_pool_is_reported_without_what_it_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pool here fails as no real one is known to: what is known of is refused before."""
@@ -215,9 +215,9 @@ async def test_what_the_pool_fails_with_is_told_without_what_it_repeats(
 
     async with opened(kubeconfig(tmp_path, 1)) as client:
         monkeypatch.setattr(client._api.rest_client.pool_manager, "request", fails)
-        with pytest.raises(NoAnswer, match="ValueError") as told:
+        with pytest.raises(NoAnswer, match="ValueError") as raised:
             await client.request("PUT", "/api/x", body=b"{}")
-    assert "secret" not in "".join(traceback.format_exception(told.value))
+    assert "secret" not in "".join(traceback.format_exception(raised.value))
 
 
 async def test_what_refreshes_a_token_may_fail_with_anything(tmp_path: Path) -> None:
@@ -228,21 +228,21 @@ async def test_what_refreshes_a_token_may_fail_with_anything(tmp_path: Path) -> 
 
     async with opened(kubeconfig(tmp_path, 1)) as client:
         client._api.configuration.refresh_api_key_hook = fails
-        with pytest.raises(NotSent, match="no credentials: RuntimeError") as told:
+        with pytest.raises(NotSent, match="no credentials: RuntimeError") as raised:
             await client.request("PUT", "/api/x", body=b"{}")
-    assert "SECRET" not in "".join(traceback.format_exception(told.value))
+    assert "SECRET" not in "".join(traceback.format_exception(raised.value))
 
 
 @pytest.mark.parametrize("host", ["user:PASS/WORD@127.0.0.1", "user:PASSWORD@127.0.0.1", "user:PASSWORD@127.0.0.1:x"])
-async def test_a_password_in_the_servers_address_is_neither_logged_nor_told(
+async def test_a_password_in_the_servers_address_is_neither_logged_nor_shown(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, host: str
 ) -> None:
     caplog.set_level(logging.DEBUG, "milepost.kubernetes")
     async with opened(kubeconfig(tmp_path, 1, host=host)) as client:
-        with pytest.raises(BackendError) as told:
+        with pytest.raises(BackendError) as raised:
             await client.request("GET", "/api/x")
     assert "tests use Kubernetes at http://" in caplog.text
-    assert "PASS" not in caplog.text + "".join(traceback.format_exception(told.value))
+    assert "PASS" not in caplog.text + "".join(traceback.format_exception(raised.value))
 
 
 async def test_the_namespace_is_the_addresss_or_the_contexts_or_the_default(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ async def test_the_namespace_is_the_addresss_or_the_contexts_or_the_default(tmp_
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "a: 1", "{}"])
-async def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path, content: str | None) -> None:
+async def test_a_configuration_that_cannot_be_used_is_reported(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / "kubeconfig"
     if content is not None:
         file.write_text(content)
@@ -269,7 +269,7 @@ async def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path, conte
         await KubernetesClient(KubernetesAddress(kubeconfig=file), "tests").open()
 
 
-async def test_a_context_that_is_not_there_is_told(tmp_path: Path) -> None:
+async def test_a_context_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="nowhere"):
         await KubernetesClient(KubernetesAddress(kubeconfig=kubeconfig(tmp_path, 1), context="nowhere"), "tests").open()
 

@@ -77,9 +77,9 @@ def test_a_request_has_one_of_three_ends(status: int, message: str, fate: Fate) 
 def test_a_refusal_has_a_reason(status: int, message: str, refusal: Refusal, error: type[BackendError]) -> None:
     refused = answer(status, message)
     assert refused.refusal is refusal
-    told = backend_error(refused, "look")
-    assert type(told) is error
-    assert message in str(told)
+    translated = backend_error(refused, "look")
+    assert type(translated) is error
+    assert message in str(translated)
 
 
 def test_what_may_have_been_applied_is_no_misconfiguration() -> None:
@@ -107,5 +107,5 @@ def test_a_status_is_taken_apart_and_plain_text_is_a_message() -> None:
         (LocationParseError("?"), Misconfigured),
     ],
 )
-def test_of_no_answer_it_is_told_whether_anything_was_sent(error: HTTPError, kind: type[BackendError]) -> None:
+def test_of_no_answer_it_is_said_whether_anything_was_sent(error: HTTPError, kind: type[BackendError]) -> None:
     assert type(transport_error(error, "look")) is kind

@@ -19,7 +19,7 @@ from backends.s3.connection import S3Connection
 from backends.s3.setup import ABANDONED_AFTER, prepare
 from service.blobs.keys import blob_key
 from testbed.ports import Port
-from testbed.seaweedfs import ALL_RIGHTS, NO_RIGHTS, REGION, Keys
+from testbed.seaweedfs import ALL_RIGHTS, NO_RIGHTS, REGION, S3Keys
 from tests.backends.s3.conftest import S3Place
 from tests.contracts.streams import read, stream
 from tests.support.network.gateway import Fault, Request, gateway
@@ -48,9 +48,9 @@ async def test_a_bucket_that_is_not_there_is_named(s3: S3Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [NO_RIGHTS, Keys(ALL_RIGHTS.access_key, "not-the-secret"), Keys("nobody", "not-the-secret")]
+    "keys", [NO_RIGHTS, S3Keys(ALL_RIGHTS.access_key, "not-the-secret"), S3Keys("nobody", "not-the-secret")]
 )
-async def test_credentials_that_are_refused(s3: S3Place, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_credentials_that_are_refused(s3: S3Place, keys: S3Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in keys.environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(Misconfigured, match=f"the credentials are refused for bucket {BUCKET}") as refused:
@@ -132,7 +132,7 @@ async def test_credentials_of_a_program_are_renewed_before_they_end(
     """``credential_process`` stands for all that expires; what it prints is good for a minute, so it is asked again."""
     alone(monkeypatch, tmp_path)
     asked = tmp_path / "asked"
-    told = {
+    issued = {
         "Version": 1,
         "AccessKeyId": ALL_RIGHTS.access_key,
         "SecretAccessKey": ALL_RIGHTS.secret_key,
@@ -140,7 +140,7 @@ async def test_credentials_of_a_program_are_renewed_before_they_end(
     }
     program = tmp_path / "credentials.sh"
     when = "$(date -u -d '+60 seconds' +%Y-%m-%dT%H:%M:%SZ)"
-    program.write_text(f"echo once >> {asked}\necho '{json.dumps(told)}' | sed \"s/EXPIRES/{when}/\"\n")
+    program.write_text(f"echo once >> {asked}\necho '{json.dumps(issued)}' | sed \"s/EXPIRES/{when}/\"\n")
     (tmp_path / "config").write_text(f"[default]\nregion = {REGION}\ncredential_process = sh {program}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     assert await works(s3.url())
@@ -168,7 +168,7 @@ async def test_a_server_that_overwrites_is_refused(s3: S3Place, method: str, tar
 
 
 async def test_digests_of_a_server_that_does_not_check_them_are_not_relied_on(s3: S3Place) -> None:
-    """The gateway answers in the place of a server that keeps the digest it is told, whatever the bytes are."""
+    """The gateway answers in the place of a server that keeps the digest it is given, whatever the bytes are."""
     async with gateway(s3.server.endpoint_url) as before:
         before(Fault(lambda request: is_put(request) and "damaged" in request.target, answer=(200, "")))
         store = S3Blobs(s3.url(before.url))

@@ -37,10 +37,10 @@ async def test_a_deletion_that_a_server_which_is_away_was_asked_for_never_happen
 
 
 @pytest.mark.parametrize("error", [Broken, asyncio.CancelledError])
-async def test_a_stream_that_breaks_under_a_server_that_hangs_is_told_as_it_broke(
+async def test_a_stream_that_breaks_under_a_server_that_hangs_is_reported_as_it_broke(
     server: SeaweedFS, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: type[BaseException]
 ) -> None:
-    """Tidying up has its time; when that is over, what went wrong is still what is told."""
+    """Tidying up has its time; when that is over, what went wrong is still what is reported."""
     monkeypatch.setattr(s3_writing, "_TIDY_SECONDS", 1.0)
     store = S3Blobs(server.url(BUCKET))
     await store.open()

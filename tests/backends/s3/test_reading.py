@@ -86,7 +86,7 @@ async def test_a_blob_that_was_deleted_behind_our_back(store: S3Blobs, s3: S3Pla
 
 
 async def test_a_blob_that_was_cut_short_behind_our_back(store: S3Blobs, s3: S3Place) -> None:
-    """It is another blob then. Its size says so, by which whoever knows the record tells."""
+    """It is another blob then. Its size differs, which shows it to a reader who knows the record."""
     await store.put("blob", stream(b"something"))
     s3.overwrite("blob", b"some")
     assert await store.size("blob") == 4
@@ -142,7 +142,7 @@ async def test_objects_that_cannot_be_blobs_are_not_listed(store: S3Blobs, s3: S
     assert await keys(store) == ["a/blob"]
 
 
-async def test_the_age_is_told_by_the_servers_clock(s3: S3Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_age_is_taken_from_the_servers_clock(s3: S3Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock of this machine jumps by a day; what the store says of ages does not."""
     store = S3Blobs(s3.url())
     await store.open()

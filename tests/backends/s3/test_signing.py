@@ -151,8 +151,8 @@ async def test_credentials_that_cannot_be_renewed_now(
     """They come from a program that stops to give them; what it gave last ends so soon that it must be asked again."""
     alone(monkeypatch, tmp_path)
     program = tmp_path / "credentials"
-    told = '{"Version": 1, "AccessKeyId": "milepost", "SecretAccessKey": "milepost-secret", "Expiration": "EXPIRES"}'
-    program.write_text(f"echo '{told}' | sed \"s/EXPIRES/$(date -u -d '+60 seconds' +%Y-%m-%dT%H:%M:%SZ)/\"\n")
+    issued = '{"Version": 1, "AccessKeyId": "milepost", "SecretAccessKey": "milepost-secret", "Expiration": "EXPIRES"}'
+    program.write_text(f"echo '{issued}' | sed \"s/EXPIRES/$(date -u -d '+60 seconds' +%Y-%m-%dT%H:%M:%SZ)/\"\n")
     (tmp_path / "config").write_text(f"[default]\ncredential_process = sh {program}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     store = S3Blobs(s3.url())

@@ -28,7 +28,7 @@ def test_tls_has_options_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
         ("zookeeper:h1:2181", "begins with"),
         ("etcd://h1", "begins with"),
@@ -50,8 +50,8 @@ def test_tls_has_options_of_its_own() -> None:
         ("zookeeper+tls://h1/a?cert_file=/cert", "must be given together"),
     ],
 )
-def test_what_is_wrong_is_told(url: str, told: str) -> None:
-    with pytest.raises(Misconfigured, match=told):
+def test_what_is_wrong_is_named(url: str, message: str) -> None:
+    with pytest.raises(Misconfigured, match=message):
         ZooKeeperAddress.parse(url)
 
 
@@ -77,6 +77,6 @@ def test_a_file_without_credentials_is_refused_and_not_repeated(tmp_path: Path, 
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_missing_file_of_credentials_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_of_credentials_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="No such file"):
         ZooKeeperAddress("h1", credentials_file=tmp_path / "absent").credentials()

@@ -68,16 +68,16 @@ async def test_a_sessions_password_is_not_logged_where_a_server_answers_garbage(
     server.kill()
     async with listening(Nonsense(), server.port.number):
 
-        async def told() -> bool:
+        async def is_logged() -> bool:
             return "deserialization of request: Connect" in caplog.text
 
-        await until(told)
+        await until(is_logged)
     assert repr(password)[2:-1] not in caplog.text
     connection.timeout = 0.5
     await connection.close()
 
 
-async def test_files_that_cannot_be_used_for_tls_are_told_at_once(tmp_path: Path) -> None:
+async def test_files_that_cannot_be_used_for_tls_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "garbage").write_text("no certificate")
     for ca_file in (tmp_path / "absent", tmp_path / "garbage"):
         with pytest.raises(Misconfigured, match=ca_file.name):

@@ -161,7 +161,7 @@ async def test_closing_does_not_wait_for_a_server_that_says_nothing(server: ZooK
     server.resume()
 
 
-async def test_a_session_that_expired_is_told_and_followed_by_a_new_one(server: ZooKeeperServer) -> None:
+async def test_a_session_that_expired_is_reported_and_followed_by_a_new_one(server: ZooKeeperServer) -> None:
     async with opened(at(server)) as connection:
         lost = connection.lost
         assert connection.lost_sessions == 0
@@ -182,11 +182,11 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threading.excepthook", lambda _: None)
 
 
-async def until_told(caplog: pytest.LogCaptureFixture, line: str) -> None:
-    async def told() -> bool:
+async def until_logged(caplog: pytest.LogCaptureFixture, line: str) -> None:
+    async def is_logged() -> bool:
         return line in caplog.text
 
-    await until(told)
+    await until(is_logged)
 
 
 @pytest.mark.usefixtures("quiet")
@@ -240,7 +240,7 @@ async def test_what_is_missing_to_make_kazoo_anew_is_waited_for(
         monkeypatch.setattr(client._connection, "_read_socket", fails)
         moved = credentials.rename(tmp_path / "moved")
         assert not await answers(connection)
-        await until_told(caplog, "yet: cannot read the credentials")
+        await until_logged(caplog, "yet: cannot read the credentials")
         moved.rename(credentials)
         await until(lambda: answers(connection))
 
@@ -264,12 +264,12 @@ async def test_a_process_that_was_out_of_descriptors_comes_back(
     async with opened(ZooKeeperAddress(f"localhost:{server.port.number}"), timeout=1.0) as connection:
         server.kill()
         with no_descriptors():
-            await until_told(caplog, "yet: cannot start a connection")
+            await until_logged(caplog, "yet: cannot start a connection")
         server.serve()
         await until(lambda: answers(connection))
 
 
-async def test_an_open_that_is_out_of_descriptors_is_told_and_may_be_tried_again(server: ZooKeeperServer) -> None:
+async def test_an_open_that_is_out_of_descriptors_is_reported_and_may_be_tried_again(server: ZooKeeperServer) -> None:
     connection = ZooKeeperConnection(at(server), "test", PATIENCE)
     with no_descriptors(), pytest.raises(StorageUnavailable, match="cannot start a connection"):
         await connection.open()

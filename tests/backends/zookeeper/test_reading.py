@@ -35,7 +35,7 @@ async def test_values_are_read_and_one_that_is_missing_does_not_fail_the_others(
     assert found == [ZnodeContent(b"\0\xff" * 1000), ZnodeContent(b""), ZnodeContent(b"")]
 
 
-async def test_how_many_children_there_are_is_told_with_the_value(
+async def test_the_number_of_children_is_given_with_the_value(
     zookeeper_address: ZooKeeperAddress, visitor: KazooClient
 ) -> None:
     root = zookeeper_address.root

@@ -293,7 +293,7 @@ def test_a_shutdown_that_meets_an_outage_can_be_repeated(a: StateHandleStore) ->
     assert numbers(a) == []
 
 
-def test_a_refusal_for_good_in_the_clean_up_is_told(a: StateHandleStore) -> None:
+def test_a_refusal_for_good_in_the_clean_up_is_reported(a: StateHandleStore) -> None:
     store = Failing.around(a)
     registry = CheckpointRegistry(store, retain=1)
     registry.add(1, b"1")

@@ -68,7 +68,7 @@ def test_waiting_for_ever_outlasts_outages() -> None:
     assert world.now > 1000.0 + 100.0
 
 
-def test_a_poll_of_unknown_outcome_is_told_when_the_wait_is_over() -> None:
+def test_a_poll_of_unknown_outcome_is_reported_when_the_wait_is_over() -> None:
     world = World(CUT, *[NO_LEADER] * 1000)
     with pytest.raises(OutcomeUnknown):
         world.run(campaign(candidate(world), 1.0))

@@ -118,14 +118,14 @@ def test_what_the_blob_store_does_not_give_the_service_gives_or_explains(trouble
 
 
 @pytest.mark.parametrize("trouble", [REFUSED, SILENT])
-def test_a_blob_store_that_cannot_be_reached_is_told_once_and_not_tried_again(
+def test_a_blob_store_that_cannot_be_reached_is_logged_once_and_not_tried_again(
     trouble: Lost, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = direct(record(10), LOCATED, trouble, whole(), whole())
     assert read(world) == read(world) == STATE
     assert targets(world)[3:] == ["/state", "/state"]
-    (told,) = caplog.records
-    assert told.levelno == logging.WARNING
+    (warning,) = caplog.records
+    assert warning.levelno == logging.WARNING
     assert "very-secret" not in caplog.text
 
 

@@ -182,7 +182,7 @@ def test_a_blob_store_that_does_not_do_now_is_left_to_the_service_for_this_time(
 
 
 @pytest.mark.parametrize("trouble", [REFUSED, SILENT, Answer(404, {}), Answer(301, {}), Answer(501, {})])
-def test_a_way_that_is_closed_is_told_once_and_not_tried_again(
+def test_a_way_that_is_closed_is_logged_once_and_not_tried_again(
     trouble: Answer | Lost, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = direct(announced(), trouble, DONE, DONE)
@@ -382,7 +382,7 @@ def test_a_threshold_is_a_number_of_bytes() -> None:
 
 
 class Model:
-    """A service and a blob store that do what they are asked, and lose requests and answers as they are told."""
+    """A service and a blob store that do what they are asked, and lose requests and answers as a test wants it."""
 
     def __init__(self, world: World, troubles: list[str]) -> None:
         self.world = world
@@ -431,7 +431,7 @@ TROUBLES = ["none", "none", "lost", "answer lost", "busy", "silent", "refused", 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(TROUBLES), max_size=14), st.floats(1.0, 40.0))
-def test_whatever_happens_it_is_applied_once_or_told_truly(troubles: list[str], timeout: float) -> None:
+def test_whatever_happens_it_is_applied_once_or_reported_truly(troubles: list[str], timeout: float) -> None:
     world = direct()
     model: Callable[[Send], Answer | Lost] = Model(world, list(troubles))
     assert isinstance(model, Model)

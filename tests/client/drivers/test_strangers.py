@@ -82,7 +82,7 @@ def test_redirects_in_a_circle_end_with_the_deadline(flavour: str) -> None:
     assert len(server.seen) < 500
 
 
-def test_nobody_there_is_told_at_the_first_retry(flavour: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_nobody_there_is_logged_at_the_first_retry(flavour: str, caplog: pytest.LogCaptureFixture) -> None:
     with (
         ScriptedServer([cut(), reply(200, HANDLE)]) as server,
         connected(flavour, server.url, timeout=20.0, token="very-secret") as client,

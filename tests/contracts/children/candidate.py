@@ -1,4 +1,4 @@
-"""A candidate that is told what to do in lines: ``campaign``, ``resign``, ``certain?``; prints what came of it."""
+"""A candidate that takes commands in lines: ``campaign``, ``resign``, ``certain?``; prints what came of it."""
 
 from __future__ import annotations
 

@@ -56,7 +56,9 @@ async def test_what_is_in_the_way_of_an_add_cannot_be_discarded_so_nothing_is_ad
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["not-applied", "applied"])
-async def test_an_unknown_failure_is_told_as_unknown_and_keeps_the_blob(fragile: FragileService, applied: bool) -> None:
+async def test_an_unknown_failure_is_reported_as_unknown_and_keeps_the_blob(
+    fragile: FragileService, applied: bool
+) -> None:
     """ZooKeeper 6, for either way it may have gone; once that is known, the blob goes the same way."""
     a = await fragile.actor("a")
     async with fragile.in_doubt(lose_answer() if applied else lose_request()):

@@ -1,4 +1,4 @@
-"""Checkpoints with retention, as a driver keeps them, over every deployment: the SDK's own tests, told once more.
+"""Checkpoints with retention, as a driver keeps them, over every deployment: the SDK's own tests, run once more.
 
 Each client is told of three replicas in random order.
 """

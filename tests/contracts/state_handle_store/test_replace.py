@@ -104,7 +104,7 @@ async def test_an_entry_marked_for_deletion_is_not_replaced_and_both_blobs_go(fr
     assert await a.exists("pointer") is None
 
 
-async def test_a_discard_that_fails_is_told_beside_what_it_comes_from(fragile: FragileService) -> None:
+async def test_a_discard_that_fails_is_reported_beside_what_it_comes_from(fragile: FragileService) -> None:
     """Kubernetes 4, with the blob store failing again."""
     a = await fragile.actor("a")
     old = await a.add("pointer", b"old")

@@ -49,17 +49,17 @@ async def by_put(go: asyncio.Event) -> None:
 async def test_a_failure_in_the_moment_of_a_cancellation_is_seen(
     wait: Callable[[asyncio.Event], Awaitable[None]],
 ) -> None:
-    told: list[dict[str, Any]] = []
+    reported: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: told.append(context))
+    loop.set_exception_handler(lambda _, context: reported.append(context))
     go = asyncio.Event()
     waiting = asyncio.ensure_future(wait(go))
     await asyncio.sleep(0.01)
     go.set()
-    await asyncio.sleep(0)  # what is waited for ends in the next step, and whoever waits hears of both at once
+    await asyncio.sleep(0)  # what is waited for ends in the next step, and the waiting task hears of both at once
     waiting.cancel()
     await asyncio.wait((waiting,))
     assert waiting.cancelled()
     del waiting
     gc.collect()
-    assert told == []
+    assert reported == []

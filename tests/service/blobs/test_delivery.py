@@ -17,7 +17,7 @@ LARGE = b"x" * 3_000_000
 
 
 @pytest.mark.parametrize("span", [Span(0, len(LARGE)), Span(5, 10)], ids=["whole", "range"])
-async def test_bytes_that_go_between_a_look_and_the_read_are_told_of_before_any_is_sent(
+async def test_bytes_that_are_deleted_before_the_read_are_reported_before_any_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, span: Span
 ) -> None:
     async with rig(embedded(tmp_path)) as running:

@@ -1,4 +1,4 @@
-"""Bytes on their way in: what the blob store says of them, as the caller is told it."""
+"""Bytes on their way in: which problem the caller gets for what the blob store says of them."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ async def test_what_the_store_refuses_was_not_applied(
     blobs.puts.once(error)
     with pytest.raises(Problem) as raised:
         await take_in(blobs, KEY, Incoming(body()), None)
-    told = raised.value
-    assert (told.code, told.outcome, told.retryable) == (code, Outcome.NOT_APPLIED, retryable)
+    refused = raised.value
+    assert (refused.code, refused.outcome, refused.retryable) == (code, Outcome.NOT_APPLIED, retryable)
     assert (await take_in(blobs, KEY, Incoming(body()), None)).size == len(b"state")

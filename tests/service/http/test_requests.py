@@ -22,7 +22,7 @@ def test_a_field_that_is_not_there() -> None:
     assert "Content-Type" not in fields
 
 
-def test_a_field_that_stands_twice_is_told_as_often_and_in_order() -> None:
+def test_a_field_that_appears_twice_is_given_as_often_and_in_order() -> None:
     fields = Fields([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")])
     assert fields.all("A") == ["1", "3"]
     assert fields.get("a") == "1"

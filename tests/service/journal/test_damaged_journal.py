@@ -62,13 +62,13 @@ async def test_a_damaged_head_keeps_it_from_leading_until_it_is_repaired(
     _sql(file, "UPDATE head SET term = 'nonsense'")
     async with rig(embedded(tmp_path), leading=False) as running:
 
-        async def told() -> bool:
+        async def is_logged() -> bool:
             return (
                 "cannot take the journal over yet: JournalDamaged(\"the stored head of journal 'root' is not valid"
                 in caplog.text
             )
 
-        await until(told)
+        await until(is_logged)
         assert not running.replica.leads
         with pytest.raises(Unavailable):
             await actor(running, "a")
@@ -131,10 +131,10 @@ async def test_records_that_do_not_add_up_are_not_served_until_their_owner_accep
     _sql(file, "UPDATE record SET value = ? WHERE key = ?", value, key)
     async with rig(embedded(tmp_path), leading=False) as running:
 
-        async def told() -> bool:
+        async def is_logged() -> bool:
             return "at least one is missing, an older copy, or was put there by somebody else" in caplog.text
 
-        await until(told)
+        await until(is_logged)
         assert not running.replica.leads
         assert running.replica.journal.unproven is not None
         (loss,) = set(re.findall("--accept-loss ([0-9a-f]{8})", caplog.text))
@@ -171,10 +171,10 @@ async def test_what_can_still_be_read_of_a_damaged_journal_is_not_served_without
     page = _swap(file, (root - 1) * PAGE, b"\xff" * PAGE)
     async with rig(embedded(tmp_path), leading=False) as running:
 
-        async def told() -> bool:
+        async def is_logged() -> bool:
             return "pointers.db is damaged" in caplog.text
 
-        await until(told)
+        await until(is_logged)
         assert not running.replica.leads
         await running.stop()
         _swap(file, (root - 1) * PAGE, page)

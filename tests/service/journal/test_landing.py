@@ -1,4 +1,4 @@
-"""What has landed is in memory and is answered, whatever fails in those who are told of it."""
+"""What has landed is in memory and is answered, even if the observer of the journal fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Forever:
 
 
 @pytest.mark.parametrize("disturbance", [undisturbed, lose_answer()], ids=["landed", "settled"])
-async def test_a_fault_in_what_is_told_of_a_group_ends_the_leadership_and_loses_no_answer(
+async def test_a_fault_of_the_observer_ends_the_leadership_and_loses_no_answer(
     tmp_path: Path, disturbance: Disturbance
 ) -> None:
     class Failing(NoObserver):

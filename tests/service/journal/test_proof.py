@@ -21,11 +21,11 @@ def proof_of(*keys: str) -> Proof:
 
 def with_damage(*damaged: str, lost: int = 0) -> Proof:
     """A load of all, of which these were found without their checksums."""
-    told = Digest.read(proof_of(*VALUES).digest)
-    assert told is not None
+    digest = Digest.read(proof_of(*VALUES).digest)
+    assert digest is not None
     proof = proof_of(*(VALUES.keys() - set(damaged)))
     proof.apply((key, b"garbage") for key in damaged)
-    proof.leave_open(damaged, told.total, lost)
+    proof.mark_unknown(damaged, digest.total, lost)
     return proof
 
 
@@ -40,19 +40,19 @@ def test_the_hash_of_the_only_damaged_one_is_known() -> None:
 
 def test_of_several_the_last_is_known_once_the_others_were_put_back() -> None:
     proof = with_damage("k1", "k2", "k3")
-    proof.found_again("k2", HASHES["k2"])
-    proof.found_again("k1", HASHES["k1"])
+    proof.mark_known("k2", HASHES["k2"])
+    proof.mark_known("k1", HASHES["k1"])
     assert proof.hashes == HASHES
     assert proof.digest == proof_of(*VALUES).digest
 
 
-def test_what_went_before_the_others_is_told_until_the_last_of_them_has_gone() -> None:
+def test_a_damaged_record_that_was_removed_counts_as_lost_until_the_last_of_them_is_gone() -> None:
     proof = with_damage("k1", "k2", "k3")
     proof.apply([("k1", None)])
-    told = Digest.read(proof.digest)
-    assert told == Digest(5, Digest.read(proof_of(*VALUES).digest).total, 1)  # type: ignore[union-attr]
+    digest = Digest.read(proof.digest)
+    assert digest == Digest(5, Digest.read(proof_of(*VALUES).digest).total, 1)  # type: ignore[union-attr]
     proof.apply([("k2", VALUES["k2"])])
-    assert Digest.read(proof.digest) == Digest(5, (told.total + HASHES["k2"]) % 2**128, 2)
+    assert Digest.read(proof.digest) == Digest(5, (digest.total + HASHES["k2"]) % 2**128, 2)
     proof.apply([("k3", None)])
     assert proof.digest == proof_of("k0", "k2", "k4", "k5").digest
 

@@ -11,7 +11,7 @@ import pytest
 
 from milepost.errors import EpochHeld, SessionExpired, Unavailable
 from service.operations import epochs
-from service.replica.campaigns import Campaigns
+from service.replica.epoch_queues import EpochQueues
 from service.replica.submitter import Caller
 from service.rules.acts import epochs as rules
 from service.rules.records import Session
@@ -36,7 +36,7 @@ async def granted(running: Rig, session: str, gone: asyncio.Future[None] | None 
 async def waiting(running: Rig, session: str, gone: asyncio.Future[None] | None = None) -> Poll:
     """A poll that has been refused once, and waits."""
     poll = asyncio.create_task(granted(running, session, gone))
-    line = running.replica.campaigns._of_session
+    line = running.replica.epoch_queues._of_session
 
     async def waits() -> bool:
         return session in line
@@ -120,15 +120,15 @@ async def test_who_has_hung_up_is_not_granted_it_and_holds_up_nobody(tmp_path: P
 
 
 async def test_who_was_called_and_leaves_lets_the_next_one_be_called() -> None:
-    campaigns = Campaigns()
-    first, second, third = (campaigns.place(STORE, session) for session in ("b", "c", "d"))
+    epoch_queues = EpochQueues()
+    first, second, third = (epoch_queues.place(STORE, session) for session in ("b", "c", "d"))
     leaving, following, last = first.__enter__(), second.__enter__(), third.__enter__()
-    campaigns.held(leaving.line, "a")
-    campaigns.landed([Session("a", 1.0, 1, ended=2)])
+    epoch_queues.held(leaving.queue, "a")
+    epoch_queues.landed([Session("a", 1.0, 1, ended=2)])
     assert [place.called for place in (leaving, following, last)] == [True, False, False]
     first.__exit__(None, None, None)
     assert [place.called for place in (following, last)] == [True, False]
-    campaigns.pass_over(following)
+    epoch_queues.pass_over(following)
     assert [place.called for place in (following, last)] == [False, True]
 
 
@@ -200,5 +200,5 @@ async def test_nothing_is_kept_of_who_waited(tmp_path: Path) -> None:
         poll = await waiting(running, "b")
         await resign(running, "a")
         await poll
-        campaigns, changes = running.replica.campaigns, running.replica.changes
-        assert not any([campaigns._lines, campaigns._held_by, campaigns._of_session, changes._waiting])
+        epoch_queues, changes = running.replica.epoch_queues, running.replica.changes
+        assert not any([epoch_queues._queues, epoch_queues._held_by, epoch_queues._of_session, changes._waiting])

@@ -69,7 +69,7 @@ async def test_a_page_of_a_thousand_holds_nobody_up(
         assert len(await going) == COUNT
 
 
-async def test_each_store_of_a_page_is_told_of_as_of_the_revision_beside_it(tmp_path: Path) -> None:
+async def test_each_store_of_a_page_is_shown_as_of_the_revision_beside_it(tmp_path: Path) -> None:
     """The page is long enough for others to change what it comes to last."""
     async with rig(embedded(tmp_path), QUIET) as running:
         a = await actor(running, "a")

@@ -1,4 +1,4 @@
-"""Opening a session: what is told of it holds, whatever happens after its commit."""
+"""Opening a session: its answer stays true, whatever happens after its commit."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ async def lose_lease_after(running: Rig, caller: Caller, ttl: float) -> None:
     assert reply.answer.body == {"session": caller.session, "ttl": ttl, "holder": "me"}
 
 
-async def test_a_session_whose_creation_was_committed_is_told_of_without_a_lease(tmp_path: Path) -> None:
+async def test_a_session_whose_creation_was_committed_is_reported_without_a_lease(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         await lose_lease_after(running, Caller(Attempt("a")), 60.0)
         running.election.in_doubt = False
         assert (await running.operations.sessions.get("a")).answer.body["ttl"] == 60.0
 
 
-async def test_a_renewal_that_was_committed_is_not_told_as_not_applied(tmp_path: Path) -> None:
+async def test_a_renewal_that_was_committed_is_not_reported_as_not_applied(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         await running.operations.sessions.open(Caller(Attempt("a")), 60.0, "me")
         with pytest.raises(Unavailable) as caught:
@@ -47,7 +47,7 @@ async def test_a_renewal_that_was_committed_is_not_told_as_not_applied(tmp_path:
         assert (await running.operations.sessions.get("a")).answer.body["ttl"] == 90.0
 
 
-async def test_a_renewal_that_changed_nothing_is_told_as_not_applied(tmp_path: Path) -> None:
+async def test_a_renewal_that_changed_nothing_is_reported_as_not_applied(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         await running.operations.sessions.open(Caller(Attempt("a")), 60.0, "me")
         running.election.in_doubt = True

@@ -365,7 +365,7 @@ async def test_what_cannot_be_signed_is_not_recorded_and_a_retry_tells_that_the_
 
 
 async def refused(running: Rig, caller: Caller) -> Outcome:
-    """What is told of an announcement whose URL cannot be signed."""
+    """The answer to an announcement whose URL cannot be signed."""
     with pytest.raises(Unavailable) as raised:
         await announced(running, caller)
     return raised.value.outcome

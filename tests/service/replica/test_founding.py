@@ -119,9 +119,9 @@ async def test_an_altered_mark_refuses_as_well_and_says_so_in_one_line(tmp_path:
     mark.unlink()
     mark.write_bytes(altered)
     async with rig(embedded(tmp_path), leading=False) as running:
-        told = await refusal(running)
-    assert told.isprintable()
-    assert len(told) < 600
+        message = await refusal(running)
+    assert message.isprintable()
+    assert len(message) < 600
 
 
 async def test_a_mark_of_another_deployment_is_not_taken_over_in_silence(
@@ -164,6 +164,6 @@ async def test_a_directory_whose_name_is_no_utf_8_has_a_mark_too(tmp_path: Path)
     directory = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     deployment = await founded(directory)
     async with rig(embedded(directory), leading=False) as running:
-        told = await refusal(running)
-    assert deployment in told
-    assert told.isprintable()
+        message = await refusal(running)
+    assert deployment in message
+    assert message.isprintable()

@@ -22,7 +22,7 @@ REMOVED = Removal(removed=True)
 HASTY_SECONDS = 0.3
 
 
-async def test_a_discard_that_takes_too_long_is_told_as_one_that_failed(tmp_path: Path) -> None:
+async def test_a_discard_that_takes_too_long_is_reported_as_failed(tmp_path: Path) -> None:
     """The removal stands; a second one joins the discard that is still going on."""
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")

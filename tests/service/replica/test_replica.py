@@ -185,12 +185,14 @@ async def test_a_lost_election_ends_leadership_until_it_is_won_again(tmp_path: P
         assert await a.listing() == [added]
 
 
-async def test_a_fault_of_our_own_is_told_and_ends_leadership(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_fault_of_our_own_is_reported_and_ends_leadership(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A replica that can never lead again must not look alive. The fault is a backend that breaks its contract."""
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
-        told = asyncio.Event()
-        running.replica.on_fault = told.set
+        reported = asyncio.Event()
+        running.replica.on_fault = reported.set
 
         async def broken(_: RealCommit) -> Commit:
             raise ZeroDivisionError("by the test")
@@ -199,7 +201,7 @@ async def test_a_fault_of_our_own_is_told_and_ends_leadership(tmp_path: Path, ca
         with pytest.raises(OutcomeUnknown):
             await a.add("pointer", b"state")
         async with asyncio.timeout(60):
-            await told.wait()
+            await reported.wait()
         assert not running.replica.leads
         assert [record.levelno for record in caplog.records if record.exc_info] == [logging.CRITICAL]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from milepost.wire import Code
-from service.rules.acts.stores import told_of
+from service.rules.acts.stores import inventory_entry
 from service.rules.decide import decide
 from service.rules.decisions import Accepted, Blocked, Decision, DecisionContext, FinishNeeded, Refused
 from service.rules.memory.state import State
@@ -108,13 +108,14 @@ class Bench:
 
 
 def with_inventory(view: View, accepted: Accepted) -> Accepted:
-    """What was granted, with the inventory in its answer that is told once it has landed."""
+    """What was granted, with the inventory in its answer that the service adds once it has landed."""
     if accepted.inventory is None:
         return accepted
     store = view.store(accepted.inventory.store)
-    told = [told_of(view, store, name) for name in names_in(view, store.name)] if isinstance(store, Store) else []
-    corrupt = [{"name": each.name, "reason": each.reason} for each in told if isinstance(each, Corrupt)]
-    body = {"handles": [each for each in told if isinstance(each, dict)], "corrupt": corrupt}
+    names = names_in(view, store.name) if isinstance(store, Store) else []
+    entries = [inventory_entry(view, store, name) for name in names] if isinstance(store, Store) else []
+    corrupt = [{"name": each.name, "reason": each.reason} for each in entries if isinstance(each, Corrupt)]
+    body = {"handles": [each for each in entries if isinstance(each, dict)], "corrupt": corrupt}
     return replace(accepted, answer=replace(accepted.answer, body=body))
 
 

@@ -141,11 +141,11 @@ class RulesAgainstModel(RuleBasedStateMachine):
             return None
         assert isinstance(decision, Accepted), decision
         assert not decision.answer.replayed
-        told = with_inventory(self.view, decision)
-        assert as_modelled(judged.body, dict(told.answer.body)), (told.answer.body, judged.body)
+        answered = with_inventory(self.view, decision)
+        assert as_modelled(judged.body, dict(answered.answer.body)), (answered.answer.body, judged.body)
         if request.key is not None and decision.changes:
             self.known.answers[request.key] = (request, dict(decision.answer.body))
-        return told
+        return answered
 
     def must_wait_for_removal(self, request: Add) -> bool:
         handle = self.known.store.handles.get(request.name)
@@ -430,12 +430,12 @@ class RulesAgainstModel(RuleBasedStateMachine):
         assert self.view.pending_uploads(STORE) == len(pending)
 
 
-def as_modelled(expected: dict[str, Any], told: dict[str, Any]) -> bool:
+def as_modelled(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
     """Tell whether an answer is the model's, or whether each entry of a listing is."""
     if "handles" not in expected:
-        return alike(expected, told)
-    listed, there = told["handles"], expected["handles"]
-    return not told["corrupt"] and len(listed) == len(there) and all(map(alike, there, listed))
+        return alike(expected, actual)
+    listed, there = actual["handles"], expected["handles"]
+    return not actual["corrupt"] and len(listed) == len(there) and all(map(alike, there, listed))
 
 
 TestRulesAgainstModel = RulesAgainstModel.TestCase

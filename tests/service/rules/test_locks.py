@@ -25,9 +25,9 @@ RELEASE = ReleaseHandle(Attempt("b"), store_name=STORE, name="h")
 
 
 def holders_of(bench: Bench, name: str) -> list[str]:
-    told: list[str] = bench.done(LockHandle(Attempt("watcher"), store_name=STORE, name=name))["locks"]
+    holders: list[str] = bench.done(LockHandle(Attempt("watcher"), store_name=STORE, name=name))["locks"]
     bench.done(ReleaseHandle(Attempt("watcher"), store_name=STORE, name=name))
-    return [holder for holder in told if holder != "watcher"]
+    return [holder for holder in holders if holder != "watcher"]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_locking_all_tells_all_by_name_and_locks_nothing_that_comes_later() -> N
     bench = Bench("a", "b", "watcher")
     for name in ("late", "early"):
         bench.done(add("a", name))
-    told = bench.done(LOCK_ALL)
-    assert [(handle["name"], handle["locks"]) for handle in told["handles"]] == [
+    listed = bench.done(LOCK_ALL)
+    assert [(handle["name"], handle["locks"]) for handle in listed["handles"]] == [
         ("early", ["a", "b"]),
         ("late", ["a", "b"]),
     ]

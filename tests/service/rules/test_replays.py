@@ -126,16 +126,16 @@ def test_keys_survive_removal_and_a_new_handle_of_the_name(bench: Bench) -> None
 
 def test_keys_survive_clear(bench: Bench) -> None:
     lock = LockHandle(Attempt("c", "k"), STORE, HANDLE)
-    told = bench.done(lock)
+    first = bench.done(lock)
     bench.done(Clear(Attempt("a"), STORE, 1))
-    assert bench.done(retried(lock, 2)) == told
+    assert bench.done(retried(lock, 2)) == first
 
 
 def test_keys_are_replayed_for_a_session_that_has_ended(bench: Bench) -> None:
     lock = LockHandle(Attempt("c", "k"), STORE, HANDLE)
-    told = bench.done(lock)
+    first = bench.done(lock)
     bench.done(EndSession(Attempt("c")))
-    assert bench.done(retried(lock, 2)) == told
+    assert bench.done(retried(lock, 2)) == first
 
 
 @pytest.mark.parametrize("kind", [kind for kind in (*IN_HANDLE, *IN_STORE) if kind != "replace"])
@@ -254,7 +254,7 @@ def test_what_changes_nothing_is_not_remembered(bench: Bench) -> None:
     assert replays.first_answer(bench.view, LockHandle(Attempt("b", "k"), STORE, HANDLE)) is None
 
 
-def test_a_listing_is_told_anew_for_it_is_too_large_to_be_kept(bench: Bench) -> None:
+def test_a_listing_is_made_anew_for_it_is_too_large_to_be_kept(bench: Bench) -> None:
     request = LockAll(Attempt("c", "k"), STORE)
     bench.done(request)
     bench.done(add("a", "younger", epoch=1))

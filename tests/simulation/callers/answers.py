@@ -24,7 +24,7 @@ from service.rules.requests import (
     Resign,
     StoreRequest,
 )
-from tests.simulation.callers.calls import Call, Look, Told
+from tests.simulation.callers.calls import Call, GoodAnswer, Look
 from tests.simulation.callers.model import Body, alike
 from tests.simulation.checks.chronicle import Chronicle, Ended
 from tests.simulation.checks.invariants import Invariant, Violation
@@ -54,34 +54,36 @@ class Answers:
 
     # -- good answers ----------------------------------------------------------------------------------------------
 
-    def told(self, call: Call, told: Told) -> None:
-        """A client got a good answer."""
-        if told.revision > self._chronicle.head.revision:
-            raise Violation(Invariant.DIRTY_READ, f"{call} was told of revision {told.revision}, not committed yet")
-        if told.revision < call.floor:
+    def check(self, call: Call, answer: GoodAnswer) -> None:
+        """Check a good answer that a client got."""
+        if answer.revision > self._chronicle.head.revision:
+            raise Violation(Invariant.DIRTY_READ, f"{call} was told of revision {answer.revision}, not committed yet")
+        if answer.revision < call.floor:
             raise Violation(
-                Invariant.STALE_READ, f"{call} was told of revision {told.revision}, though {call.floor} was known"
+                Invariant.STALE_READ, f"{call} was told of revision {answer.revision}, though {call.floor} was known"
             )
-        self.acknowledged = max(self.acknowledged, told.revision)
+        self.acknowledged = max(self.acknowledged, answer.revision)
         if isinstance(call.ask, Look):
-            if not self._looks_right(call.ask, told):
-                raise Violation(Invariant.DIRTY_READ, f"{call} was told {told}, which never was")
+            if not self._looks_right(call.ask, answer):
+                raise Violation(Invariant.DIRTY_READ, f"{call} was told {answer}, which never was")
             return
         applied = self._chronicle.applied.get(call)
-        anew = call in self._chronicle.forgotten and not told.replayed
-        if applied is None or (anew and told.revision != applied.revision):
-            if not self._needed_nothing(call, call.ask, told):
-                raise Violation(Invariant.TRUTHFUL_YES, f"{call} was told {told}, but it has not landed")
+        anew = call in self._chronicle.forgotten and not answer.replayed
+        if applied is None or (anew and answer.revision != applied.revision):
+            if not self._needed_nothing(call, call.ask, answer):
+                raise Violation(Invariant.TRUTHFUL_YES, f"{call} was told {answer}, but it has not landed")
         elif isinstance(call.ask, LockAll):
-            if not self._listed(call.ask.store_name, told.body["handles"], call.floor, told.revision, removing=False):
-                raise Violation(Invariant.DIRTY_READ, f"{call} was told {told}, which never was")
-        elif not (told.body == applied.body if call.ask.key else _alike(call.ask, applied.body, told.body)):
-            raise Violation(Invariant.FIRST_ANSWER, f"{call} was told {told}, its first answer is {applied}")
-        elif not told.replayed and told.revision != applied.revision:
-            raise Violation(Invariant.FIRST_ANSWER, f"{call} was told {told}, it was applied as {applied}")
+            if not self._listed(
+                call.ask.store_name, answer.body["handles"], call.floor, answer.revision, removing=False
+            ):
+                raise Violation(Invariant.DIRTY_READ, f"{call} was told {answer}, which never was")
+        elif not (answer.body == applied.body if call.ask.key else _alike(call.ask, applied.body, answer.body)):
+            raise Violation(Invariant.FIRST_ANSWER, f"{call} was told {answer}, its first answer is {applied}")
+        elif not answer.replayed and answer.revision != applied.revision:
+            raise Violation(Invariant.FIRST_ANSWER, f"{call} was told {answer}, it was applied as {applied}")
 
-    def _looks_right(self, look: Look, told: Told) -> bool:
-        history, at, body = self._chronicle, told.revision, told.body
+    def _looks_right(self, look: Look, answer: GoodAnswer) -> bool:
+        history, at, body = self._chronicle, answer.revision, answer.body
         match look.kind:
             case "get":
                 return body["removing"] is False and alike(history.handles[look.store, look.name].at(at), body)
@@ -128,9 +130,9 @@ class Answers:
                 return True
         return False
 
-    def _needed_nothing(self, call: Call, ask: Request, told: Told) -> bool:
+    def _needed_nothing(self, call: Call, ask: Request, answer: GoodAnswer) -> bool:
         """Whether the answer was true without any change, at some revision that it may reflect."""
-        first, last, body = call.floor, told.revision, told.body
+        first, last, body = call.floor, answer.revision, answer.body
         if isinstance(ask, OpenSession):
             return any(was is True for was in self._chronicle.sessions[ask.session].between(first, last))
         if isinstance(ask, Campaign):
@@ -199,14 +201,14 @@ class Answers:
         assert isinstance(ask, Add | Replace)
         assert ask.upload is not None
         place = ask.store_name, ask.upload.id
-        told = self._chronicle.announced[place]
+        announced = self._chronicle.announced[place]
         if code is Code.UPLOAD_UNKNOWN:
-            since = self._blobs.there_since(told.blob)
+            since = self._blobs.there_since(announced.blob)
             there = since is not None and since < call.sent
             return not there or not all(self._chronicle.uploads[place].between(call.floor, last))
-        if (told.size, told.sha256) != (ask.blob.size, ask.blob.sha256):
+        if (announced.size, announced.sha256) != (ask.blob.size, ask.blob.sha256):
             return True
-        return hashlib.sha256(self._blobs.get(told.blob)).hexdigest() != told.sha256
+        return hashlib.sha256(self._blobs.get(announced.blob)).hexdigest() != announced.sha256
 
     def _is_gone(self, was: bool | Ended | None, code: Code) -> bool:
         if code is Code.SESSION_EXPIRED:
@@ -245,11 +247,11 @@ class Answers:
         call.denied = call.undelivered == 0
 
 
-def _alike(ask: Request, modelled: Body, told: Body) -> bool:
+def _alike(ask: Request, modelled: Body, actual: Body) -> bool:
     """Whether the answer to a request without a key is as modelled: it is not kept. (A clear may not count what was
     just being removed.)
     """
-    return isinstance(ask, Clear) or alike(modelled, told)
+    return isinstance(ask, Clear) or alike(modelled, actual)
 
 
 def _fences(was: Body, ask: StoreRequest, code: Code, extras: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from milepost.core.calls.judgement import Again
 from milepost.errors import ConnectionFailed, DeadlineExceeded, MilepostError, Problem
 from milepost.wire import Code, Outcome
 from service.rules.requests import Request
-from tests.simulation.callers.calls import Ask, Call, Look, Told
+from tests.simulation.callers.calls import Ask, Call, GoodAnswer, Look
 from tests.simulation.world.process import Attempt, Lost, Process, Result
 from tests.simulation.world.world import World
 
@@ -27,7 +27,7 @@ class Caller:
         self.name = name
         self._favourite: Process | None = None
 
-    async def call(self, ask: Ask, content: bytes = b"", timeout: float = 30.0) -> tuple[Told, float]:
+    async def call(self, ask: Ask, content: bytes = b"", timeout: float = 30.0) -> tuple[GoodAnswer, float]:
         """A good answer, and when the attempt was sent from which on it surely holds."""
         world, time = self.world, self.world.loop.time
         world.tally["calls"] += 1
@@ -39,8 +39,8 @@ class Caller:
         while True:
             began = time()
             result = await self._attempt(call, history.arrived + 1)
-            if isinstance(result, Told):
-                world.answers.told(call, result)
+            if isinstance(result, GoodAnswer):
+                world.answers.check(call, result)
                 world.tally["acknowledged"] += 1
                 return result, started if result.replayed else began
             error = self._weighed(call, history, result)
@@ -124,6 +124,6 @@ class Caller:
 
 
 def _short(result: Result) -> str:
-    if isinstance(result, Told):
+    if isinstance(result, GoodAnswer):
         return f"ok {result.revision}{' replayed' if result.replayed else ''}"
     return f"lost{' unsent' if not result.sent else ''}" if isinstance(result, Lost) else result.code.value

@@ -53,7 +53,7 @@ Ask = Request | Look
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GoodAnswer:
     """A good answer. ``url``: where to put what was announced."""
 
     revision: int
@@ -89,7 +89,7 @@ def blob_of(content: bytes) -> BlobRef:
     return BlobRef("", len(content), hashlib.sha256(content).hexdigest())
 
 
-async def serve(replica: Replica, call: Call, attempt: int, received: float) -> Told:
+async def serve(replica: Replica, call: Call, attempt: int, received: float) -> GoodAnswer:
     """Do what the HTTP routes do. Raises problems."""
     ask, operations = call.ask, operations_of(replica)
     if isinstance(ask, Look):
@@ -98,8 +98,8 @@ async def serve(replica: Replica, call: Call, attempt: int, received: float) -> 
     reply = await _changing(operations, caller, ask, call.content)
     if isinstance(ask, CreateUpload):
         body = dict(reply.answer.body)
-        return Told(reply.revision, {"upload": body["upload"]}, reply.answer.replayed, body["url"])
-    return _told(reply)
+        return GoodAnswer(reply.revision, {"upload": body["upload"]}, reply.answer.replayed, body["url"])
+    return _good_answer(reply)
 
 
 def _changing(operations: Operations, caller: Caller, ask: Request, content: bytes) -> Awaitable[Reply]:
@@ -140,24 +140,24 @@ def _state(ask: Add | Replace, content: bytes) -> states.State:
     return Incoming(_chunks(content), len(content), ask.blob.sha256)
 
 
-async def _get(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
-    return _told(operations.handles.get(look.store, look.name))
+async def _get(_: Replica, operations: Operations, look: Look, _received: float) -> GoodAnswer:
+    return _good_answer(operations.handles.get(look.store, look.name))
 
 
-async def _list(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+async def _list(_: Replica, operations: Operations, look: Look, _received: float) -> GoodAnswer:
     page = await operations.handles.list_page(look.store, "", 1000)
-    return Told(page.revision, page.handles + page.corrupt)
+    return GoodAnswer(page.revision, page.handles + page.corrupt)
 
 
-async def _bytes(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
+async def _bytes(_: Replica, operations: Operations, look: Look, _received: float) -> GoodAnswer:
     delivery = await operations.reader.read(
         look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
     )
     data = b"".join([chunk async for chunk in delivery.chunks])
-    return Told(delivery.revision, (delivery.handle.version, data))
+    return GoodAnswer(delivery.revision, (delivery.handle.version, data))
 
 
-async def _redirect(replica: Replica, operations: Operations, look: Look, _received: float) -> Told:
+async def _redirect(replica: Replica, operations: Operations, look: Look, _received: float) -> GoodAnswer:
     """The bytes as they lie where the reader is sent to; gone by then, he asks again."""
     blobs = replica.blobs.beneath
     assert isinstance(blobs, SimBlobs)
@@ -168,28 +168,28 @@ async def _redirect(replica: Replica, operations: Operations, look: Look, _recei
         assert location is not None
         data = blobs.fetch(location.url)
         if data is not None:
-            return Told(location.revision, (location.handle.version, data))
+            return GoodAnswer(location.revision, (location.handle.version, data))
 
 
-async def _epoch(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
-    return _told(operations.epochs.current(look.store))
+async def _epoch(_: Replica, operations: Operations, look: Look, _received: float) -> GoodAnswer:
+    return _good_answer(operations.epochs.current(look.store))
 
 
-async def _session(_: Replica, operations: Operations, look: Look, _received: float) -> Told:
-    return _told(await operations.sessions.get(look.session))
+async def _session(_: Replica, operations: Operations, look: Look, _received: float) -> GoodAnswer:
+    return _good_answer(await operations.sessions.get(look.session))
 
 
-async def _keepalive(_: Replica, operations: Operations, look: Look, received: float) -> Told:
-    return _told(await operations.sessions.keepalive(look.session, received))
+async def _keepalive(_: Replica, operations: Operations, look: Look, received: float) -> GoodAnswer:
+    return _good_answer(await operations.sessions.keepalive(look.session, received))
 
 
-async def _stores(replica: Replica, operations: Operations, _look: Look, _received: float) -> Told:
+async def _stores(replica: Replica, operations: Operations, _look: Look, _received: float) -> GoodAnswer:
     page = await operations.stores.list_page("", 1000)
     body: list[Body] = page.stores
-    return Told(replica.journal.head.revision, body)
+    return GoodAnswer(replica.journal.head.revision, body)
 
 
-_LOOKS: dict[Kind, Callable[[Replica, Operations, Look, float], Awaitable[Told]]] = {
+_LOOKS: dict[Kind, Callable[[Replica, Operations, Look, float], Awaitable[GoodAnswer]]] = {
     "get": _get,
     "list": _list,
     "state": _bytes,
@@ -201,8 +201,8 @@ _LOOKS: dict[Kind, Callable[[Replica, Operations, Look, float], Awaitable[Told]]
 }
 
 
-def _told(reply: Reply) -> Told:
-    return Told(reply.revision, plain(reply.answer.body), reply.answer.replayed)
+def _good_answer(reply: Reply) -> GoodAnswer:
+    return GoodAnswer(reply.revision, plain(reply.answer.body), reply.answer.replayed)
 
 
 async def _chunks(content: bytes) -> AsyncIterator[bytes]:

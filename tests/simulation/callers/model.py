@@ -31,7 +31,7 @@ from service.rules.requests import (
 )
 
 Body = dict[str, Any]
-_UNTOLD = {"created", "updated", "since"}
+_TIMES = {"created", "updated", "since"}
 
 
 class Judged(NamedTuple):
@@ -91,8 +91,8 @@ class PlainModel:
         """Give a store, which need not have existed."""
         return self.stores.setdefault(name, PlainStore())
 
-    def told(self, store: str, name: str) -> Body | None:
-        """The record of a handle as it is told, but for its times; None for one that is not there."""
+    def handle_body(self, store: str, name: str) -> Body | None:
+        """The record of a handle as answers show it, but for its times; None for one that is not there."""
         handle = self.store(store).handles.get(name)
         if handle is None:
             return None
@@ -107,8 +107,8 @@ class PlainModel:
             "removing": handle.removing,
         }
 
-    def told_epoch(self, store: str) -> Body:
-        """The epoch as it is told, but for its time."""
+    def epoch_body(self, store: str) -> Body:
+        """The epoch as answers show it, but for its time."""
         plain = self.store(store)
         session = self.sessions[plain.holder] if plain.holder else None
         return {"epoch": plain.epoch, "session": plain.holder, "holder": session.holder if session else None}
@@ -174,7 +174,7 @@ class PlainModel:
                 store.handles[name] = PlainHandle(
                     version, blob.size, blob.sha256, request.labels, request.epoch, {session}
                 )
-                return self._told(request)
+                return self._handle_answer(request)
             case Remove():
                 return self._remove(store, handle, request)
             case ReleaseHandle():
@@ -189,7 +189,7 @@ class PlainModel:
         if isinstance(request, LockHandle):
             held = session in handle.locks
             handle.locks.add(session)
-            return self._told(request, changed=not held)
+            return self._handle_answer(request, changed=not held)
         assert isinstance(request, Replace)
         if handle.version != request.version:
             return Judged(Code.VERSION_MISMATCH, {"current": handle.version})
@@ -200,7 +200,7 @@ class PlainModel:
         handle.version, handle.epoch = version, request.epoch
         handle.size, handle.sha256 = request.blob.size, request.blob.sha256
         handle.labels = handle.labels if request.labels is None else request.labels
-        return self._told(request)
+        return self._handle_answer(request)
 
     def _remove(self, _store: PlainStore, handle: PlainHandle | None, request: Remove) -> Judged:
         if handle is None:
@@ -248,7 +248,7 @@ class PlainModel:
     def inventory(self, store: str) -> Body:
         """Every handle that is there, by name."""
         names = sorted(name for name, handle in self.store(store).handles.items() if not handle.removing)
-        return {"handles": [self.told(store, name) for name in names], "corrupt": []}
+        return {"handles": [self.handle_body(store, name) for name in names], "corrupt": []}
 
     def _campaign(self, store: PlainStore, request: Campaign) -> Judged:
         if store.holder not in (None, request.session):
@@ -257,10 +257,10 @@ class PlainModel:
         granted = store.holder is None
         store.epoch += granted
         store.holder = request.session
-        return Judged(None, self.told_epoch(request.store_name), changed=granted)
+        return Judged(None, self.epoch_body(request.store_name), changed=granted)
 
-    def _told(self, request: HandleRequest, *, changed: bool = True) -> Judged:
-        return Judged(None, self.told(request.store_name, request.name) or {}, changed)
+    def _handle_answer(self, request: HandleRequest, *, changed: bool = True) -> Judged:
+        return Judged(None, self.handle_body(request.store_name, request.name) or {}, changed)
 
 
 def _taken(store: PlainStore, request: Add | Replace) -> Judged | None:
@@ -276,8 +276,8 @@ def _taken(store: PlainStore, request: Add | Replace) -> Judged | None:
     return None
 
 
-def alike(expected: Body | None, told: Body | None) -> bool:
-    """Tell whether a record is told as expected, its times left aside."""
-    if expected is None or told is None:
-        return expected is told
-    return {key: value for key, value in told.items() if key not in _UNTOLD} == expected
+def alike(expected: Body | None, actual: Body | None) -> bool:
+    """Return whether a record is as expected, its times left aside."""
+    if expected is None or actual is None:
+        return expected is actual
+    return {key: value for key, value in actual.items() if key not in _TIMES} == expected

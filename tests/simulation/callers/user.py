@@ -26,7 +26,7 @@ from service.rules.requests import (
     UploadRef,
 )
 from tests.simulation.callers.caller import Caller
-from tests.simulation.callers.calls import Ask, Kind, Look, Told, blob_of
+from tests.simulation.callers.calls import Ask, GoodAnswer, Kind, Look, blob_of
 from tests.simulation.world.board import Announced, Board
 from tests.simulation.world.world import World
 
@@ -63,17 +63,17 @@ class User:
         """Add, replace, read and remove a handle of one's own. Raises what goes wrong."""
         await self._open()
         session, store, name = self._session or "", "s0", f"{self.name}-{self._number()}"
-        told = await self._ask(Look("epoch", store))
-        epoch, first, second = told.body["epoch"] or None, self._content(), self._content()
-        told = await self._ask(Add(Attempt(session, self._key()), store, name, epoch, blob_of(first)), first)
-        version = told.body["version"]
-        told = await self._ask(
+        answer = await self._ask(Look("epoch", store))
+        epoch, first, second = answer.body["epoch"] or None, self._content(), self._content()
+        answer = await self._ask(Add(Attempt(session, self._key()), store, name, epoch, blob_of(first)), first)
+        version = answer.body["version"]
+        answer = await self._ask(
             Replace(Attempt(session, self._key()), store, name, epoch, version, blob_of(second)), second
         )
-        version = told.body["version"]
+        version = answer.body["version"]
         assert (await self._ask(Look("state", store, name, version=version))).body == (version, second)
-        told = await self._ask(Remove(Attempt(session, self._key()), store, name, epoch, version))
-        assert told.body == {"removed": True}
+        answer = await self._ask(Remove(Attempt(session, self._key()), store, name, epoch, version))
+        assert answer.body == {"removed": True}
         self._leave()
 
     # -- sessions --------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class User:
 
     async def _act(self, ask: Ask, content: bytes) -> None:
         try:
-            told = await self._ask(ask, content)
+            answer = await self._ask(ask, content)
         except SessionLost:
             self._leave()
         except MilepostError as error:
@@ -148,7 +148,7 @@ class User:
             if not isinstance(ask, Look) and hasattr(ask, "name"):
                 self._held.discard((ask.store or "", ask.name))
         else:
-            self._board.told(ask, told.body)
+            self._board.answered(ask, answer.body)
             if isinstance(ask, Add | LockHandle):
                 self._held.add((ask.store_name, ask.name))
             elif isinstance(ask, Remove | ReleaseHandle):
@@ -156,9 +156,9 @@ class User:
             elif isinstance(ask, EndSession):
                 self._leave()
             elif isinstance(ask, CreateUpload):
-                self._put(ask.store_name, told, content)
+                self._put(ask.store_name, answer, content)
 
-    async def _ask(self, ask: Ask, content: bytes = b"") -> Told:
+    async def _ask(self, ask: Ask, content: bytes = b"") -> GoodAnswer:
         timeout = self._draw.uniform(1.0, 10.0) * self._world.plan.timeout
         return (await self._caller.call(ask, content, timeout))[0]
 
@@ -198,8 +198,8 @@ class User:
         content = self._content()
         return CreateUpload(Attempt(self._who(), self._key_or_none()), self._store(), "", blob_of(content)), content
 
-    def _put(self, store: str, told: Told, content: bytes) -> None:
-        """Mostly at once; sometimes never, late, or other bytes. Whoever reads the board may take the upload."""
+    def _put(self, store: str, answer: GoodAnswer, content: bytes) -> None:
+        """Mostly at once; sometimes never, late, or other bytes. Any user who reads the board may take the upload."""
         fate, sent = self._draw.random(), content
         delay = self._draw.expovariate(1.0) * self._world.plan.blobs.latency
         if fate < 0.05:
@@ -207,8 +207,8 @@ class User:
         elif fate < 0.15:
             delay = self._draw.uniform(0.0, 1.5) * min(self._world.plan.settings.upload_seconds, 60.0)
         if fate < 0.95:
-            self._world.loop.call_later(delay, self._world.blobs.put_signed, told.url, sent)
-        self._board.uploads.append(Announced(store, told.body["upload"], content))
+            self._world.loop.call_later(delay, self._world.blobs.put_signed, answer.url, sent)
+        self._board.uploads.append(Announced(store, answer.body["upload"], content))
 
     def _take(self) -> tuple[Ask, bytes]:
         """Add or replace a handle with an upload of anybody's, which may be used up, or not be there yet."""
@@ -255,7 +255,7 @@ class User:
         return f"{self.name}.{self._number()}"
 
     def _key_or_none(self) -> str | None:
-        """Some send no key. What they ask for is unlike any other request, so that it can be told without."""
+        """Some send no key. What they ask for is unlike any other request, so that it can be recognised without."""
         return self._key() if self._draw.random() < 0.9 else None
 
     def _content(self) -> bytes:

@@ -89,7 +89,7 @@ class Chronicle:
     """What has been committed, as the plain model tells it.
 
     ``clock`` is the world's. ``leading`` tells whether a process leads already, so that a take-over within a leadership
-    is told from its beginning. ``most_uploads``: how many a store may have pending.
+    is told apart from its beginning. ``most_uploads``: how many a store may have pending.
     """
 
     def __init__(
@@ -186,8 +186,8 @@ class Chronicle:
                 steps.append((record.changed, partial(self._finished, store, record.name)))
             if isinstance(record, Upload):
                 if record.born > since:
-                    told = Announced(record.size, record.sha256, record.blob, record.ttl, self.clock())
-                    self.announced[store, record.id] = told
+                    announced = Announced(record.size, record.sha256, record.blob, record.ttl, self.clock())
+                    self.announced[store, record.id] = announced
                 if record.ended > since:
                     ends.append((record.ended, partial(self._upload_ended, store, record.id)))
         return steps + ends
@@ -238,18 +238,18 @@ class Chronicle:
         self._note(request, touched, at)
 
     def _agree(self, call: Call, entry: Answered, judged: Judged) -> None:
-        told: Body = self.applied[call].body
+        answer: Body = self.applied[call].body
         if judged.code is not None:
             broken = _BROKEN_BY.get(judged.code, Invariant.AS_MODELLED)
             raise Violation(broken, f"{call} landed at {entry.revision}, but had to be refused: {judged}")
-        if isinstance(call.ask, Remove) and told.get("removed") and not judged.body["removed"]:
+        if isinstance(call.ask, Remove) and answer.get("removed") and not judged.body["removed"]:
             raise Violation(Invariant.UNDER_LOCK, f"{call} removed what {judged.body['locks']} hold")
-        if isinstance(call.ask, Campaign) and judged.body["epoch"] != told["epoch"]:
-            raise Violation(Invariant.EPOCH_RISES, f"{call} was granted {told['epoch']} for {judged.body['epoch']}")
+        if isinstance(call.ask, Campaign) and judged.body["epoch"] != answer["epoch"]:
+            raise Violation(Invariant.EPOCH_RISES, f"{call} was granted {answer['epoch']} for {judged.body['epoch']}")
         if isinstance(call.ask, LockAll | Clear):
-            return  # what is told of a listing is not kept; a clear may not count what was just being removed
-        if not alike(judged.body, told):
-            raise Violation(Invariant.AS_MODELLED, f"{call} left the answer {told}, should be {judged.body}")
+            return  # the answer of a listing is not kept; a clear may not count what was just being removed
+        if not alike(judged.body, answer):
+            raise Violation(Invariant.AS_MODELLED, f"{call} left the answer {answer}, should be {judged.body}")
 
     def _expired(self, session: str, at: int) -> None:
         now = self.clock()
@@ -269,9 +269,9 @@ class Chronicle:
         self.sessions[session].note(at, Ended(self.clock()))
         for store in self.model.stores:
             if self.epochs[store].at(at)["session"] == session:
-                self.epochs[store].note(at, self.model.told_epoch(store))
+                self.epochs[store].note(at, self.model.epoch_body(store))
         for handle in touched:
-            self.handles[handle].note(at, self.model.told(*handle))
+            self.handles[handle].note(at, self.model.handle_body(*handle))
 
     def _finished(self, store: str, name: str, at: int) -> None:
         self.model.finish(store, name)
@@ -293,20 +293,22 @@ class Chronicle:
         if isinstance(request, OpenSession):
             self.sessions[request.session].note(at, True)
         if isinstance(request, Campaign | Resign):
-            self.epochs[request.store_name].note(at, self.model.told_epoch(request.store_name))
+            self.epochs[request.store_name].note(at, self.model.epoch_body(request.store_name))
         if isinstance(request, CreateUpload):
             self.uploads[request.store_name, request.upload].note(at, True)
         for handle in touched:
-            self.handles[handle].note(at, self.model.told(*handle))
+            self.handles[handle].note(at, self.model.handle_body(*handle))
 
     def _upload_ended(self, store: str, upload: str, at: int) -> None:
         """The record of an upload has ended: a handle of the same revision took it, or its time is up."""
         self.uploads[store, upload].note(at, False)
         if self.model.store(store).uploads.pop(upload, None) is None:
             return
-        told, now = self.announced[store, upload], self.clock()
-        if now < max(told.at, self._led_since) + told.ttl:
-            raise Violation(Invariant.FULL_TTL, f"an upload of {told.ttl} s, announced at {told.at}, ended at {now}")
+        announced, now = self.announced[store, upload], self.clock()
+        if now < max(announced.at, self._led_since) + announced.ttl:
+            raise Violation(
+                Invariant.FULL_TTL, f"an upload of {announced.ttl} s, announced at {announced.at}, ended at {now}"
+            )
 
     def _call_of(self, store: str, entry: Answered) -> Call:
         """The call that left an answer; one without a key is known by what it asked for."""

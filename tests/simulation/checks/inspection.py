@@ -49,7 +49,7 @@ class Inspection:
             if located is not None:
                 self._inspect_handle(key, *located)
             elif isinstance(store := self.state.get(key), Store):
-                expected = self._chronicle.model.told_epoch(store.name)
+                expected = self._chronicle.model.epoch_body(store.name)
                 if not alike(expected, epoch_body(self._view, store)):
                     raise Violation(Invariant.AS_MODELLED, f"{store} is stored, should be {expected}")
 
@@ -78,13 +78,13 @@ class Inspection:
 
     def _inspect_handle(self, key: str, store_name: str, name: str) -> None:
         record, store = self.state.get(key), self._view.store(store_name)
-        expected = self._chronicle.model.told(store_name, name)
-        told = None
+        expected = self._chronicle.model.handle_body(store_name, name)
+        stored = None
         if isinstance(record, Handle):
             assert isinstance(store, Store), f"{key} has no store"
-            told = None if absent(store, record) else handle_body(self._view, store, record)
-        if not alike(expected, told):
-            raise Violation(Invariant.AS_MODELLED, f"{key} is stored as {told}, should be {expected}")
+            stored = None if absent(store, record) else handle_body(self._view, store, record)
+        if not alike(expected, stored):
+            raise Violation(Invariant.AS_MODELLED, f"{key} is stored as {stored}, should be {expected}")
         readable = present(store, record) if isinstance(store, Store) and isinstance(record, Handle) else None
         self._points_to(key, readable)
 

@@ -1,4 +1,4 @@
-"""What must always hold, each by a name of its own, and how its breach is told."""
+"""What must always hold, each by a name of its own, and the error for its breach."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from service.basics.problems import problem
 from service.blobs import collector
 from service.journal import Journal, PendingRequest, journal, loading
 from service.journal.commit import groups, judgement, pipeline
-from service.journal.commit.groups import Group, Unchanging
+from service.journal.commit.groups import Group, NoOpRequest
 from service.journal.commit.pipeline import Pipeline
 from service.journal.lease import LeaderLease
 from service.journal.retries import MaySubmit, Retries
@@ -102,8 +102,8 @@ def _believe_what_is_loaded(patch: Patch) -> None:
     real_load, real_judge = loading.load, Pipeline.judge
     last: dict[PointerStore, loading.Loaded] = {}
 
-    async def load(store: PointerStore, head: Head, gets_on: Callable[[], None]) -> loading.Loaded:
-        last[store] = await real_load(store, head, gets_on)
+    async def load(store: PointerStore, head: Head, on_progress: Callable[[], None]) -> loading.Loaded:
+        last[store] = await real_load(store, head, on_progress)
         return last[store]
 
     def judge(self: Pipeline, count: int, now: float) -> judgement.Verdict:
@@ -152,11 +152,11 @@ def reads_of_committed_state(patch: Patch) -> None:
 
 
 def refusals_wait(patch: Patch) -> None:
-    """A refusal is told at once, whatever it depends on."""
+    """A refusal is answered at once, whatever it depends on."""
     real = groups.build
 
-    def build(*arguments: Any) -> list[Unchanging]:
-        return [Unchanging(entry.pending, entry.decision, 0) for entry in real(*arguments)]
+    def build(*arguments: Any) -> list[NoOpRequest]:
+        return [NoOpRequest(entry.pending, entry.decision, 0) for entry in real(*arguments)]
 
     patch.setattr(pipeline, "build", build)
 
@@ -341,7 +341,7 @@ def readers_move_on(patch: Patch) -> None:
 
 
 def failed_discard_is_applied(patch: Patch) -> None:
-    """A removal whose bytes could not be discarded is told as not applied."""
+    """A removal whose bytes could not be discarded is reported as not applied."""
 
     def untrue(*arguments: Any, **more: Any) -> Problem:
         return problem(*arguments, **{**more, "outcome": Outcome.NOT_APPLIED})

@@ -52,7 +52,7 @@ class Board:
         """Whether there seems to be no such handle."""
         return place not in self._present
 
-    def told(self, ask: Ask, body: Any) -> None:
+    def answered(self, ask: Ask, body: Any) -> None:
         """Somebody got a good answer."""
         match ask:
             case Add() | Replace() | LockHandle():

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from milepost.errors import Problem
 from service.replica.replica import Replica
-from tests.simulation.callers.calls import Call, Told, serve
+from tests.simulation.callers.calls import Call, GoodAnswer, serve
 from tests.simulation.checks.invariants import Invariant, Violation
 from tests.simulation.world.loop import OWNER, Owner, VirtualLoop
 from tests.simulation.world.network import Line
@@ -23,7 +23,7 @@ class Lost(NamedTuple):
     sent: bool
 
 
-Result = Told | Problem | Lost
+Result = GoodAnswer | Problem | Lost
 
 
 class Attempt:

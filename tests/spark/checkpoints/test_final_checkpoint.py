@@ -44,7 +44,7 @@ def run(certain: SettlingStore, tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO, "milepost.spark.checkpoints.final_checkpoint")
     return caplog
 
@@ -61,40 +61,40 @@ def test_the_next_driver_goes_on_behind_a_batch_that_spark_has_committed(run: Ru
     assert newest(run.pointer.record).resumes_at == 2
 
 
-def test_without_sparks_commit_there_is_no_final_checkpoint(run: Run, told: pytest.LogCaptureFixture) -> None:
+def test_without_sparks_commit_there_is_no_final_checkpoint(run: Run, logged: pytest.LogCaptureFixture) -> None:
     """All of its state is there: the next driver would not know the watermark that the commit tells."""
     run.state(0, 2)
     run.state(1, 2)
     assert not run.end()
     assert newest(run.pointer.record).resumes_at == 1
-    assert told.messages == ["no final checkpoint is registered: Spark did not commit batch 1"]
+    assert logged.messages == ["no final checkpoint is registered: Spark did not commit batch 1"]
 
 
 def test_without_the_state_of_a_partition_there_is_no_final_checkpoint(
-    run: Run, told: pytest.LogCaptureFixture
+    run: Run, logged: pytest.LogCaptureFixture
 ) -> None:
     """With the commit alone the next driver would look for state that nobody has."""
     run.state(0, 2)
     log(run.directory, 1, committed=True)
     assert not run.end()
     assert newest(run.pointer.record).resumes_at == 1
-    assert told.messages == ["no final checkpoint is registered: state/0/1 did not commit batch 1"]
+    assert logged.messages == ["no final checkpoint is registered: state/0/1 did not commit batch 1"]
 
 
-def test_a_final_checkpoint_is_registered_once(run: Run, told: pytest.LogCaptureFixture) -> None:
+def test_a_final_checkpoint_is_registered_once(run: Run, logged: pytest.LogCaptureFixture) -> None:
     run.state(0, 2)
     run.state(1, 2)
     log(run.directory, 1, committed=True)
     assert run.end()
     assert not run.end()
-    assert told.messages == [
+    assert logged.messages == [
         "no final checkpoint is registered: the checkpoint after batch 1 (epoch 1) is registered already"
     ]
 
 
 def test_a_run_that_published_nothing_has_no_final_checkpoint(
-    certain: SettlingStore, tmp_path: Path, told: pytest.LogCaptureFixture
+    certain: SettlingStore, tmp_path: Path, logged: pytest.LogCaptureFixture
 ) -> None:
     pointer = JobPointer.take(certain)
     assert not register_final_checkpoint(pointer, Snapshotter(certain, tmp_path), 2)
-    assert told.messages == ["no final checkpoint is registered: nothing was published"]
+    assert logged.messages == ["no final checkpoint is registered: nothing was published"]

@@ -303,7 +303,7 @@ def test_a_disk_that_dead_drivers_filled_makes_room_for_the_next(
     assert sorted(path.name for path in work.iterdir()) == (["e2"] if left == "e1" else ["e1", "e2"])
 
 
-def test_a_disk_without_room_is_told_and_nothing_more_left_on_it(
+def test_a_disk_without_room_is_reported_and_nothing_more_left_on_it(
     run: Run, certain: SettlingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.enter(0)

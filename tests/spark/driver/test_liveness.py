@@ -125,7 +125,7 @@ def test_one_that_refuses_to_be_asked_is_not_watched(
     assert probe.silent == 0
 
 
-def test_what_only_follows_from_the_end_of_the_jvm_is_told_as_that(gateway: Gateway) -> None:
+def test_what_only_follows_from_the_end_of_the_jvm_is_reported_as_that(gateway: Gateway) -> None:
     """Any call of the program's own fails then; one that fails while the JVM lives is none of ours."""
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace()))
     spark.sparkContext._gateway.gateway_parameters = gateway.parameters

@@ -41,7 +41,7 @@ def test_an_outage_is_waited_out(
     standby.leave()
 
 
-def test_an_outage_that_outlasts_the_wait_is_told(
+def test_an_outage_that_outlasts_the_wait_is_reported(
     client: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away(monkeypatch, Unavailable(Code.NO_LEADER))
@@ -87,9 +87,9 @@ def test_who_stands_by_says_so_where_a_program_without_logging_shows_it(
     standby = Standby(client, "standby", name, 15.0, 60.0, lambda *_: None)
     assert standby.lead().epoch == 2
     leaving.join()
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert told[0] == f"standing by: the leader leads {name}"
-    assert told[1].startswith(f"leading store {name} now under epoch 2")
+    messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert messages[0] == f"standing by: the leader leads {name}"
+    assert messages[1].startswith(f"leading store {name} now under epoch 2")
     standby.leave()
 
 

@@ -223,7 +223,7 @@ def test_sigterm_ends_a_driver_in_order(
 
     with Driver(setup("leader")) as leader:
         leader.wait_for("published")
-        wait_until(lambda: sum(told["event"] == "published" for told in leader.events()) == 2)
+        wait_until(lambda: sum(event["event"] == "published" for event in leader.events()) == 2)
         with Driver(setup("standby")) as standby:
             wait_until(lambda: "standing by" in standby.log.read_text())
             standby.terminate()

@@ -75,7 +75,7 @@ def test_jobs_of_other_names_share_an_output(tmp_path: Path) -> None:
 
 
 def test_of_two_that_begin_at_once_neither_publishes(tmp_path: Path) -> None:
-    """The later one finds the other's claim behind its own, and so does whoever comes back."""
+    """The later one finds the other's claim behind its own, and so does one that comes back."""
 
     class Late(LocalFiles):
         def write_new(self, path: str, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The drivers of one job under a mixture of faults: one leads, others stand by, whoever ended is replaced."""
+"""The drivers of one job under a mixture of faults: one leads, others stand by, and one that ended is replaced."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class Member:
     @property
     def epoch(self) -> int:
         """The epoch it leads, or led; 0 before."""
-        told = self.driver.told("leading")
-        return 0 if told is None else int(told["epoch"])
+        leading = self.driver.event("leading")
+        return 0 if leading is None else int(leading["epoch"])
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, and is not on its way out, as whoever was killed in part or told to end is."""
-        told = {str(event["event"]) for event in self.driver.events()}
+        """Whether it runs, and is not on its way out, as a driver that was killed in part or told to end is."""
+        events = {str(event["event"]) for event in self.driver.events()}
         doomed = any(hit.startswith(("kill", "terminate")) for hit in self.hits)
-        return self.driver.running and not doomed and not told & {"ended", "finished", "left"}
+        return self.driver.running and not doomed and not events & {"ended", "finished", "left"}
 
     @property
     def ready(self) -> bool:
         """Whether it came so far that it stands by, and has not led: who was succeeded ends."""
-        return self.alive and not self.epoch and self.driver.told("standing by") is not None
+        return self.alive and not self.epoch and self.driver.event("standing by") is not None
 
 
 @dataclass
@@ -201,7 +201,7 @@ class Fleet:
             if member.judged or member.driver.running:
                 continue
             member.judged = True
-            status, ended = member.driver.wait(), member.driver.told("ended")
+            status, ended = member.driver.wait(), member.driver.event("ended")
             how = str(ended["error"]) if ended is not None else f"status {status}"
             self.tally.ends[how if member.epoch else f"{how} (standby)"] += 1
             assert member.epoch or member.hits, self._complaint("a standby that nobody touched ended", member)
@@ -213,18 +213,18 @@ class Fleet:
             ), self._complaint("a driver ended as it may not", member)
 
     def _published(self) -> int:
-        """The batch that was published last, as far as can be told at the moment; else -2."""
+        """The batch that was published last, as far as is known at the moment; else -2."""
         try:
             return int(self._client.store(self.store).get(JOB).labels["published"])
         except MilepostError:
             return -2
 
     def _ends(self) -> dict[int, list[int]]:
-        """To which file each batch read, of each source, as the newest driver told that came to it."""
-        told: dict[int, list[int]] = {}
+        """To which file each batch read, of each source, as the newest driver that came to it reported."""
+        ends: dict[int, list[int]] = {}
         for member in sorted(self._members, key=lambda member: member.epoch):
-            told |= {event["batch"]: event["ends"] for event in member.driver.events() if event["event"] == "reads"}
-        return told
+            ends |= {event["batch"]: event["ends"] for event in member.driver.events() if event["event"] == "reads"}
+        return ends
 
     def _all_published(self) -> bool:
         return set(self._ends().get(self._published(), ())) == {self.tally.files - 1}
@@ -256,7 +256,7 @@ class Fleet:
             max_layers=3,
             ttl=TTL,
             jvm_timeout=JVM_TIMEOUT,
-            # Without those each file is one batch, whoever reads it and when, so that its rows are known beforehand.
+            # Without those each file is one batch, whichever driver reads it, so that its rows are known beforehand.
             spark={"spark.sql.streaming.noDataMicroBatches.enabled": "false"},
             available_now=False,
         )
@@ -269,9 +269,9 @@ class Fleet:
             time.sleep(_POLL)
 
     def _complaint(self, complaint: str, member: Member | None = None) -> str:
-        told = [
+        members = [
             f"{m.driver.setup.events}: running {m.driver.running}, hits {m.hits}, {m.driver.events()[-3:]}"
             for m in self._members[-6:]
         ]
         log = "" if member is None else str(member.driver.failed(f"was hit by {member.hits}"))
-        return "\n".join([complaint, f"published {self._published()} of {self.tally.files} files", *told, log])
+        return "\n".join([complaint, f"published {self._published()} of {self.tally.files} files", *members, log])

@@ -60,7 +60,7 @@ class Relay:
         with self._driver("another wörk%20dir", str(directory / "one"), cells) as second:
             second.wait_for("all", deadline=_DEADLINE_SECONDS)
             assert second.wait() == 0
-            self.leading = {told["cell"]: told for told in second.events() if told["event"] == "leading"}
+            self.leading = {event["cell"]: event for event in second.events() if event["event"] == "leading"}
 
     def _driver(self, workdir: str, before: str, cells: tuple[Cell, ...]) -> Driver:
         events = self.directory / f"{'second' if before else 'first'}.events"

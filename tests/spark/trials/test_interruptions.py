@@ -2,7 +2,7 @@
 
 Each chain is one job: its drivers lead one after the other over one input, all of them but the last are interrupted. In
 the end each batch is there once and has the rows that the query must give for it. MILEPOST_SPARK_ROUNDS says how many
-interruptions there are in all; without it, it is the usual few. Each is told in one line (pytest -rP).
+interruptions there are in all; without it, it is the usual few. Each is printed in one line (pytest -rP).
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Relay:
             return str(paused["batch"]) if paused["batch"] >= 0 else "none yet"
         leader.let_go()
         time.sleep(this.after)
-        last = [told["batch"] for told in leader.events() if told["event"] == "published"]
+        last = [event["batch"] for event in leader.events() if event["event"] == "published"]
         return f"after {last[-1]}" if last else "first"
 
     def _interrupt(self, victim: Driver, successor: Driver, this: Round) -> str:
@@ -145,11 +145,11 @@ def _batches(this: Round) -> int:
 
 def _went_on(leader: Driver) -> str:
     """How a driver took over, for the table. One that is to be interrupted on its way in cannot tell more."""
-    told = leader.wait_for("leading", "paused")
-    if told["event"] == "paused":
+    event = leader.wait_for("leading", "paused")
+    if event["event"] == "paused":
         return "took the epoch"
-    assert told["resumes_at"] in (told["published"], told["published"] + 1)
-    return f"epoch {told['epoch']} went on at {told['resumes_at']}"
+    assert event["resumes_at"] in (event["published"], event["published"] + 1)
+    return f"epoch {event['epoch']} went on at {event['resumes_at']}"
 
 
 @pytest.mark.parametrize("chain", chains(wanted()), ids=str)

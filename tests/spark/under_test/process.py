@@ -22,7 +22,7 @@ _POLL_SECONDS = 0.03
 
 
 class DriverFailed(AssertionError):
-    """A driver did not do in time what was waited for; the message ends with what it told and logged."""
+    """A driver did not do in time what was waited for; the message ends with its events and its log."""
 
 
 class Driver:
@@ -49,25 +49,25 @@ class Driver:
         return self._process.poll() is None
 
     def events(self) -> list[dict[str, Any]]:
-        """What it has told so far."""
+        """The events that it has written so far."""
         path = Path(self.setup.events)
         text = path.read_text() if path.exists() else ""
         return [json.loads(line) for line in text.splitlines()]
 
-    def told(self, event: str) -> dict[str, Any] | None:
+    def event(self, name: str) -> dict[str, Any] | None:
         """The first event of this name, if there was one."""
-        return next((told for told in self.events() if told["event"] == event), None)
+        return next((event for event in self.events() if event["event"] == name), None)
 
     def wait_for(self, *events: str, deadline: float = DEADLINE_SECONDS) -> dict[str, Any]:
         """The first of these events to come. Raises `DriverFailed` when it does not, or when the driver ends before."""
         until = time.monotonic() + deadline
         while True:
             ended = self._process.poll() is not None
-            for told in self.events():
-                if told["event"] in events:
-                    return told
+            for event in self.events():
+                if event["event"] in events:
+                    return event
             if ended or time.monotonic() > until:
-                raise self.failed(f"did not tell {' or '.join(events)}, {'ended' if ended else f'in {deadline} s'}")
+                raise self.failed(f"did not report {' or '.join(events)}, {'ended' if ended else f'in {deadline} s'}")
             time.sleep(_POLL_SECONDS)
 
     def wait(self, deadline: float = DEADLINE_SECONDS) -> int:
@@ -127,7 +127,7 @@ class Driver:
     def failed(self, complaint: str) -> DriverFailed:
         """An error that tells all about this driver."""
         log = self.log.read_text(errors="replace")[-6000:]
-        return DriverFailed(f"{self.setup.events} {complaint}\n--- told ---\n{self.events()}\n--- log ---\n{log}")
+        return DriverFailed(f"{self.setup.events} {complaint}\n--- events ---\n{self.events()}\n--- log ---\n{log}")
 
     def __enter__(self) -> Driver:
         return self
@@ -154,4 +154,4 @@ class Driver:
         return None
 
     def _is_done(self) -> bool:
-        return any(told["event"] in ("finished", "ended", "left") for told in self.events())
+        return any(event["event"] in ("finished", "ended", "left") for event in self.events())

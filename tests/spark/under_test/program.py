@@ -129,8 +129,8 @@ def main(setup: Setup) -> int:
 def _ends(location: Path, batch: int) -> list[int]:
     """The last file that the batch reads of each source: with one file per trigger each entry of a log is one file."""
     path = location / "offsets" / str(batch)
-    told = [json.loads(line) for line in path.read_text().splitlines()[2:] if line != "-"] if path.exists() else []
-    return [int(offset["logOffset"]) for offset in told]
+    offsets = [json.loads(line) for line in path.read_text().splitlines()[2:] if line != "-"] if path.exists() else []
+    return [int(offset["logOffset"]) for offset in offsets]
 
 
 if __name__ == "__main__":

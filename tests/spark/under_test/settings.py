@@ -1,4 +1,4 @@
-"""What a driver of these tests is told on its command line."""
+"""The settings that a driver of these tests gets on its command line."""
 
 from __future__ import annotations
 

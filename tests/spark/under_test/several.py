@@ -50,7 +50,7 @@ STOPPED, KILLED = "stopped", "killed"
 
 @dataclass(frozen=True)
 class Plan:
-    """What such a driver is told. ``workdir`` is its own, ``before`` the first driver's if this is the second."""
+    """The settings of such a driver. ``workdir`` is its own, ``before`` the first driver's if this is the second."""
 
     url: str
     cells: tuple[Cell, ...]

@@ -79,8 +79,8 @@ class Gateway(Listener):
             body = body[:-1] + bytes([body[-1] ^ 0xFF])
         if fault.answer is not None:
             status, text = fault.answer
-            told = f"<Error><Code>{text}</Code></Error>" if text and status >= 400 else text
-            await _tell(writer, method, status, told)
+            content = f"<Error><Code>{text}</Code></Error>" if text and status >= 400 else text
+            await _tell(writer, method, status, content)
             return
         if fault.in_its_place is not None:
             await self._hand_on(head, body, writer, Fault(fault.matches, lose_answer=True))
@@ -121,9 +121,9 @@ def gateway(upstream: str) -> AbstractAsyncContextManager[Gateway]:
 
 
 async def _tell(writer: asyncio.StreamWriter, method: str, status: int, text: str) -> None:
-    told = b"" if method == "HEAD" else text.encode()
-    writer.write(f"HTTP/1.1 {status} As told\r\nContent-Length: {len(told)}\r\nConnection: close\r\n\r\n".encode())
-    writer.write(told)
+    content = b"" if method == "HEAD" else text.encode()
+    writer.write(f"HTTP/1.1 {status} As told\r\nContent-Length: {len(content)}\r\nConnection: close\r\n\r\n".encode())
+    writer.write(content)
     await writer.drain()
 
 

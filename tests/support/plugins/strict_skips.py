@@ -3,7 +3,7 @@
 A skip on a developer's machine says what that machine lacks. In CI the same skip would let a part go untested without
 anybody noticing. What is too slow for CI is deselected by its marker, and never skipped.
 
-Either way each reason is told once, in the last lines of the run, with the number of tests that it has kept out.
+Either way each reason is printed once, in the last lines of the run, with the number of tests that it has kept out.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str | None:
     where = report.longrepr
     if report.skipped and isinstance(where, tuple):
         return str(where[2]).removeprefix("Skipped: ")
-    told = str(where)
-    return told.rpartition("Skipped: ")[2] if told.startswith(_REFUSED) else None
+    reason = str(where)
+    return reason.rpartition("Skipped: ")[2] if reason.startswith(_REFUSED) else None
 
 
 def _fail(report: pytest.TestReport | pytest.CollectReport) -> None:

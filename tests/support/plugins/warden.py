@@ -36,7 +36,7 @@ class Warden:
         self._looked = 0.0
 
     def hear(self, line: str) -> None:
-        """One line of what it is told."""
+        """One line of its input."""
         seconds, _, what = line.partition(" ")
         self._what = what or f"what follows {self._what}"
         self._end = time.monotonic() + float(seconds) if seconds else None
@@ -77,8 +77,8 @@ def _below(pid: int) -> dict[int, tuple[int, int]]:
     seen = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            told = place.read_text(errors="replace").rpartition(")")[2].split()
-            seen[int(place.parent.name)] = int(told[1]), int(told[21]) * PAGE
+            fields = place.read_text(errors="replace").rpartition(")")[2].split()
+            seen[int(place.parent.name)] = int(fields[1]), int(fields[21]) * PAGE
     found = {pid: seen[pid]} if pid in seen else {}
     begun = [pid]
     while begun:
@@ -88,7 +88,7 @@ def _below(pid: int) -> dict[int, tuple[int, int]]:
 
 
 def main(pid: int, bytes_each: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: whoever is watched over goes on for a moment
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the process that is watched goes on for a moment
     warden, heard = Warden(pid, bytes_each), b""
     while os.getppid() == pid:
         if select.select([sys.stdin], [], [], LOOK_SECONDS)[0]:

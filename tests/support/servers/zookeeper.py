@@ -57,7 +57,7 @@ def visitor(hosts: str) -> Iterator[KazooClient]:
 
 
 async def expire(connection: ZooKeeperConnection) -> None:
-    """Let the connection's session end, by taking it over, as whoever knows its password may, and closing it.
+    """Let the connection's session end, by taking it over, as anyone who knows its password may, and closing it.
 
     The one who owns it fights for it, so one attempt may not do.
     """

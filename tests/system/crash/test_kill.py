@@ -67,7 +67,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(tmp_path: Path) 
     print(
         f"{POINTS} kills: {sum(tally.answered for tally in tallies)} writes answered,"
         f" {sum(tally.repeated for tally in tallies)} of them in a later attempt, {cut} requests cut off,"
-        f" {replayed} answers told again, {sum(tally.unknown for tally in tallies)} of unknown outcome; {aftermath}"
+        f" {replayed} answers given again, {sum(tally.unknown for tally in tallies)} of unknown outcome; {aftermath}"
     )
     assert cut > 0, "no kill hit a request"
     assert replayed > 0, "no key was used again"

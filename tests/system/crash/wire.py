@@ -45,7 +45,7 @@ def is_unknown(answer: httpx.Response) -> bool:
 
 @dataclass
 class Wire:
-    """One client's connection. Terms and revisions that go back are a failure, whoever had led meanwhile."""
+    """One client's connection. Terms and revisions that go back are a failure, whichever replica led meanwhile."""
 
     http: httpx.Client
     random: random.Random

@@ -26,10 +26,10 @@ def test_a_release_is_installed_tried_upgraded_rolled_back_and_removed(node: Kub
     with WritingPod(node, release, "life", "1") as writing:
         first = time.monotonic() - began
         print(f"helm install to writes from another Pod: {first:.1f} s")
-        told = release.test()
-        assert "wrote, replaced, read and removed a state" in told
-        assert "leads to the" in told
-        first_term = term(told)
+        output = release.test()
+        assert "wrote, replaced, read and removed a state" in output
+        assert "leads to the" in output
+        first_term = term(output)
 
         upgraded = time.monotonic()
         release.upgrade("2")
@@ -56,10 +56,10 @@ def test_a_release_is_installed_tried_upgraded_rolled_back_and_removed(node: Kub
     assert term(release.test()) > first_term + 1, "the journal that was left goes on"
 
 
-def term(told: str) -> int:
-    """That the chart's test told."""
-    found = re.search(r"leads at term (\d+)", told)
-    assert found is not None, told
+def term(output: str) -> int:
+    """The term that the chart's test printed."""
+    found = re.search(r"leads at term (\d+)", output)
+    assert found is not None, output
     return int(found[1])
 
 

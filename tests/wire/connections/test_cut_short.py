@@ -142,7 +142,7 @@ def test_what_is_no_request_gets_a_problem_all_the_same(
     response = raw.ask(server.url, request_bytes)
     assert problem(response, 422, "invalid-request")["retryable"] is False
     assert response.headers["connection"] == "close"
-    told_of_the_leader_and_logged(response, server, api)
+    names_the_term_and_is_logged(response, server, api)
     unchanged(api, server, there)
 
 
@@ -157,7 +157,7 @@ def test_a_coding_that_is_not_understood_is_no_state(
     unchanged(api, server, there)
 
 
-def told_of_the_leader_and_logged(response: httpx.Response, server: ServerProcess, api: Api) -> None:
+def names_the_term_and_is_logged(response: httpx.Response, server: ServerProcess, api: Api) -> None:
     """Also down where no application is asked."""
     assert response.headers["milepost-term"] == api.current().headers["milepost-term"]
     server.wait_for_log(response.headers["x-request-id"])
@@ -181,7 +181,7 @@ def test_a_head_that_does_not_end_is_too_large(api: Api, server: ServerProcess, 
             connection.sendall(filling)
         response = raw.answer(connection)
     assert "65536" in problem(response, 413, "too-large")["detail"]
-    told_of_the_leader_and_logged(response, server, api)
+    names_the_term_and_is_logged(response, server, api)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_bytes_on_their_way_out_end_and_whatever_would_write_is_refused(server: 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
 def test_a_body_that_is_still_coming_is_not_waited_for(server: ServerProcess, api: Api, chunked: bool) -> None:
-    """Its sender is told at once, and truly, what became of it; what he sends then does not lose it for him."""
+    """Its sender is told at once, and truly, what became of it; what it sends then does not lose that answer."""
     known = blob_files(server)
     framing = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": str(64 * MIB)}
     head = raw.head("POST", f"/v1/stores/{api.store}/handles/late", {"Milepost-Session": str(api.session), **framing})
@@ -115,7 +115,7 @@ def test_a_body_that_is_still_coming_is_not_waited_for(server: ServerProcess, ap
 
 
 def test_what_hangs_is_broken_off_with_a_problem_that_says_what_became_of_it(tmp_path: Path) -> None:
-    """The test makes both stores silent: a disk that hangs whoever asks it cannot be had without rights."""
+    """The test makes both stores silent: a disk on which every call hangs cannot be had without rights."""
     with ExitStack() as held:
         with in_process(tmp_path, replace(PROMPT, resign_seconds=0.5)) as here:
             api = Api.on(here.http, "s")

@@ -94,7 +94,7 @@ def test_the_page_tells_what_such_listings_look_like(damaged: Damaged) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_is_corrupt_to_whoever_asks_for_it_and_no_lock_is_left(damaged: Damaged, name: str) -> None:
+def test_each_is_corrupt_to_anyone_who_asks_for_it_and_no_lock_is_left(damaged: Damaged, name: str) -> None:
     api = damaged.handles
     before = api.everything()
     for response in (api.lock(name), api.get(name), api.state(name), api.replace(name, "v")):

@@ -72,8 +72,8 @@ def test_one_for_go(generators: Path, server: ServerProcess, page: Path, tmp_pat
     made = ["-generate", "types,client", "-package", "api", "-o", "api/client.gen.go"]
     run(generators / "oapi-codegen", *made, page, directory=tmp_path)
     run("go", "build", "-trimpath", "-buildvcs=false", "-o", "calls", ".", directory=tmp_path, CGO_ENABLED="0")
-    told = run(tmp_path / "calls", server.url, TOKEN, "of-go", directory=tmp_path)
-    assert told == "every call of the Go client was answered\n"
+    result = run(tmp_path / "calls", server.url, TOKEN, "of-go", directory=tmp_path)
+    assert result == "every call of the Go client was answered\n"
 
 
 def test_one_for_python(generators: Path, server: ServerProcess, page: Path, tmp_path: Path) -> None:
@@ -82,5 +82,5 @@ def test_one_for_python(generators: Path, server: ServerProcess, page: Path, tmp
     python = generators / "python" / "bin"
     run(python / "openapi-python-client", "generate", "--path", page, *made, directory=tmp_path)
     calls: list[str | Path] = [CALLS / "calls.py", server.url, TOKEN, "of-python"]
-    told = run(python / "python", *calls, directory=tmp_path, PYTHONPATH=str(tmp_path))
-    assert told == "every call of the Python client was answered\n"
+    result = run(python / "python", *calls, directory=tmp_path, PYTHONPATH=str(tmp_path))
+    assert result == "every call of the Python client was answered\n"

@@ -22,14 +22,14 @@ UNDER_V1 = [call for call in CALLS if call.path.startswith("/v1/")]
 def page(http: httpx.Client) -> Json:
     response = http.get("/openapi.json")
     assert response.status_code == 200
-    told: Json = response.json()
-    assert told["openapi"].startswith("3.")
-    return told
+    page_json: Json = response.json()
+    assert page_json["openapi"].startswith("3.")
+    return page_json
 
 
 def operation(page: Json, call: Call) -> Json:
-    told: Json = page["paths"][call.path][call.method.lower()]
-    return told
+    described: Json = page["paths"][call.path][call.method.lower()]
+    return described
 
 
 def parameters(operation: Json, place: str) -> dict[str, Json]:
@@ -61,16 +61,16 @@ def test_the_page_is_for_people_too(http: httpx.Client) -> None:
 
 
 def test_the_same_calls(page: Json) -> None:
-    told = {(method.upper(), path) for path, operations in page["paths"].items() for method in operations}
-    assert told == {(call.method, call.path) for call in CALLS}
+    documented = {(method.upper(), path) for path, operations in page["paths"].items() for method in operations}
+    assert documented == {(call.method, call.path) for call in CALLS}
 
 
 @each_call
 def test_the_same_answers_that_are_no_problems(page: Json, call: Call) -> None:
-    told = {
+    documented = {
         int(status) for status, response in operation(page, call)["responses"].items() if not problem_only(response)
     }
-    assert told == call.statuses
+    assert documented == call.statuses
 
 
 def problem_only(response: Json) -> bool:
@@ -82,7 +82,7 @@ def test_the_same_problems(page: Json, call: Call) -> None:
     assert codes_of(operation(page, call)) == {code: CODES[code] for code in call.codes}
 
 
-def test_every_code_is_told_of_a_call_or_of_what_is_no_call(page: Json) -> None:
+def test_every_code_is_documented_for_a_call_or_for_what_is_no_call(page: Json) -> None:
     of_calls = {code for call in CALLS for code in codes_of(operation(page, call))}
     beside = set(re.findall(r"\d{3} `([a-z-]+)`", page["info"]["description"]))
     of_no_call = beside - of_calls
@@ -94,16 +94,16 @@ def test_every_code_is_told_of_a_call_or_of_what_is_no_call(page: Json) -> None:
 
 @each_call
 def test_the_same_request_headers(page: Json, call: Call) -> None:
-    told = parameters(operation(page, call), "header")
-    assert told.keys() - {"X-Request-Id"} == set(call.takes)
-    assert {name for name, each in told.items() if each["required"]} == set(call.requires)
+    documented = parameters(operation(page, call), "header")
+    assert documented.keys() - {"X-Request-Id"} == set(call.takes)
+    assert {name for name, each in documented.items() if each["required"]} == set(call.requires)
 
 
 @each_call
 def test_the_same_query(page: Json, call: Call) -> None:
-    told = parameters(operation(page, call), "query")
-    assert told.keys() == set(call.query)
-    assert not any(each.get("required") for each in told.values())
+    documented = parameters(operation(page, call), "query")
+    assert documented.keys() == set(call.query)
+    assert not any(each.get("required") for each in documented.values())
 
 
 @each_call
@@ -112,13 +112,13 @@ def test_the_same_answer_headers(page: Json, call: Call) -> None:
         assert set(response["headers"]) == call.gives_with(int(status)), status
 
 
-def test_every_header_is_told_and_no_other(page: Json) -> None:
-    told: set[str] = set()
+def test_every_header_is_documented_and_no_other(page: Json) -> None:
+    documented: set[str] = set()
     for call in CALLS:
-        told |= parameters(operation(page, call), "header").keys()
+        documented |= parameters(operation(page, call), "header").keys()
         for response in operation(page, call)["responses"].values():
-            told |= response.get("headers", {}).keys()
-    assert told == facts.HEADERS | facts.OF_HTTP
+            documented |= response.get("headers", {}).keys()
+    assert documented == facts.HEADERS | facts.OF_HTTP
 
 
 def test_calls_have_names_of_their_own_and_one_group_each(page: Json) -> None:
@@ -132,9 +132,9 @@ def test_calls_have_names_of_their_own_and_one_group_each(page: Json) -> None:
 
 @each_call
 def test_names_and_conditions_have_patterns_and_headers_real_names(page: Json, call: Call) -> None:
-    told = operation(page, call)["parameters"]
-    assert [each["name"] for each in told if not re.fullmatch(r"[A-Za-z-]+", each["name"])] == []
-    patterns = {each["name"]: each["schema"].get("pattern", "") for each in told}
+    documented = operation(page, call)["parameters"]
+    assert [each["name"] for each in documented if not re.fullmatch(r"[A-Za-z-]+", each["name"])] == []
+    patterns = {each["name"]: each["schema"].get("pattern", "") for each in documented}
     for name in patterns.keys() & {"store", "name", "session", "Milepost-Session"}:
         assert re.search(patterns[name], "flights-driver_1.0")
         assert not re.search(patterns[name], "../x")
@@ -168,12 +168,12 @@ def test_numbers_with_fractions_keep_their_digits(page: Json) -> None:
 
 
 def test_a_watch_is_answered_by_a_stream_of_events(page: Json) -> None:
-    told = page["paths"][facts.STORE + "/events"]["get"]["responses"]["200"]
-    assert set(told["content"]) == {"text/event-stream"}
+    documented = page["paths"][facts.STORE + "/events"]["get"]["responses"]["200"]
+    assert set(documented["content"]) == {"text/event-stream"}
 
 
 @each_call
-def test_a_token_is_told_of_where_one_may_be_asked_for(page: Json, call: Call) -> None:
+def test_a_token_is_documented_where_one_may_be_asked_for(page: Json, call: Call) -> None:
     ((name, scheme),) = page["components"]["securitySchemes"].items()
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
     asked: list[Json] | None = [{name: []}, {}] if call.path.startswith("/v1/") else None
@@ -260,10 +260,10 @@ def conforms(value: Any, schema: Json) -> None:
         assert value.keys() <= schema["properties"].keys()
     kinds: dict[str, type | tuple[type, ...]] = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
     for name, member in value.items():
-        told = schema["properties"].get(name, {})
-        assert isinstance(member, kinds[told["type"]]), name
-        assert member in told.get("enum", [member])
-        if "pattern" in told:
-            assert re.search(told["pattern"], str(member)), name
-        if "minimum" in told:
-            assert told["minimum"] <= member <= told.get("maximum", member)
+        allowed = schema["properties"].get(name, {})
+        assert isinstance(member, kinds[allowed["type"]]), name
+        assert member in allowed.get("enum", [member])
+        if "pattern" in allowed:
+            assert re.search(allowed["pattern"], str(member)), name
+        if "minimum" in allowed:
+            assert allowed["minimum"] <= member <= allowed.get("maximum", member)

@@ -23,7 +23,7 @@ def replayed(response: httpx.Response) -> bool:
 
 
 def same(first: httpx.Response, again: httpx.Response) -> None:
-    """The first answer, told as a replay."""
+    """The first answer again, marked as a replay."""
     assert again.status_code == first.status_code
     assert again.content == first.content
     assert again.headers.get("etag") == first.headers.get("etag")

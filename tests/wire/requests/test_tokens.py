@@ -44,7 +44,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("headers", WRONG.values(), ids=WRONG)
-def test_without_a_known_token_nothing_under_v1_is_told(http: httpx.Client, headers: dict[str, str]) -> None:
+def test_without_a_known_token_nothing_under_v1_is_shown(http: httpx.Client, headers: dict[str, str]) -> None:
     calls = [("GET", "/v1/status"), ("GET", "/v1/stores"), ("GET", "/v1/nowhere"), ("POST", "/v1/sessions")]
     for method, path in calls:
         response = http.request(method, path, headers=headers)

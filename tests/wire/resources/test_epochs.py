@@ -27,7 +27,7 @@ def test_never_had_one(api: Api) -> None:
     assert response.json() == {"epoch": 0, "session": None, "holder": None, "since": None}
 
 
-def test_granted_and_told_to_everybody(api: Api) -> None:
+def test_granted_and_shown_to_everybody(api: Api) -> None:
     response = api.campaign(wait=0)
     assert response.status_code == 200
     granted = response.json()

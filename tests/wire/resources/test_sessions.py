@@ -74,10 +74,10 @@ def test_get_tells_what_is_left_and_the_locks_held(api: Api) -> None:
     api.other().added("d")
     response = api.http.get(f"/v1/sessions/{api.session}")
     assert response.status_code == 200
-    told = response.json()
-    assert (told["session"], told["ttl"], told["holder"]) == (api.session, 3600, "test")
-    assert 3600 - 60 < told["expires_in"] <= 3600
-    assert told["locks"] == [
+    shown = response.json()
+    assert (shown["session"], shown["ttl"], shown["holder"]) == (api.session, 3600, "test")
+    assert 3600 - 60 < shown["expires_in"] <= 3600
+    assert shown["locks"] == [
         {"store": api.store, "name": "a"},
         {"store": api.store, "name": "b"},
         {"store": elsewhere.store, "name": "c"},

@@ -128,10 +128,10 @@ def test_what_was_not_put_yet_is_unknown(api: Api) -> None:
     assert add(api, "a", reference(upload, CONTENT)).status_code == 201
 
 
-@pytest.mark.parametrize("told", [{"size": 1}, {"sha256": "0" * 64}])
-def test_a_reference_that_says_something_else(api: Api, told: Json) -> None:
+@pytest.mark.parametrize("stated", [{"size": 1}, {"sha256": "0" * 64}])
+def test_a_reference_that_says_something_else(api: Api, stated: Json) -> None:
     sent = uploaded(api, CONTENT)
-    problem(add(api, "a", {**sent, **told}), 422, "digest-mismatch")
+    problem(add(api, "a", {**sent, **stated}), 422, "digest-mismatch")
     assert add(api, "a", sent).status_code == 201
 
 
@@ -168,12 +168,12 @@ def test_a_refused_request_leaves_it_for_another_try(api: Api) -> None:
 def test_announcing_needs_a_session_and_no_epoch(api: Api) -> None:
     api.granted()
     announced(api, CONTENT)
-    told = announcement(CONTENT)
-    problem(changed(api, session=None).call("POST", "/uploads", json=told), 400, "session-required")
-    problem(changed(api, session=unique("nobody")).call("POST", "/uploads", json=told), 404, "session-unknown")
+    body = announcement(CONTENT)
+    problem(changed(api, session=None).call("POST", "/uploads", json=body), 400, "session-required")
+    problem(changed(api, session=unique("nobody")).call("POST", "/uploads", json=body), 404, "session-unknown")
     ended = open_session(api.http, 60)
     api.http.delete(f"/v1/sessions/{ended}")
-    problem(changed(api, session=ended).call("POST", "/uploads", json=told), 410, "session-expired")
+    problem(changed(api, session=ended).call("POST", "/uploads", json=body), 410, "session-expired")
 
 
 WRONG: list[Json] = [
@@ -214,17 +214,17 @@ def test_a_media_type_that_is_not_taken(api: Api) -> None:
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_retry_is_told_of_the_same_upload_and_can_put_its_bytes(api: Api) -> None:
-    keyed, told = api.keyed("k", 1), announcement(CONTENT)
-    first = keyed.call("POST", "/uploads", json=told)
-    again = api.keyed("k", 2).call("POST", "/uploads", json=told)
+def test_a_retry_gets_the_same_upload_and_can_put_its_bytes(api: Api) -> None:
+    keyed, body = api.keyed("k", 1), announcement(CONTENT)
+    first = keyed.call("POST", "/uploads", json=body)
+    again = api.keyed("k", 2).call("POST", "/uploads", json=body)
     assert (again.status_code, again.headers["milepost-replayed"]) == (201, "true")
     assert "milepost-replayed" not in first.headers
     assert again.json()["upload"] == first.json()["upload"]
     assert put(again.json(), CONTENT).status_code == 200
     assert put(first.json(), CONTENT).status_code == 412
     assert add(api, "a", reference(first.json(), CONTENT)).status_code == 201
-    late = api.keyed("k", 3).call("POST", "/uploads", json=told)
+    late = api.keyed("k", 3).call("POST", "/uploads", json=body)
     problem(late, 404, "upload-unknown", outcome="applied")
     problem(api.keyed("k").call("POST", "/uploads", json=announcement(b"another")), 422, "idempotency-mismatch")
 

@@ -123,7 +123,7 @@ class Call:
         if not self.path.startswith("/v1/"):
             return set()
         by_place = {"invalid-name": "{" in self.path, "no-leader": self.by_the_leader}
-        return {*ALWAYS, *self.refusals, *(code for code, told in by_place.items() if told)}
+        return {*ALWAYS, *self.refusals, *(code for code, possible in by_place.items() if possible)}
 
     def gives_with(self, status: int) -> set[str]:
         """The headers that an answer may have, besides those that HTTP itself needs."""
@@ -154,18 +154,18 @@ def _read(path: str, *refusals: str, gives: frozenset[str] = _set(), query: froz
 
 def _acting(method: str, path: str, success: int, *refusals: str, tagged: bool = False) -> Call:
     gives = _set("Milepost-Replayed", *(["ETag"] if tagged else []))
-    told = CHANGES | set(refusals)
-    return Call(method, path, frozenset({success}), told, ACTS, _set("Milepost-Session"), gives)
+    codes = CHANGES | set(refusals)
+    return Call(method, path, frozenset({success}), codes, ACTS, _set("Milepost-Session"), gives)
 
 
 def _sending(method: str, success: int, *refusals: str, match: bool) -> Call:
-    told = CHANGES | RECEIVES | {"fenced", *refusals}
+    codes = CHANGES | RECEIVES | {"fenced", *refusals}
     matches = _set(*(["If-Match"] if match else []))
     return Call(
         method,
         HANDLE,
         frozenset({success}),
-        told,
+        codes,
         takes=SENDS | matches,
         requires=matches | {"Milepost-Session"},
         gives=_set("ETag", "Milepost-Replayed"),
@@ -173,9 +173,9 @@ def _sending(method: str, success: int, *refusals: str, match: bool) -> Call:
 
 
 def _removing(path: str, *refusals: str, match: bool) -> Call:
-    told = CHANGES | {"fenced", *refusals}
+    codes = CHANGES | {"fenced", *refusals}
     takes = WRITES | set(["If-Match"] if match else [])
-    return Call("DELETE", path, frozenset({200}), told, takes, _set("Milepost-Session"), _set("Milepost-Replayed"))
+    return Call("DELETE", path, frozenset({200}), codes, takes, _set("Milepost-Session"), _set("Milepost-Replayed"))
 
 
 CALLS = (

@@ -1,4 +1,4 @@
-"""A replica and its HTTP server in this process, on real backends, for what a process of its own cannot be told: other
+"""A replica and its HTTP server in this process, on real backends, for what a process of its own cannot have: other
 settings, another clock, a fault at a chosen moment.
 """
 

@@ -1,4 +1,4 @@
-"""Which segments count, as told by what a listing shows; and what is damage."""
+"""Which segments count, judged by what a listing shows; and what is damage."""
 
 from __future__ import annotations
 
@@ -55,14 +55,16 @@ def test_a_journal_that_nobody_took_over_has_term_0() -> None:
 
 
 def test_the_highest_segment_that_was_written_holds_the_head() -> None:
-    told = WitnessAnnotation.of(HEAD_OF_TERM)
-    chain = chain_of(LAYOUT, [last(3, 2), segment(4, EMPTY), full(2), witness(told.encoded(LAYOUT.witness)), full(1)])
+    recorded = WitnessAnnotation.of(HEAD_OF_TERM)
+    chain = chain_of(
+        LAYOUT, [last(3, 2), segment(4, EMPTY), full(2), witness(recorded.encoded(LAYOUT.witness)), full(1)]
+    )
     assert chain is not None
     assert (chain.head, chain.first, chain.last, sorted(chain.segments)) == (HEAD_OF_TERM, 2, 3, [2, 3])
     assert chain.spare is not None
     assert chain.spare.number == 4
     assert [metadata.name for metadata in chain.leftovers] == [LAYOUT.segment(1)]
-    assert chain.witness.recorded == told
+    assert chain.witness.recorded == recorded
 
 
 def test_after_a_sealed_one_the_empty_one_takes_the_next_group() -> None:
@@ -134,7 +136,7 @@ def test_a_witness_or_a_mark_that_is_ahead_of_the_newest_segment_is_damage(
     later: tuple[int, int], earlier: tuple[int, int]
 ) -> None:
     """Segments are written first: somebody put an older copy in its place, and groups are missing."""
-    ahead, behind = (WitnessAnnotation.of(Head("root", *told, "abc")) for told in (later, earlier))
+    ahead, behind = (WitnessAnnotation.of(Head("root", *counts, "abc")) for counts in (later, earlier))
     with pytest.raises(JournalDamaged, match="older copy"):
         chain_of(LAYOUT, [last(1), witness(ahead.encoded(LAYOUT.witness))])
     mark = Stamp(LAYOUT.founding, Metadata(LAYOUT.founding, "ns", "uid", "8"), ahead)
@@ -156,7 +158,7 @@ def test_a_next_segment_whose_head_was_garbled_while_it_was_empty_hides_nothing(
     assert (chain.last, chain.spare) == (2, None)
 
 
-def test_entries_that_are_not_those_written_are_told_by_their_segment() -> None:
+def test_entries_that_are_not_those_written_are_reported_by_their_segment() -> None:
     altered = full(1)
     altered.data["a"] = "theirs"
     chain = chain_of(LAYOUT, [altered, last(2)])

@@ -259,7 +259,7 @@ async def test_who_may_not_read_the_lease_is_told_so(services: Services) -> None
         await KubernetesElection(site.address(**SHORT), ONE).open()
 
 
-async def test_a_release_that_is_refused_is_told(services: Services, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_release_that_is_refused_is_logged(services: Services, caplog: pytest.LogCaptureFixture) -> None:
     """It may read the Lease all the time; only the right to change it is gone."""
     site = kubernetes.site(kubernetes.shared_api(services), CREATES_ONLY)
     async with opened(site.address(**LONG), ONE) as one:

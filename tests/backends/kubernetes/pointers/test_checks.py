@@ -108,10 +108,10 @@ async def test_the_witness_follows_the_groups_and_is_up_to_date_once_the_store_i
     async with opened(site.address()) as store:
         head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
 
-        async def told() -> bool:
+        async def is_logged() -> bool:
             return bool(outsider.head(LAYOUT.witness)["revision"] == head.revision)
 
-        await until(told)
+        await until(is_logged)
         sent = store.bytes_sent
         for number in range(20):
             head = await put(store, head, writes(a=b"%d" % number))
@@ -246,13 +246,13 @@ async def test_a_group_that_ends_after_the_store_was_closed_begins_nothing(
             await landed.wait()
     over.set()
     done(await sealing)
-    assert memory.spare is None  # so whoever leads would make one
+    assert memory.spare is None  # so a leader would make one
     for _ in range(10):
         await asyncio.sleep(0)
     assert created == []
 
 
-async def test_a_fault_in_a_check_is_told_and_the_next_one_comes(
+async def test_a_fault_in_a_check_is_logged_and_the_next_one_comes(
     site: Site, outsider: Outsider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(site.address(), check_seconds=0.05) as store:

@@ -196,7 +196,7 @@ async def test_what_holds_no_record_is_named_and_made_anew(
 async def test_entries_that_were_altered_are_named_by_their_segment_to_everybody(
     site: Site, outsider: Outsider, caplog: pytest.LogCaptureFixture, name: str, key: str
 ) -> None:
-    """Until a group is written over them: whoever looked first may have led no further."""
+    """Until a group is written over them: the leader that looked first may have led no further."""
     await left_behind(site)
     outsider.patch(name, {"data": {key: "theirs"}})
     for _ in range(2):

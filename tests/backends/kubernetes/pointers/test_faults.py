@@ -126,7 +126,7 @@ async def test_a_full_etcd_refuses_the_group_for_good_and_is_let_alone(tmp_path:
             assert (await records(store, head))["n"] == b"%d" % (number - 1)
 
 
-async def test_what_is_not_permitted_is_told(site: Site) -> None:
+async def test_what_is_not_permitted_is_reported(site: Site) -> None:
     def may(rules: Rules, name: str) -> Site:
         kubeconfig = site.api.service_account(site.namespace, rules, name=name)
         return Site(site.api, site.namespace, kubeconfig)

@@ -187,7 +187,7 @@ async def test_a_check_puts_right_what_no_group_would_meet(
 
 
 @pytest.mark.parametrize("number", [1, 2])
-async def test_what_is_deleted_while_nobody_leads_is_told_and_can_be_brought_back(
+async def test_what_is_deleted_while_nobody_leads_is_reported_and_can_be_brought_back(
     site: Site, outsider: Outsider, number: int
 ) -> None:
     name = LAYOUT.segment(number)

@@ -208,7 +208,7 @@ async def test_a_later_term_of_which_only_one_sign_is_left_is_not_undone(
 async def test_who_was_paused_and_put_back_what_it_remembered_does_not_undo_its_successor(
     site: Site, outsider: Outsider
 ) -> None:
-    """Everything that told it of that was deleted. It is of a later term then, but knows less."""
+    """Everything that recorded that was deleted. It is of a later term then, but knows less."""
     async with opened(site.address()) as older, opened(site.address()) as leader:
         head = await put(older, await older.take_over(ROOT), writes(a=b"1"))
         await in_doubt(older, head, "late")

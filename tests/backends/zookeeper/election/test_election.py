@@ -57,7 +57,7 @@ async def won(election: ZooKeeperElection) -> SessionLeadership:
 
 
 async def won_at_last(election: ZooKeeperElection) -> SessionLeadership:
-    """Campaign again and again: while members find together, a campaign may end with an outage."""
+    """While members find together again a campaign may end with an outage, and a candidate that stands again wins."""
     async with asyncio.timeout(DEADLINE):
         while True:
             try:
@@ -122,10 +122,10 @@ async def test_the_lease_counts_for_less_when_nothing_was_asked_for_a_while(
         evidence, timeout = leadership._candidate.evidence, leadership._candidate.connection.session_seconds
         assert timeout == 10.0
 
-        async def told() -> bool:
+        async def is_logged() -> bool:
             return len(evidence._exchanges) > EXCHANGES
 
-        await until(told)
+        await until(is_logged)
         await asyncio.sleep(0)
         stand_still(4.0)
         stood_still, before = time.monotonic(), leadership._until

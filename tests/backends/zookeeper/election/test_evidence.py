@@ -26,7 +26,7 @@ def test_no_lease_is_longer_than_what_is_certain() -> None:
 
 
 def test_an_exchange_counts_once_another_is_sent_a_quarter_later() -> None:
-    """The server that answered it has told of it by then, and what it told came before the other one."""
+    """The server that answered it has reported it by then, and what it reported came before the other one."""
     once = evidence((10.0, 10.1))
     assert once.until(11.0, TIMEOUT, connected=8.0) == 12.0
     assert once.until(11.2, TIMEOUT, connected=8.0) == 14.0

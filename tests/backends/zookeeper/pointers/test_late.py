@@ -27,7 +27,7 @@ async def led(store: ZooKeeperPointers) -> Head:
 
 
 def lose_answers(store: ZooKeeperPointers, patch: pytest.MonkeyPatch, after: Callable[[], None] = lambda: None) -> None:
-    """The next take-over lands, and its answer is lost. No server loses just this one when it is told to."""
+    """The next take-over lands, and its answer is lost. No server can be made to lose just this one."""
     real = store._heads._transact
 
     async def landed_and_unanswered(*arguments: Any) -> Any:
@@ -123,7 +123,8 @@ async def test_a_head_that_vanishes_while_the_journal_is_loaded_costs_no_memory(
         visitor.delete(there.head(head))
         with pytest.raises(StorageUnavailable, match=there.head(head)):
             await anext(loading)
-        head = await store.take_over(ROOT, ours)  # whoever was not told of the term between knows of it all the same
+        # The leader was not told of the term between, and knows of it all the same.
+        head = await store.take_over(ROOT, ours)
         assert await records(store, head) == {"a": b"1"}
 
 

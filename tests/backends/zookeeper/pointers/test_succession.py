@@ -29,8 +29,8 @@ def witness(of: Head | None) -> Stored:
     return replace(head(of), path=LAYOUT.witness)
 
 
-def found(*heads: Stored, told: Stored | None = None, there: bool = True, records: bool = True) -> StoredJournal:
-    return StoredJournal("root", LAYOUT.place, there, records, heads, told)
+def found(*heads: Stored, recorded: Stored | None = None, there: bool = True, records: bool = True) -> StoredJournal:
+    return StoredJournal("root", LAYOUT.place, there, records, heads, recorded)
 
 
 NOTHING = found(there=False, records=False)
@@ -56,12 +56,12 @@ def test_a_journal_that_never_was_begins_and_one_that_was_does_not() -> None:
 
 def test_a_head_that_its_witness_bears_out_is_gone_on_from_without_a_word() -> None:
     for ours in (None, Remembered(HEAD), Remembered(OLDER)):
-        assert judged(found(head(HEAD), told=witness(HEAD)), ours=ours) == Succession(HEAD)
+        assert judged(found(head(HEAD), recorded=witness(HEAD)), ours=ours) == Succession(HEAD)
 
 
-@pytest.mark.parametrize("told", [None, witness(None), witness(OLDER)])
-def test_a_witness_that_is_gone_altered_or_older_is_named(told: Stored | None) -> None:
-    end = judged(found(head(HEAD), told=told))
+@pytest.mark.parametrize("recorded", [None, witness(None), witness(OLDER)])
+def test_a_witness_that_is_gone_altered_or_older_is_named(recorded: Stored | None) -> None:
+    end = judged(found(head(HEAD), recorded=recorded))
     assert end.last == HEAD
     assert len(end.log_lines) == 1
     assert LAYOUT.witness in end.log_lines[0]
@@ -70,13 +70,13 @@ def test_a_witness_that_is_gone_altered_or_older_is_named(told: Stored | None) -
 @pytest.mark.parametrize(
     "what",
     [
-        found(told=witness(HEAD)),
-        found(told=witness(HEAD), there=False, records=False),
-        found(head(HEAD), told=witness(HEAD), records=False),
-        found(head(None), told=witness(HEAD)),
-        found(head(OLDER), told=witness(HEAD)),
-        found(head(None), head(None, "other"), told=witness(HEAD)),
-        found(head(replace(HEAD, digest="1-" + "c" * 32)), told=witness(HEAD)),
+        found(recorded=witness(HEAD)),
+        found(recorded=witness(HEAD), there=False, records=False),
+        found(head(HEAD), recorded=witness(HEAD), records=False),
+        found(head(None), recorded=witness(HEAD)),
+        found(head(OLDER), recorded=witness(HEAD)),
+        found(head(None), head(None, "other"), recorded=witness(HEAD)),
+        found(head(replace(HEAD, digest="1-" + "c" * 32)), recorded=witness(HEAD)),
     ],
 )
 def test_what_the_witness_contradicts_takes_its_owner_or_who_leads(what: StoredJournal) -> None:
@@ -90,32 +90,32 @@ def test_what_the_witness_contradicts_takes_its_owner_or_who_leads(what: StoredJ
 
 
 def test_without_any_proof_no_loss_can_be_accepted_but_who_leads_goes_on() -> None:
-    what = found(head(None), told=witness(None))
+    what = found(head(None), recorded=witness(None))
     assert refused(what).loss is None
     assert judged(what, ours=Remembered(HEAD)).last == HEAD
 
 
 def test_of_several_heads_the_one_counts_that_the_witness_knows() -> None:
-    end = judged(found(head(HEAD), head(None, "stray"), told=witness(HEAD)))
+    end = judged(found(head(HEAD), head(None, "stray"), recorded=witness(HEAD)))
     assert end.last == HEAD
     assert f"{LAYOUT.place}/head-stray was made by somebody else" in end.log_lines[0]
     assert refused(found(head(HEAD), head(None, "stray"))).loss is not None
 
 
 def test_an_older_pair_of_head_and_witness_is_seen_through_by_who_leads_alone() -> None:
-    what = found(head(OLDER), told=witness(OLDER))
+    what = found(head(OLDER), recorded=witness(OLDER))
     assert judged(what).last == OLDER
     assert judged(what, ours=Remembered(HEAD)).last == HEAD
 
 
-@pytest.mark.parametrize("what", [found(told=witness(BURNT)), found(head(None), told=witness(BURNT))])
+@pytest.mark.parametrize("what", [found(recorded=witness(BURNT)), found(head(None), recorded=witness(BURNT))])
 def test_a_take_over_of_our_own_that_landed_late_is_no_later_term(what: StoredJournal) -> None:
     assert judged(what, ours=Remembered(HEAD, lineages=[BURNT.lineage])).last == BURNT
     assert refused(what, Remembered(HEAD)).loss is not None
 
 
 def test_a_later_term_of_somebody_else_counts_if_it_wrote() -> None:
-    burnt, wrote = found(head(BURNT), told=witness(BURNT)), found(head(WROTE), told=witness(WROTE))
+    burnt, wrote = found(head(BURNT), recorded=witness(BURNT)), found(head(WROTE), recorded=witness(WROTE))
     assert judged(burnt, ours=Remembered(HEAD)).last == BURNT
     with pytest.raises(TakeOverLost, match="wrote: term 6, revision 22"):
         judged(wrote, ours=Remembered(HEAD))

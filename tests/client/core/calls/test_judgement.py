@@ -29,8 +29,8 @@ def store(world: World) -> StoreOperations:
 
 def document(**members: Any) -> Answer:
     """A problem document of the service with other members; None: without it."""
-    told = {**json.loads(REFUSAL.body), **members}
-    body = json.dumps({name: value for name, value in told.items() if value is not None})
+    fields = {**json.loads(REFUSAL.body), **members}
+    body = json.dumps({name: value for name, value in fields.items() if value is not None})
     return replace(REFUSAL, body=body.encode())
 
 
@@ -43,7 +43,7 @@ PORTALS = [Answer(status, {"location": "http://login.example/?back=1"}) for stat
 TO_LEADER = answer(status=307, location=B + "/v1/stores/s/handles/h")
 STOLEN = [strange(each) for each in (ADDED, REFUSAL, problem(Code.FENCED), TO_LEADER)]
 MANGLED = [
-    replace(ADDED, headers={"milepost-term": "3, 3"}),  # as two headers are told
+    replace(ADDED, headers={"milepost-term": "3, 3"}),  # as httpx gives two headers of one name
     replace(ADDED, headers={"milepost-term": "three"}),
     replace(ADDED, headers={**ADDED.headers, "content-encoding": "gzip"}),
     replace(ADDED, body=ADDED.body[:-9]),

@@ -1,4 +1,4 @@
-"""What the log is told of an outage: the first retry, who answered in the end, and no secret."""
+"""What is logged of an outage: the first retry, who answered in the end, and no secret."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _everything(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "milepost")
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+def records_of(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(record.levelname, record.getMessage()) for record in caplog.records]
 
 
@@ -30,8 +30,8 @@ def test_the_first_retry_is_a_warning_and_who_answered_in_the_end_an_information
     world = World(REFUSED, NO_LEADER, (2.0, REFUSED), *[NO_LEADER] * 9, to_leader(B), OK, OK)
     world.run(world.caller.call(READ))
     world.run(world.caller.call(READ))
-    (_, first), (_, last) = told(caplog)
-    assert [level for level, _ in told(caplog)] == ["WARNING", "INFO"]
+    (_, first), (_, last) = records_of(caplog)
+    assert [level for level, _ in records_of(caplog)] == ["WARNING", "INFO"]
     assert first == f"GET /v1/stores/s/handles failed at {A} (connection refused): asking {B}"
     assert last.startswith(f"replica {B} is the leader, found after ")
     assert 2.0 < float(last.split()[-2]) < 10.0
@@ -41,32 +41,32 @@ def test_what_comes_next_is_said_to_a_single_address_too(caplog: pytest.LogCaptu
     world = World(*[REFUSED] * 1000, addresses=[A])
     with pytest.raises(ConnectionFailed):
         world.run(world.caller.call(READ, timeout=10.0))
-    ((level, text),) = told(caplog)
+    ((level, text),) = records_of(caplog)
     assert level == "WARNING"
     assert text.endswith("(connection refused): asking again in 0.03 s, for 10 s at most")
 
 
-def test_a_long_outage_is_told_again_and_many_calls_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_outage_is_logged_again_and_many_calls_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     world = World(*[REFUSED] * 10_000, addresses=[A])
     for _ in range(20):
         with pytest.raises(MilepostError):
             world.run(world.caller.call(READ, timeout=5.0))
-    assert [level for level, _ in told(caplog)] == ["WARNING"] * 4
+    assert [level for level, _ in records_of(caplog)] == ["WARNING"] * 4
 
 
-def test_the_next_outage_is_told_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_next_outage_is_logged_anew(caplog: pytest.LogCaptureFixture) -> None:
     world = World(*[REFUSED] * 9, (2.0, OK), REFUSED, OK, addresses=[A])
     world.run(world.caller.call(READ))
     world.run(world.caller.call(READ))
-    assert [level for level, _ in told(caplog)] == ["WARNING", "INFO", "WARNING", "INFO"]
-    assert told(caplog)[-1][1].startswith(f"replica {A} answers again, found after ")
+    assert [level for level, _ in records_of(caplog)] == ["WARNING", "INFO", "WARNING", "INFO"]
+    assert records_of(caplog)[-1][1].startswith(f"replica {A} answers again, found after ")
 
 
-def test_a_new_leader_is_told_where_nothing_failed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_leader_is_logged_where_nothing_failed(caplog: pytest.LogCaptureFixture) -> None:
     world = World(OK, to_leader(B), OK, OK)
     for _ in range(3):
         world.run(world.caller.call(READ))
-    ((level, text),) = told(caplog)
+    ((level, text),) = records_of(caplog)
     assert (level, text) == ("INFO", f"replica {B} is the leader now, instead of {A}, found after 0.0 s")
 
 
@@ -76,7 +76,7 @@ def test_a_service_that_is_busy_for_a_moment_now_and_then_does_not_fill_the_log(
     world = World(*[problem(Code.TOO_MANY_REQUESTS), OK] * 50, addresses=[A])
     for _ in range(50):
         world.run(world.caller.call(READ))
-    assert len(told(caplog)) <= 4
+    assert len(records_of(caplog)) <= 4
 
 
 def test_no_secret_and_no_second_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -92,5 +92,5 @@ def test_no_secret_and_no_second_line(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ConnectionFailed):
         world.run(world.caller.call(READ, timeout=3.0))
     assert "very-secret" not in caplog.text
-    assert all("\n" not in text and len(text) < 500 for _, text in told(caplog))
-    assert any("one?WARNING two" in text for _, text in told(caplog))
+    assert all("\n" not in text and len(text) < 500 for _, text in records_of(caplog))
+    assert any("one?WARNING two" in text for _, text in records_of(caplog))

@@ -12,7 +12,7 @@ from service.replica.submitter import Caller
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The record of a handle; ``replayed`` if it was the first answer to this key, told again."""
+    """The record of a handle; ``replayed`` if it was the first answer to this key, given again."""
 
     name: str
     version: str
@@ -23,8 +23,8 @@ class Entry:
     replayed: bool = False
 
     @classmethod
-    def told(cls, body: Mapping[str, Any], *, replayed: bool = False) -> Entry:
-        """From the record as the service tells it."""
+    def from_body(cls, body: Mapping[str, Any], *, replayed: bool = False) -> Entry:
+        """From the record as the service gives it."""
         return cls(
             body["name"],
             body["version"],
@@ -45,14 +45,14 @@ class Inventory:
 
     @property
     def names(self) -> list[str]:
-        """In the order told."""
+        """In the order of the answer."""
         return [entry.name for entry in self.entries]
 
     @classmethod
-    def told(cls, body: Mapping[str, Any]) -> Inventory:
-        """From the answer as the service tells it."""
+    def from_body(cls, body: Mapping[str, Any]) -> Inventory:
+        """From the answer as the service gives it."""
         corrupt = {entry["name"]: entry["reason"] for entry in body["corrupt"]}
-        return cls([Entry.told(record) for record in body["handles"]], corrupt)
+        return cls([Entry.from_body(record) for record in body["handles"]], corrupt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class Removal:
     held_by: tuple[str, ...] = ()
 
     @classmethod
-    def told(cls, body: Mapping[str, Any]) -> Removal:
-        """From the answer as the service tells it."""
+    def from_body(cls, body: Mapping[str, Any]) -> Removal:
+        """From the answer as the service gives it."""
         return cls(body["removed"], tuple(body.get("locks", ())))
 
 

@@ -63,15 +63,15 @@ class RestDoor(Door):
         return (await self._ask("GET", f"{_handle(store, name)}/state")).content
 
     async def lock_all(self, caller: Caller, store: str) -> Inventory:
-        return Inventory.told((await self._ask("POST", f"{_store(store)}/locks", caller)).json())
+        return Inventory.from_body((await self._ask("POST", f"{_store(store)}/locks", caller)).json())
 
     async def page(self, store: str, token: str | None, limit: int) -> tuple[list[Entry], str | None]:
         query: dict[str, Any] = {"limit": limit} if token is None else {"limit": limit, "token": token}
         body = (await self._ask("GET", f"{_store(store)}/handles", params=query)).json()
-        return [Entry.told(record) for record in body["handles"]], body["next"]
+        return [Entry.from_body(record) for record in body["handles"]], body["next"]
 
     async def remove(self, caller: Caller, store: str, name: str) -> Removal:
-        return Removal.told((await self._ask("DELETE", _handle(store, name), caller)).json())
+        return Removal.from_body((await self._ask("DELETE", _handle(store, name), caller)).json())
 
     async def clear(self, caller: Caller, store: str) -> int:
         cleared: int = (await self._ask("DELETE", f"{_store(store)}/handles", caller)).json()["cleared"]
@@ -118,6 +118,6 @@ def _handle(store: str, name: str) -> str:
 
 
 def _entry(answer: httpx.Response) -> Entry:
-    entry = Entry.told(answer.json(), replayed=answer.headers.get(Header.REPLAYED) == "true")
+    entry = Entry.from_body(answer.json(), replayed=answer.headers.get(Header.REPLAYED) == "true")
     assert unquote_version(answer.headers[Header.ETAG]) == entry.version
     return entry

@@ -39,13 +39,13 @@ class UseCaseDoor(Door):
 
     async def add(self, caller: Caller, store: str, name: str, state: bytes) -> Entry:
         reply = await operations_of(self._replica()).states.add(caller, store, name, _incoming(state), {})
-        return Entry.told(reply.answer.body, replayed=reply.answer.replayed)
+        return Entry.from_body(reply.answer.body, replayed=reply.answer.replayed)
 
     async def replace(self, caller: Caller, store: str, name: str, version: str, state: bytes) -> Entry:
         reply = await operations_of(self._replica()).states.replace(
             caller, store, name, version, _incoming(state), None
         )
-        return Entry.told(reply.answer.body, replayed=reply.answer.replayed)
+        return Entry.from_body(reply.answer.body, replayed=reply.answer.replayed)
 
     async def exists(self, store: str, name: str) -> str | None:
         try:
@@ -54,21 +54,23 @@ class UseCaseDoor(Door):
             return None
 
     async def lock(self, caller: Caller, store: str, name: str) -> Entry:
-        return Entry.told((await operations_of(self._replica()).handles.lock(caller, store, name)).answer.body)
+        return Entry.from_body((await operations_of(self._replica()).handles.lock(caller, store, name)).answer.body)
 
     async def read(self, store: str, name: str) -> bytes:
         delivery = await operations_of(self._replica()).reader.read(store, name, None, _whole)
         return b"".join([chunk async for chunk in delivery.chunks])
 
     async def lock_all(self, caller: Caller, store: str) -> Inventory:
-        return Inventory.told(plain((await operations_of(self._replica()).stores.lock_all(caller, store)).answer.body))
+        return Inventory.from_body(
+            plain((await operations_of(self._replica()).stores.lock_all(caller, store)).answer.body)
+        )
 
     async def page(self, store: str, token: str | None, limit: int) -> tuple[list[Entry], str | None]:
         page = await operations_of(self._replica()).handles.list_page(store, token or "", limit)
-        return [Entry.told(body) for body in page.handles], page.next
+        return [Entry.from_body(body) for body in page.handles], page.next
 
     async def remove(self, caller: Caller, store: str, name: str) -> Removal:
-        return Removal.told(
+        return Removal.from_body(
             (await operations_of(self._replica()).handles.remove(caller, store, name, None)).answer.body
         )
 

@@ -44,7 +44,7 @@ def test_nothing_is_left_unwritten_at_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "logged"),
     [
         ("/x\nforged", r"/x\nforged"),
         ("/x\x1fy", r"/x\x1fy"),
@@ -53,12 +53,12 @@ def test_nothing_is_left_unwritten_at_the_end() -> None:
         ("/" + "x" * 400, "/" + "x" * 299),
     ],
 )
-def test_no_path_can_make_lines_of_its_own(path: str, told: str) -> None:
+def test_no_path_can_make_lines_of_its_own(path: str, logged: str) -> None:
     stream = io.StringIO()
     with AccessLog(stream) as access:
         access.note("GET", path, 404, 0.0, "id")
     (line,) = stream.getvalue().splitlines()
-    assert line.endswith(f"GET {told} 404 0.0 ms id -")
+    assert line.endswith(f"GET {logged} 404 0.0 ms id -")
 
 
 def test_the_name_of_the_token_ends_the_line() -> None:

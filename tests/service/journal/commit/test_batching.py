@@ -99,7 +99,7 @@ def test_a_single_caller_is_never_held_up() -> None:
     assert run(scene).ended == 0
 
 
-def test_whoever_stays_away_is_waited_for_once_and_as_long_as_a_commit_takes() -> None:
+def test_clients_that_stay_away_are_waited_for_once_and_as_long_as_a_commit_takes() -> None:
     async def scene(bench: Bench) -> None:
         await bench.round(8, after=COMMIT / 2)
         await bench.committed(8)

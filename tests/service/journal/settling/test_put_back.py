@@ -113,10 +113,10 @@ async def refused(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.clear()
     async with rig(embedded(directory), leading=False) as running:
 
-        async def told() -> bool:
+        async def is_logged() -> bool:
             return REFUSAL in caplog.text or running.replica.leads
 
-        await until(told)
+        await until(is_logged)
         assert not running.replica.leads
 
 
@@ -145,7 +145,7 @@ async def test_what_is_put_back_may_come_one_after_the_other(tmp_path: Path, cap
 async def test_one_of_several_may_be_removed_and_another_put_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Only the sum of what their hashes were is known, so what went with the one cannot be told; that is said."""
+    """Only the sum of what their hashes were is known, so the hash of the one removed is unknown; that is logged."""
     hand = await filled(tmp_path)
     before = hand.damage(*keys("a", "b"))
     await work_beside(tmp_path, ["a", "b"], remove=["a"])

@@ -138,10 +138,10 @@ async def test_a_group_that_was_judged_when_the_lease_was_lost_is_of_unknown_out
         async with asyncio.timeout(running.replica.settings.request_seconds / 2):
             assert await end_of(adding) == (Code.OUTCOME_UNKNOWN, Outcome.UNKNOWN)
 
-        async def told() -> bool:
+        async def is_logged() -> bool:
             return running.replica.journal.unproven is not None
 
-        await until(told)
+        await until(is_logged)
         assert not running.replica.leads
 
 
@@ -194,7 +194,7 @@ async def test_a_group_that_arrives_after_its_term_was_burnt_does_not_land(tmp_p
 
 
 def land_late(running: Rig) -> Disturbance:
-    """The group lands, its answer gets lost, and whoever asked has no patience left when that is settled."""
+    """The group lands, its answer gets lost, and its caller has given up when that is settled."""
 
     async def act(commit: RealCommit) -> Commit:
         await commit()
@@ -204,7 +204,7 @@ def land_late(running: Rig) -> Disturbance:
     return act
 
 
-async def test_a_renewal_that_landed_is_not_told_as_not_applied(tmp_path: Path) -> None:
+async def test_a_renewal_that_landed_is_not_reported_as_not_applied(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         running.pointers.disturb(land_late(running))
@@ -214,7 +214,7 @@ async def test_a_renewal_that_landed_is_not_told_as_not_applied(tmp_path: Path) 
         assert session.ttl == 300.0
 
 
-async def test_the_removal_of_a_damaged_record_that_landed_is_not_told_as_not_applied(tmp_path: Path) -> None:
+async def test_the_removal_of_a_damaged_record_that_landed_is_not_reported_as_not_applied(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         await a.add("pointer", b"1")

@@ -126,7 +126,7 @@ async def test_under_a_leader_nothing_is_lost(build: Build, address: ZooKeeperAd
 async def test_a_head_that_vanishes_after_a_take_over_whose_answer_was_lost_costs_no_memory(
     build: Build, address: ZooKeeperAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The records go along with it, so that memory alone has them. No server loses just this answer when told to."""
+    """The records go along with it, so that memory alone has them. No server can be made to lose just this answer."""
     async with worked(build, address) as (running, hand):
         journal, pointers = running.replica.journal, running.pointers.real
         assert isinstance(pointers, ZooKeeperPointers)
@@ -178,10 +178,10 @@ async def test_without_a_leader_nothing_is_served_and_it_is_said_what_to_do(
         act(hand)
         async with rig(build, leading=False) as again:
 
-            async def told() -> bool:
+            async def is_logged() -> bool:
                 return re.search("JournalDamaged.*--accept-loss [0-9a-f]{8}", caplog.text) is not None
 
-            await until(told)
+            await until(is_logged)
             assert not again.replica.leads
 
 

@@ -17,7 +17,7 @@ def bench() -> Bench:
     return Bench("a", "b")
 
 
-def test_an_added_handle_is_told_whole_and_locked_for_its_session(bench: Bench) -> None:
+def test_an_added_handle_is_returned_whole_and_locked_for_its_session(bench: Bench) -> None:
     accepted = bench.accepted(add("a", "h", "bytes", labels={"batch": "7"}))
     at = bench.context
     assert accepted.answer.created
@@ -56,11 +56,11 @@ def test_a_replacement_is_a_compare_and_set_and_lets_the_old_bytes_go(bench: Ben
     assert (stale.code, stale.extras) == (Code.VERSION_MISMATCH, {"current": first["version"]})
     accepted = bench.accepted(replacement("a", "h", first["version"], "new"))
     assert accepted.discards == (blob("old").key,)
-    told = accepted.answer.body
-    assert told["version"] == bench.context.version
-    assert (told["sha256"], told["labels"]) == (blob("new").sha256, {"batch": "7"})
-    assert (told["created"], told["updated"]) == (first["created"], bench.context.wall)
-    relabelled = bench.done(replacement("a", "h", told["version"], "newer", labels={}))
+    replaced = accepted.answer.body
+    assert replaced["version"] == bench.context.version
+    assert (replaced["sha256"], replaced["labels"]) == (blob("new").sha256, {"batch": "7"})
+    assert (replaced["created"], replaced["updated"]) == (first["created"], bench.context.wall)
+    relabelled = bench.done(replacement("a", "h", replaced["version"], "newer", labels={}))
     assert relabelled["labels"] == {}
 
 
@@ -93,7 +93,7 @@ def test_a_removal_may_name_a_version(bench: Bench) -> None:
     assert bench.done(Remove(Attempt("a"), store_name=STORE, name="h", version=version)) == {"removed": True}
 
 
-def test_a_removal_that_has_begun_is_gone_on_with_by_whoever_removes(bench: Bench) -> None:
+def test_a_removal_that_has_begun_is_finished_by_the_next_one_who_removes(bench: Bench) -> None:
     bench.done(add("a", "h"))
     finish = bench.accepted(REMOVE).finish
     resumed = bench.accepted(Remove(Attempt("b"), store_name=STORE, name="h"))

@@ -36,9 +36,9 @@ def test_damaged_records_are_listed_apart_and_go_with_a_clear() -> None:
     for name in ("a", "b", "c"):
         bench.done(add("a", name))
     bench.put(handle_key(STORE, "b"), Corrupt("b", "not JSON"))
-    told = bench.done(LockAll(Attempt("a"), store_name=STORE))
-    assert [handle["name"] for handle in told["handles"]] == ["a", "c"]
-    assert told["corrupt"] == [{"name": "b", "reason": "not JSON"}]
+    listed = bench.done(LockAll(Attempt("a"), store_name=STORE))
+    assert [handle["name"] for handle in listed["handles"]] == ["a", "c"]
+    assert listed["corrupt"] == [{"name": "b", "reason": "not JSON"}]
     assert bench.done(CLEAR) == {"cleared": 3}
     assert bench.done(LockAll(Attempt("a"), store_name=STORE)) == {"handles": [], "corrupt": []}
 

@@ -12,9 +12,9 @@ import (
 	"openapi/api"
 )
 
-func must(holds bool, what string, told ...any) {
+func must(holds bool, what string, details ...any) {
 	if !holds {
-		fmt.Fprintln(os.Stderr, append([]any{what}, told...)...)
+		fmt.Fprintln(os.Stderr, append([]any{what}, details...)...)
 		os.Exit(1)
 	}
 }

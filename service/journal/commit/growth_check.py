@@ -28,7 +28,7 @@ def grows(request: Request) -> bool:
     return isinstance(request, Add | Replace | CreateUpload | OpenSession)
 
 
-class Room:
+class GrowthCheck:
     """The check that refuses growth while ``store`` is full."""
 
     def __init__(self, store: PointerStore) -> None:

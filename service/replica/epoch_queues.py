@@ -23,9 +23,9 @@ class CampaignPlace:
     sent its request once more since its session ended, in order to get the answer that the session has ended.
     """
 
-    def __init__(self, line: _Line, number: int, session: str) -> None:
+    def __init__(self, queue: _Queue, number: int, session: str) -> None:
         self.session = session
-        self.line = line
+        self.queue = queue
         self.number = number
         self.called = False
         self.asked_at_end = False
@@ -46,7 +46,7 @@ class CampaignPlace:
             self._woken.clear()
 
 
-class _Line:
+class _Queue:
     """The queue of callers for the epoch of one store.
 
     ``holder`` is the session that was last seen to hold the epoch, "" for none.
@@ -66,11 +66,11 @@ class _Line:
             place.wake()
 
 
-class Campaigns:
+class EpochQueues:
     """The queues of all stores for which a caller waits."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Line] = {}
+        self._queues: dict[str, _Queue] = {}
         self._held_by: dict[str, set[str]] = {}
         self._of_session: dict[str, set[CampaignPlace]] = {}
         self._numbers = count()
@@ -78,11 +78,11 @@ class Campaigns:
     @contextmanager
     def place(self, store: str, session: str) -> Iterator[CampaignPlace]:
         """Give a caller a place at the end of the store's queue, for as long as the context lasts."""
-        line = self._lines.get(store)
-        if line is None:
-            line = self._lines[store] = _Line(store)
-        place = CampaignPlace(line, next(self._numbers), session)
-        line.places[place.number] = place
+        queue = self._queues.get(store)
+        if queue is None:
+            queue = self._queues[store] = _Queue(store)
+        place = CampaignPlace(queue, next(self._numbers), session)
+        queue.places[place.number] = place
         self._of_session.setdefault(session, set()).add(place)
         try:
             yield place
@@ -90,52 +90,52 @@ class Campaigns:
             self._leave(place)
 
     def _leave(self, place: CampaignPlace) -> None:
-        line = place.line
-        del line.places[place.number]
+        queue = place.queue
+        del queue.places[place.number]
         of_session = self._of_session[place.session]
         of_session.discard(place)
         if not of_session:
             del self._of_session[place.session]
-        if not line.places:
-            self.held(line, "")
-            del self._lines[line.store]
+        if not queue.places:
+            self.held(queue, "")
+            del self._queues[queue.store]
         elif place.called:
-            line.call()
+            queue.call()
 
     def pass_over(self, place: CampaignPlace) -> None:
         """Call the next caller, because the one at ``place`` cannot take the epoch now."""
         if place.called:
             place.called = False
-            place.line.call(place.number)
+            place.queue.call(place.number)
 
-    def held(self, line: _Line, holder: str) -> None:
+    def held(self, queue: _Queue, holder: str) -> None:
         """Note that the session ``holder`` holds the epoch of the queue's store; "" for none."""
-        if line.holder == holder:
+        if queue.holder == holder:
             return
-        if line.holder:
-            stores = self._held_by[line.holder]
-            stores.discard(line.store)
+        if queue.holder:
+            stores = self._held_by[queue.holder]
+            stores.discard(queue.store)
             if not stores:
-                del self._held_by[line.holder]
-        line.holder = holder
+                del self._held_by[queue.holder]
+        queue.holder = holder
         if holder:
-            self._held_by.setdefault(holder, set()).add(line.store)
+            self._held_by.setdefault(holder, set()).add(queue.store)
 
     def landed(self, records: Iterable[Record | None]) -> None:
         """Note that these records were committed: if one of them frees an epoch, call the first caller."""
-        if not self._lines:
+        if not self._queues:
             return
         for record in records:
             if isinstance(record, Store):
-                line = self._lines.get(record.name)
-                if line is not None and line.holder != (record.epoch_session or ""):
-                    self.held(line, record.epoch_session or "")
+                queue = self._queues.get(record.name)
+                if queue is not None and queue.holder != (record.epoch_session or ""):
+                    self.held(queue, record.epoch_session or "")
                     if not record.epoch_session:
-                        line.call()
+                        queue.call()
             elif isinstance(record, Session) and record.ended:
                 for store in tuple(self._held_by.get(record.id, ())):
-                    self.held(self._lines[store], "")
-                    self._lines[store].call()
+                    self.held(self._queues[store], "")
+                    self._queues[store].call()
                 self.heard_of(record.id)
 
     def heard_of(self, session: str) -> None:
@@ -145,6 +145,6 @@ class Campaigns:
 
     def end(self) -> None:
         """Wake all waiting callers, because leadership is over and no epoch is granted here any more."""
-        for line in self._lines.values():
-            for place in line.places.values():
+        for queue in self._queues.values():
+            for place in queue.places.values():
                 place.wake()

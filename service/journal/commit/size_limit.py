@@ -1,4 +1,4 @@
-"""The bound on the size of a journal, and which requests may still use the last of its room.
+"""The limit on the size of a journal, and which requests may still use the last of its room.
 
 Removing, releasing and ending must be possible when nothing else is, or room could never be made again. A client also
 needs a session, and often an epoch, before it can remove anything. So the last parts of the room are kept for these.
@@ -41,8 +41,8 @@ A kind that is not listed may use all of the room.
 _MIB: Final = 1024 * 1024
 
 
-class Bound:
-    """The bound of ``most`` bytes on a journal; None sets no limit.
+class SizeLimit:
+    """The limit of ``most`` bytes on a journal; None sets no limit.
 
     ``taken`` is the size in bytes of all records, including the groups in flight.
     """
@@ -52,7 +52,7 @@ class Bound:
         self.taken = 0
 
     def growth(self, view: View, encoded: Mapping[str, bytes | None]) -> int:
-        """Return by how many bytes the ``encoded`` records make the journal larger; 0 where there is no bound."""
+        """Return by how many bytes the ``encoded`` records make the journal larger; 0 where there is no limit."""
         if self.most is None:
             return 0
         before = sum(_size(key, view) for key in encoded)

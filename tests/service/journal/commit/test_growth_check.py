@@ -1,4 +1,4 @@
-"""What may be decided while the store is full: nothing that grows, but sessions for whoever comes to make room."""
+"""What may be decided while the store is full: nothing that grows, but sessions for those who come to make room."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from backends.contract import PointerStore
 from milepost.wire import Code
-from service.journal.commit.room import Room
+from service.journal.commit.growth_check import GrowthCheck
 from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from service.rules.memory.state import State
@@ -31,7 +31,7 @@ class Desk:
     def __init__(self) -> None:
         self.disk = Disk()
         self.view = View(State())
-        self._decide = Room(cast(PointerStore, self.disk)).deciding(rules_decide)
+        self._decide = GrowthCheck(cast(PointerStore, self.disk)).deciding(rules_decide)
         self._revision = 0
 
     def decide(self, request: Request, *, lands: bool = True) -> Decision:

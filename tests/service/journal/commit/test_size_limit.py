@@ -9,8 +9,8 @@ import pytest
 
 from backends.contract import GroupLimits, Head
 from milepost.wire import Code
-from service.journal.commit.bound import Bound
-from service.journal.commit.groups import Group, Unchanging, build
+from service.journal.commit.groups import Group, NoOpRequest, build
+from service.journal.commit.size_limit import SizeLimit
 from service.journal.pending import PendingRequest
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.memory.state import State
@@ -36,26 +36,30 @@ def decide(view: View, request: Request, context: DecisionContext) -> Decision:
     return Accepted(Answer(), {f"sessions/{request.session}": record(request.session, size) if size else None})
 
 
-def built(view: View, bound: Bound, *requests: Request) -> tuple[Group, list[Unchanging]]:
+def built(view: View, size_limit: SizeLimit, *requests: Request) -> tuple[Group, list[NoOpRequest]]:
     context = DecisionContext(1, "abc", "now")
     group = Group(1, Head("root", 1, 1, "abc"), 1)
     queue = deque(PendingRequest(request, 0.0) for request in requests)
-    return group, build(queue, view, group, LIMITS, decide, lambda revision: replace(context, revision=revision), bound)
+
+    def context_at(revision: int) -> DecisionContext:
+        return replace(context, revision=revision)
+
+    return group, build(queue, view, group, LIMITS, decide, context_at, size_limit)
 
 
 @pytest.mark.parametrize("kind", list(REFUSED_FROM))
 async def test_who_makes_it_larger_is_refused_before_who_lets_go(kind: type[Request]) -> None:
     begin = REFUSED_FROM[kind]
     for taken in (29_000, 30_500, 31_500, 32_500):
-        bound = Bound(MOST)
-        bound.taken = taken
-        group, unchanging = built(View(State()), bound, kind(Attempt("a", "100")))
+        size_limit = SizeLimit(MOST)
+        size_limit.taken = taken
+        group, no_ops = built(View(State()), size_limit, kind(Attempt("a", "100")))
         if begin is None or taken < begin:
-            assert (len(group.members), unchanging) == (1, [])
+            assert (len(group.members), no_ops) == (1, [])
             assert group.growth == len("sessions/a") + len(encode("sessions/a", record("a", 100)))
         else:
             assert group.members == []
-            (refusal,) = (entry.decision for entry in unchanging)
+            (refusal,) = (entry.decision for entry in no_ops)
             assert isinstance(refusal, Refused)
             assert refusal.code is Code.STORAGE_FULL
             assert "MiB" in refusal.detail
@@ -64,26 +68,26 @@ async def test_who_makes_it_larger_is_refused_before_who_lets_go(kind: type[Requ
 async def test_in_one_group_only_the_request_that_makes_it_larger_is_refused() -> None:
     state = State()
     state.apply([(f"sessions/{name}", record(name, 500)) for name in ("a", "b")])
-    bound = Bound(MOST)
-    bound.taken = MOST
+    size_limit = SizeLimit(MOST)
+    size_limit.taken = MOST
     smaller = Add(Attempt("b", "400"))
-    group, unchanging = built(View(state), bound, Add(Attempt("c", "1")), Remove(Attempt("a", "0")), smaller)
+    group, no_ops = built(View(state), size_limit, Add(Attempt("c", "1")), Remove(Attempt("a", "0")), smaller)
     assert [member.pending.request.session for member in group.members] == ["a", "b"]
-    assert [entry.pending.request.session for entry in unchanging] == ["c"]
+    assert [entry.pending.request.session for entry in no_ops] == ["c"]
     assert group.growth < -500
 
 
 async def test_what_waits_in_the_same_group_counts() -> None:
-    bound = Bound(MOST)
+    size_limit = SizeLimit(MOST)
     requests = [Add(Attempt(f"s{number}", "1000")) for number in range(40)]
-    group, unchanging = built(View(State()), bound, *requests)
+    group, no_ops = built(View(State()), size_limit, *requests)
     assert 24 < len(group.members) < 30
-    assert len(group.members) + len(unchanging) == 40
+    assert len(group.members) + len(no_ops) == 40
     assert group.growth <= MOST * 30 // 32
 
 
 async def test_without_a_bound_nothing_is_counted() -> None:
-    bound = Bound(None)
-    bound.taken = 10**12
-    group, _ = built(View(State()), bound, Add(Attempt("a", "1000")))
+    size_limit = SizeLimit(None)
+    size_limit.taken = 10**12
+    group, _ = built(View(State()), size_limit, Add(Attempt("a", "1000")))
     assert (len(group.members), group.growth) == (1, 0)
