@@ -66,11 +66,11 @@ def test_what_it_stands_for_is_told_with_the_others(tmp_path: Path, monkeypatch:
     ("entry", "told"),
     [
         (
-            "toy = no_such_package:BACKEND",
-            r"cannot load the backend 'toy' \(no_such_package:BACKEND\): No module named",
+            "broken = no_such_package:BACKEND",
+            r"cannot load the backend 'broken' \(no_such_package:BACKEND\): No module named",
         ),
-        ("toy = tests.backends.memory_backend:NOTHING", "cannot load .* has no attribute 'NOTHING'"),
-        ("toy = tests.backends.memory_backend.store:MemoryPointers", "is not a backends.contract.Backend"),
+        ("broken = tests.backends.memory_backend:NOTHING", "cannot load .* has no attribute 'NOTHING'"),
+        ("broken = tests.backends.memory_backend.store:MemoryPointers", "is not a backends.contract.Backend"),
     ],
 )
 def test_one_that_is_broken_is_named_to_who_asks_for_it_and_stands_in_nobodys_way(
@@ -78,7 +78,7 @@ def test_one_that_is_broken_is_named_to_who_asks_for_it_and_stands_in_nobodys_wa
 ) -> None:
     install(tmp_path, monkeypatch, entry)
     with pytest.raises(Misconfigured, match=told):
-        make_pointers("toy:here", ME)
+        make_pointers("broken:here", ME)
     with pytest.raises(Misconfigured, match="the scheme 'other'"):
         make_pointers("other:here", ME)
 
