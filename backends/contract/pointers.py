@@ -159,9 +159,9 @@ class PointerStore(Protocol):
     async def take_over(self, journal: str, ours: Head | None = None) -> Head:
         """Compare-and-set the head's term to term + 1 (and its revision to revision + 1), creating an absent journal.
 
-        The new head keeps the digest of the stored one. A journal that was founded once is never founded anew: what is
-        left of it, or the witness that each store keeps elsewhere of the last revision, makes this call raise
-        `JournalDamaged`.
+        The new head keeps the digest of the stored one, and gets a lineage of its own. An absent journal counts as one
+        of term 0 without records. A journal that was founded once is never founded anew: what is left of it, or the
+        witness that each store keeps elsewhere of the last revision, makes this call raise `JournalDamaged`.
 
         ``ours`` is the head that this process committed last, under a lease that still holds. A stored head that is
         then gone, unreadable or older was changed by someone else: unless the witness shows a later term, it is
@@ -192,4 +192,7 @@ class PointerStore(Protocol):
         """
 
     async def confirm(self, head: Head) -> bool:
-        """Return whether the stored head still carries this head's term. Raises `StorageUnavailable`."""
+        """Return whether the stored head still carries this head's term and lineage; the revision may be another.
+
+        A journal that is not there confirms nothing. Raises `StorageUnavailable`.
+        """

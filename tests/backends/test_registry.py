@@ -15,6 +15,7 @@ from service.rules.requests import Attempt
 from tests.contracts.state_handle_store.doors.actor import Actor
 from tests.contracts.state_handle_store.doors.use_case_door import UseCaseDoor
 from tests.service.acting import STORE
+from tests.support.distribution import install
 from tests.support.servers.replicas import PROMPT
 from tests.support.waiting import until
 
@@ -24,20 +25,17 @@ ME = PointersSettings("http://127.0.0.1:7070")
 BLOBS = BlobsSettings(10.0)
 
 
-def install(directory: Path, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
-    """Make a distribution of that entry point, as an installer leaves it behind."""
-    metadata = directory / "toy_backend-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-backend\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[milepost.backends]\n{entry}\n")
+def installed(directory: Path, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    """Make a distribution of that entry point, and put it on the path for the rest of the test."""
+    install(directory, entry)
     monkeypatch.syspath_prepend(str(directory))
 
 
 async def test_another_distribution_adds_a_backend_that_a_replica_leads_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, monkeypatch, "memory = tests.backends.memory_backend:BACKEND")
-    config = ReplicaConfig("memory:here", f"file:{tmp_path / 'blobs'}", ME.advertise, "replica")
+    installed(tmp_path, monkeypatch, "memory = tests.backends.memory_backend:BACKEND")
+    config = ReplicaConfig(f"memory:{tmp_path}", f"file:{tmp_path / 'blobs'}", ME.advertise, "replica")
     replica = open_replica(config, PROMPT)
     await replica.start()
     try:
@@ -52,7 +50,7 @@ async def test_another_distribution_adds_a_backend_that_a_replica_leads_on(
 
 
 def test_what_it_stands_for_is_listed_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, monkeypatch, "memory = tests.backends.memory_backend:BACKEND")
+    installed(tmp_path, monkeypatch, "memory = tests.backends.memory_backend:BACKEND")
     with pytest.raises(Misconfigured, match=r"the scheme 'nowhere'; use embedded:DIR, .* or memory:NAME"):
         make_pointers("nowhere:", ME)
     with pytest.raises(Misconfigured, match="no blob store for the scheme 'memory'") as caught:
@@ -66,19 +64,19 @@ def test_what_it_stands_for_is_listed_with_the_others(tmp_path: Path, monkeypatc
     ("entry", "message"),
     [
         (
-            "toy = no_such_package:BACKEND",
-            r"cannot load the backend 'toy' \(no_such_package:BACKEND\): No module named",
+            "broken = no_such_package:BACKEND",
+            r"cannot load the backend 'broken' \(no_such_package:BACKEND\): No module named",
         ),
-        ("toy = tests.backends.memory_backend:NOTHING", "cannot load .* has no attribute 'NOTHING'"),
-        ("toy = tests.backends.memory_backend.store:MemoryPointers", "is not a backends.contract.Backend"),
+        ("broken = tests.backends.memory_backend:NOTHING", "cannot load .* has no attribute 'NOTHING'"),
+        ("broken = tests.backends.memory_backend.pointers:MemoryPointers", "is not a backends.contract.Backend"),
     ],
 )
 def test_one_that_is_broken_is_named_to_who_asks_for_it_and_stands_in_nobodys_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, message: str
 ) -> None:
-    install(tmp_path, monkeypatch, entry)
+    installed(tmp_path, monkeypatch, entry)
     with pytest.raises(Misconfigured, match=message):
-        make_pointers("toy:here", ME)
+        make_pointers("broken:here", ME)
     with pytest.raises(Misconfigured, match="the scheme 'other'"):
         make_pointers("other:here", ME)
 
@@ -86,7 +84,7 @@ def test_one_that_is_broken_is_named_to_who_asks_for_it_and_stands_in_nobodys_wa
 def test_a_scheme_of_this_distribution_is_taken_from_nowhere_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, monkeypatch, "embedded = tests.backends.memory_backend:BACKEND")
+    installed(tmp_path, monkeypatch, "embedded = tests.backends.memory_backend:BACKEND")
     pointers, _ = make_pointers(f"embedded:{tmp_path}", ME)
     assert pointers.place == f"embedded:{tmp_path.resolve()}"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import BlobStore, Election, PointerStore
+from backends.contract import BlobStore, Election, PointersSettings, PointerStore
 from backends.embedded.election import EmbeddedElection
 from backends.embedded.pointers import EmbeddedPointers
 from backends.hdfs.blobs import HdfsBlobs
@@ -14,11 +14,13 @@ from backends.kubernetes.address import KubernetesAddress
 from backends.kubernetes.election.election import KubernetesElection
 from backends.kubernetes.pointers.store import KubernetesPointers
 from backends.local.blobs import LocalBlobs
+from backends.registry import make_pointers
 from backends.s3.blobs import S3Blobs
 from backends.zookeeper.address import ZooKeeperAddress
 from backends.zookeeper.election.election import ZooKeeperElection
 from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.contracts.places import Backend, Services
+from tests.support.distribution import install, on_the_path
 from tests.support.servers import hdfs, kubernetes, zookeeper
 from tests.support.servers.s3 import fresh_url
 
@@ -30,6 +32,19 @@ def _directory(tmp_path: Path, services: Services) -> str:
     return str(tmp_path / "place")
 
 
+def _installed(tmp_path: Path, services: Services) -> str:
+    """A directory with a distribution in it that adds a backend; it is the name of the place as well."""
+    del services
+    install(tmp_path, "memory = tests.backends.memory_backend:BACKEND")
+    return str(tmp_path)
+
+
+def _of_another_distribution(address: str, advertise: str = "") -> tuple[PointerStore, Election]:
+    """What the entry point of that distribution makes, found as the server finds it."""
+    with on_the_path(Path(address)):
+        return make_pointers(f"memory:{address}", PointersSettings(advertise))
+
+
 POINTERS: tuple[Backend[PointerStore], ...] = (
     Backend("embedded", _directory, lambda address: EmbeddedPointers(Path(address))),
     Backend("zookeeper", zookeeper.fresh_url, lambda address: ZooKeeperPointers(ZooKeeperAddress.parse(address))),
@@ -39,6 +54,7 @@ POINTERS: tuple[Backend[PointerStore], ...] = (
         lambda address: KubernetesPointers(KubernetesAddress.parse(address)),
         _IN_TEST_KUBERNETES,
     ),
+    Backend("memory", _installed, lambda address: _of_another_distribution(address)[0], shared=False),
 )
 ELECTIONS: tuple[Backend[Election], ...] = (
     Backend("embedded", _directory, lambda address, advertise: EmbeddedElection(Path(address), advertise)),
@@ -52,6 +68,12 @@ ELECTIONS: tuple[Backend[Election], ...] = (
         kubernetes.fresh_short_url,
         lambda address, advertise: KubernetesElection(KubernetesAddress.parse(address), advertise),
         _IN_TEST_KUBERNETES,
+    ),
+    Backend(
+        "memory",
+        _installed,
+        lambda address, advertise: _of_another_distribution(address, advertise)[1],
+        shared=False,
     ),
 )
 BLOBS: tuple[Backend[BlobStore], ...] = (

@@ -47,18 +47,23 @@ class Backend(Generic[R]):
 
     ``fresh`` makes an empty place and returns its address, a string from which ``build`` makes an unopened object, in
     this process or another; an election's ``build`` takes the advertised URL as well. ``marks`` name the suite that its
-    cases belong to, where that is not ``make test``.
+    cases belong to, where that is not ``make test``. A place that is not ``shared`` lies within one process.
     """
 
     name: str
     fresh: Callable[[Path, Services], str]
     build: Callable[..., R]
     marks: tuple[pytest.MarkDecorator, ...] = ()
+    shared: bool = True
 
 
-def cases(backends: Iterable[Backend[R]]) -> list[pytest.ParameterSet]:
-    """Make parameters of a fixture of backends, each under its name and in its suite."""
-    return [pytest.param(backend, id=backend.name, marks=backend.marks) for backend in backends]
+def cases(backends: Iterable[Backend[R]], *, shared: bool = False) -> list[pytest.ParameterSet]:
+    """Make parameters of a fixture of backends, each under its name and in its suite.
+
+    ``shared`` leaves out those whose places no other process can reach, for tests with several processes.
+    """
+    chosen = [backend for backend in backends if backend.shared or not shared]
+    return [pytest.param(backend, id=backend.name, marks=backend.marks) for backend in chosen]
 
 
 @dataclass(frozen=True)

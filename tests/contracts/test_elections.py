@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Election, Leadership, StorageUnavailable
-from tests.contracts.places import Place
+from tests.contracts.factories import ELECTIONS
+from tests.contracts.places import Place, cases
 from tests.support.children import Child, child
 from tests.support.waiting import until
 
@@ -169,6 +170,7 @@ async def test_open_can_be_repeated_and_a_closed_candidate_cannot_campaign(elect
     await one.close()
 
 
+@pytest.mark.parametrize("elections", cases(ELECTIONS, shared=True), indirect=True)
 async def test_of_three_processes_one_leads_at_a_time(elections: Elections, tmp_path: Path) -> None:
     """Each leader makes a file that must not be there yet, and removes it before it resigns."""
     arguments = (elections.backend.name, elections.address, str(tmp_path / "witness"), str(ROUNDS))
@@ -179,6 +181,7 @@ async def test_of_three_processes_one_leads_at_a_time(elections: Elections, tmp_
             assert await each.ended() == 0
 
 
+@pytest.mark.parametrize("elections", cases(ELECTIONS, shared=True), indirect=True)
 async def test_a_killed_leader_is_followed_and_no_longer_named(elections: Elections) -> None:
     async with process(elections, ONE) as one, elections.opened(OTHER) as other:
         await one.say("campaign")
@@ -190,6 +193,7 @@ async def test_a_killed_leader_is_followed_and_no_longer_named(elections: Electi
         await until_leader_is(other, OTHER)
 
 
+@pytest.mark.parametrize("elections", cases(ELECTIONS, shared=True), indirect=True)
 async def test_a_candidate_that_waits_follows_a_killed_leader(elections: Elections) -> None:
     async with process(elections, ONE) as one, process(elections, OTHER) as other:
         await one.say("campaign")
@@ -199,6 +203,7 @@ async def test_a_candidate_that_waits_follows_a_killed_leader(elections: Electio
         assert await other.line() == "leading"
 
 
+@pytest.mark.parametrize("elections", cases(ELECTIONS, shared=True), indirect=True)
 async def test_a_leader_in_another_process_can_resign(elections: Elections) -> None:
     async with process(elections, ONE) as one, elections.opened(OTHER) as other:
         await one.say("campaign")
@@ -208,6 +213,7 @@ async def test_a_leader_in_another_process_can_resign(elections: Elections) -> N
         await won(other)
 
 
+@pytest.mark.parametrize("elections", cases(ELECTIONS, shared=True), indirect=True)
 async def test_a_leader_that_was_paused_leads_on_or_knows_that_it_does_not(elections: Elections) -> None:
     """Another may win meanwhile; then the one that wakes up must not believe that it leads."""
     async with process(elections, ONE) as one, elections.opened(OTHER) as other:

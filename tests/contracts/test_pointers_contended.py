@@ -11,8 +11,9 @@ import pytest
 
 from backends.contract import Change, Done, PointerStore, Unknown
 from tests.contracts.contending import Contender
+from tests.contracts.factories import POINTERS
 from tests.contracts.journals import ROOT, done, put, taken_over, writes
-from tests.contracts.places import Place
+from tests.contracts.places import Place, cases
 from tests.support.children import child
 from tests.support.waiting import until
 
@@ -130,6 +131,7 @@ async def test_two_stores_that_take_over_from_each_other_lose_nothing(pointers: 
         assert int((await taken_over(one))[1]["total"]) == added > 0
 
 
+@pytest.mark.parametrize("pointers", cases(POINTERS, shared=True), indirect=True)
 async def test_two_processes_that_take_over_from_each_other_lose_nothing(pointers: Pointers) -> None:
     module, arguments = "tests.contracts.children.contender", (pointers.backend.name, pointers.address)
     async with child(module, *arguments) as one, child(module, *arguments) as other:
@@ -149,6 +151,7 @@ async def test_two_processes_that_take_over_from_each_other_lose_nothing(pointer
         assert int((await taken_over(store))[1]["total"]) == added > 0
 
 
+@pytest.mark.parametrize("pointers", cases(POINTERS, shared=True), indirect=True)
 async def test_what_a_killed_process_had_acknowledged_is_there(pointers: Pointers) -> None:
     module, arguments = "tests.contracts.children.writer", (pointers.backend.name, pointers.address)
     shuffled = random.Random(11)
