@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,7 +61,19 @@ def open_replica(deployment: ReplicaConfig, settings: Settings, clock: Callable[
         settings=settings,
         clock=clock,
         wall=wall_clock,
+        on_loaded=_spare_what_was_loaded,
     )
+
+
+def _spare_what_was_loaded() -> None:
+    """Exempt the loaded records from Python's garbage collection, which would pause for 0.3 s to go through them.
+
+    What is garbage by now, such as the records of an earlier leadership, is collected first: it would stay for good
+    otherwise. This is for a process that has one replica, since it goes through all that there is in the process.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def application(

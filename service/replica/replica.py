@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import random
 from collections.abc import Callable, Coroutine
@@ -45,7 +44,8 @@ _PAUSE_SECONDS = 0.05
 class Replica:
     """One replica of the service: its backends, its journal, and all that it keeps in memory while it leads.
 
-    ``on_fault`` is called when the replica can never lead again because of a fault of its own.
+    ``on_loaded`` is called at each take-over, when all records are in memory. ``on_fault`` is called when the replica
+    can never lead again because of a fault of its own.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Replica:
         clock: Callable[[], float],
         wall: Callable[[], str],
         jitter: random.Random | None = None,
+        on_loaded: Callable[[], None] = lambda: None,
     ) -> None:
         self.pointers = pointers
         self.election = election
@@ -87,6 +88,7 @@ class Replica:
         self.leadership: Leadership | None = None
         self._parts: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[None] | None = None
+        self._on_loaded = on_loaded
         self.on_fault: Callable[[], None] = lambda: None
 
     @property
@@ -196,7 +198,7 @@ class Replica:
                 await self.journal.lead(leadership)
                 state = self.journal.read().view.state
                 await self._start_leases(state)
-                _spare_what_was_loaded()
+                self._on_loaded()
                 break
             except (BackendError, TimeoutError) as error:
                 log.warning("cannot take the journal over yet: %s", repr(error))
@@ -297,14 +299,3 @@ class Replica:
                     self.settings.collect_interval_seconds,
                     error,
                 )
-
-
-def _spare_what_was_loaded() -> None:
-    """Exempt the loaded records from Python's garbage collection, which would pause for 0.3 s to go through them.
-
-    What is garbage by now, such as the records of an earlier leadership, is collected first: it would stay for good
-    otherwise.
-    """
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import weakref
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
@@ -233,23 +231,3 @@ async def test_a_collector_that_is_stuck_does_not_keep_the_election(
             free.set()
         if stepping_down is not None:
             await stepping_down
-
-
-async def test_garbage_of_an_earlier_leadership_does_not_stay_for_good(tmp_path: Path) -> None:
-    """What was loaded then was spared by the collector, and may be part of a cycle now."""
-
-    class Left:
-        itself: Left
-
-    left = Left()
-    left.itself = left
-    gone = weakref.ref(left)
-    gc.disable()  # so that nobody else collects it
-    try:
-        gc.freeze()
-        del left
-        async with rig(embedded(tmp_path)):
-            assert gone() is None
-        assert gc.get_freeze_count() > 0
-    finally:
-        gc.enable()
