@@ -78,9 +78,10 @@ class SteadyWriter:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """Write within the block."""
+        """Write within the block, which begins once writes are acknowledged."""
         self._writing = asyncio.create_task(self._write())
         try:
+            await self.more()
             yield
             self._stopping.set()
             await self._writing

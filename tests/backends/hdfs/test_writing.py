@@ -87,15 +87,16 @@ async def test_a_temporary_file_that_is_taken_away(hdfs: HdfsPlace, hdfs_store: 
     assert left_over(hdfs) == []
 
 
-async def whole_or_nothing(hdfs: HdfsPlace, store: HdfsBlobs) -> bool:
-    """Put a blob; whether it was acknowledged. Either way that is what can be seen, and nothing else is left."""
-    size: int | None = None
-    with suppress(StorageUnavailable):
-        size = await store.put("a/blob", stream(b"x" * MIB))
-    assert size in (None, MIB)
-    assert await is_missing(store, "a/blob") is (size is None)
+async def failure_to_put(hdfs: HdfsPlace, store: HdfsBlobs) -> StorageUnavailable | None:
+    """Put a blob; return why it was not acknowledged. Either way that is what can be seen, and nothing else is left."""
+    failure: StorageUnavailable | None = None
+    try:
+        assert await store.put("a/blob", stream(b"x" * MIB)) == MIB
+    except StorageUnavailable as error:
+        failure = error
+    assert await is_missing(store, "a/blob") is (failure is not None)
     assert left_over(hdfs) == []
-    return size is not None
+    return failure
 
 
 @pytest.mark.parametrize("after", [True, False], ids=["its answer is lost", "it is lost"])
@@ -108,9 +109,9 @@ async def test_a_call_that_is_lost(
         await store.put("a/before", stream(b"x"))  # so that the first attempt is the one that does it
     loss = Loss(method, after=after)
     relay(loss)
-    acknowledged = await whole_or_nothing(hdfs, store)
+    failure = await failure_to_put(hdfs, store)
     assert loss.times == 0
-    assert acknowledged or method not in {"mkdirs", "rename2"} or not after
+    assert failure is None or method not in {"mkdirs", "rename2"} or not after, repr(failure)
 
 
 async def test_a_rename_that_never_came_to_the_name_node_leaves_nothing(
@@ -119,7 +120,7 @@ async def test_a_rename_that_never_came_to_the_name_node_leaves_nothing(
     store, relay = hdfs_behind
     await store.put("a/before", stream(b"x"))
     relay(Loss("rename2", times=2, after=False))  # also should the client ask again by itself
-    assert not await whole_or_nothing(hdfs, store)
+    assert await failure_to_put(hdfs, store) is not None
 
 
 @pytest.mark.parametrize("times", range(1, 5))
@@ -131,8 +132,8 @@ async def test_however_many_renames_are_lost_the_end_is_reported_right(
     store, relay = hdfs_behind
     await store.put("a/before", stream(b"x"))
     relay(Loss("rename2", times=times, after=after))
-    acknowledged = await whole_or_nothing(hdfs, store)
-    assert acknowledged or not after or times == 4
+    failure = await failure_to_put(hdfs, store)
+    assert failure is None or not after or times == 4, repr(failure)
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])

@@ -6,6 +6,7 @@ cache, under a name that says which Spark and Java it is for; Java itself ignore
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -20,10 +21,16 @@ _DEADLINE_SECONDS = 240.0
 
 
 def options(cache: Path) -> str:
-    """The options, with the archive made if it is not there yet. A Java that cannot make one goes without."""
+    """The options, with the archive made if it is not there yet. A Java that cannot make one goes without.
+
+    Of several that begin at a time one makes it, and the others wait.
+    """
     archive = cache / f"spark-classes-{pyspark.__version__}-{_java_id()}.jsa"
-    if not archive.exists():
-        _make(archive)
+    cache.mkdir(parents=True, exist_ok=True)
+    with archive.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive.exists():
+            _make(archive)
     return f"{QUICK} -XX:SharedArchiveFile={archive}" if archive.exists() else QUICK
 
 
@@ -37,7 +44,6 @@ def _java_id() -> str:
 
 def _make(archive: Path) -> None:
     """Run a small job once; its JVM writes the archive when it ends."""
-    archive.parent.mkdir(parents=True, exist_ok=True)
     being_made = archive.with_suffix(f".{os.getpid()}.tmp")
     arguments = f"{QUICK} -XX:ArchiveClassesAtExit={being_made} -Xlog:cds=off -Xlog:cds+dynamic=off"
     subprocess.run(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from tests.support.plugins.own_run import run_pytest
 
 TESTS = """
 import pytest
@@ -35,16 +33,8 @@ REASONS = ["4 of the tests: no such part here", "1 of the tests: could not impor
 def run(directory: Path, ci: str) -> subprocess.CompletedProcess[str]:
     (directory / "test_one.py").write_text(TESTS)
     (directory / "test_two.py").write_text(MODULE)
-    flags = ["-p", "tests.support.plugins.strict_skips", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *flags, "-c", os.devnull, "--rootdir", directory, directory],
-        cwd=ROOT,
-        env={**os.environ, "CI": ci},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    plugins = ["tests.support.plugins.strict_skips", "no:cacheprovider"]
+    return run_pytest(directory, "--continue-on-collection-errors", plugins=plugins, timeout=60, CI=ci)
 
 
 def reasons_of(ended: subprocess.CompletedProcess[str]) -> list[str]:

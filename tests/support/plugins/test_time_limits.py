@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.support.plugins.own_run import run_pytest
+
 LIMIT_SECONDS = 4.0
 MEMORY = 400 << 20
 
@@ -76,16 +75,14 @@ AFTERWARDS = "\n\ndef test_afterwards():\n    pass\n"
 
 
 def run(directory: Path, *arguments: str, end_seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
-    plugins = ["-p", "tests.support.plugins.time_limits", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", *plugins, *arguments, "-c", os.devnull, "-rA"]
-    return subprocess.run(
-        [*command, "--rootdir", directory, directory],
-        cwd=ROOT,
-        env={**os.environ, "MILEPOST_TEST_BYTES": str(MEMORY), "MILEPOST_TEST_END_SECONDS": str(end_seconds)},
-        capture_output=True,
-        text=True,
+    return run_pytest(
+        directory,
+        "-rA",
+        *arguments,
+        plugins=["tests.support.plugins.time_limits", "xdist", "pytest_timeout", "no:cacheprovider"],
         timeout=200,
-        check=False,
+        MILEPOST_TEST_BYTES=str(MEMORY),
+        MILEPOST_TEST_END_SECONDS=str(end_seconds),
     )
 
 
