@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from backends.contract import BlobInfo, BlobMissing, StorageUnavailable, check_key, check_prefix
 from backends.hdfs.address import parse_address
 from backends.hdfs.connection import HdfsConnection
-from backends.hdfs.errors import NotEmpty, NotThere
+from backends.hdfs.errors import DirectoryNotEmpty, PathMissing
 from backends.hdfs.listing import ABANDONED_AFTER_SECONDS, NameNodeClock, clear_up, remove_empty, walk
 from backends.hdfs.reading import HdfsSource
 from backends.hdfs.setup import prepare
@@ -84,7 +84,7 @@ class HdfsBlobs:
         path = f"{connection.root}/{check_key(key)}"
         try:
             status = await connection.status(path)
-        except NotThere as error:
+        except PathMissing as error:
             await self._confirm_root(connection)
             raise BlobMissing(f"there is no blob at {path}") from error
         if status.isdir:
@@ -96,7 +96,7 @@ class HdfsBlobs:
         connection = self._connection
         try:
             await connection.delete(f"{connection.root}/{check_key(key)}")
-        except (NotThere, NotEmpty):
+        except (PathMissing, DirectoryNotEmpty):
             return  # the key lies below a blob, or is the beginning of others
 
     async def list(self, prefix: str, older_than: float) -> AsyncGenerator[BlobInfo, None]:
@@ -133,7 +133,7 @@ class HdfsBlobs:
         """Raise `StorageUnavailable` if a blob was missing because the root is."""
         try:
             await connection.status(connection.root)
-        except NotThere as error:
+        except PathMissing as error:
             raise StorageUnavailable(f"the directory {connection.root} does not exist any more") from error
 
     @property

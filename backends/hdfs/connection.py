@@ -17,7 +17,7 @@ from hdfs_native import Client, FileStatus, WriteOptions
 
 from backends.contract import StorageUnavailable
 from backends.hdfs.address import HdfsAddress
-from backends.hdfs.errors import Broken, NotThere, translate_errors
+from backends.hdfs.errors import ConnectionBroken, PathMissing, translate_errors
 from backends.hdfs.routes import HdfsRoutes, Route
 from backends.hdfs.threads import Unanswered
 
@@ -58,7 +58,7 @@ class HdfsConnection:
         while True:
             try:
                 return await self._called(doing, call, set_up, lambda route, bound: route.calls.ask(bound))
-            except Broken:
+            except ConnectionBroken:
                 tries += 1
                 if tries == _TRIES:
                     raise
@@ -78,7 +78,7 @@ class HdfsConnection:
         return await self._stepped(doing, set_up, lambda route: route.steps.ask(step))
 
     async def create(self, path: str, *, set_up: bool = False) -> RawFileWriter:
-        """Begin a file in the directory of temporary ones. Raises `NotThere` (that directory), `AlreadyThere`.
+        """Begin a file in the directory of temporary ones. Raises `PathMissing` (that directory), `PathExists`.
 
         The client's own class for this is not used: it completes the file when it is garbage-collected, whatever
         happened.
@@ -86,14 +86,14 @@ class HdfsConnection:
         return await self.act("create a file", lambda client: client.inner.create(path, self._options), set_up=set_up)
 
     async def status(self, path: str, *, set_up: bool = False) -> FileStatus:
-        """Return what the NameNode knows of a file or directory. Raises `NotThere`."""
+        """Return what the NameNode knows of a file or directory. Raises `PathMissing`."""
         return await self.ask(f"look at {path}", lambda client: client.get_file_info(path), set_up=set_up)
 
     async def is_there(self, path: str) -> bool:
         """Return whether there is a file or directory."""
         try:
             await self.status(path)
-        except NotThere:
+        except PathMissing:
             return False
         return True
 
@@ -105,12 +105,12 @@ class HdfsConnection:
         """
         try:
             await self.ask(f"confirm {path}", lambda client: client.set_permission(path, _FILE_PERMISSION))
-        except NotThere:
+        except PathMissing:
             return False
         return True
 
     async def rename(self, source: str, target: str, *, set_up: bool = False) -> None:
-        """Move a file to where nothing is. Raises `NotThere` (source or directory), `AlreadyThere`."""
+        """Move a file to where nothing is. Raises `PathMissing` (source or directory), `PathExists`."""
         await self.act("rename a file", lambda client: client.rename(source, target), set_up=set_up)
 
     async def move_aside(self, source: str, target: str) -> None:
@@ -118,7 +118,7 @@ class HdfsConnection:
         await self.ask("move a file aside", lambda client: client.rename(source, target))
 
     async def delete(self, path: str) -> None:
-        """Delete a file or an empty directory; it is no error if it is already gone. Raises `NotEmpty`."""
+        """Delete a file or an empty directory; it is no error if it is already gone. Raises `DirectoryNotEmpty`."""
         await self.ask("delete a file", lambda client: client.delete(path))
 
     async def make_directory(self, path: str, *, private: bool = False, set_up: bool = False) -> None:
@@ -143,7 +143,7 @@ class HdfsConnection:
         try:
             with translate_errors(doing, set_up=set_up):
                 answer = await run(route, partial(call, client))
-        except Broken:
+        except ConnectionBroken:
             if self._routes.takes_turns:
                 self._routes.leave(route)
             raise

@@ -35,22 +35,22 @@ _NO_ROOM = re.compile(r"could only be (?:written|replicated) to 0 .*There are [1
 _BAD_SETUP = ("InvalidArgument(", "UrlParseError(", "XmlParseError(", "SASLError(", "GSSAPIError(", "NoSASLMechanism")
 
 
-class NotThere(BackendError):
+class PathMissing(BackendError):
     """The file or directory does not exist. The caller knows what that means, for example `BlobMissing`."""
 
 
-class AlreadyThere(BackendError):
+class PathExists(BackendError):
     """The file or directory that was to be made is already there."""
 
 
-class Broken(StorageUnavailable):
+class ConnectionBroken(StorageUnavailable):
     """A connection could not be made, or broke; or the NameNode is a standby. The request may have been carried out.
 
     This is the only error after which `HdfsConnection.ask` sends its request again.
     """
 
 
-class NotEmpty(BackendError):
+class DirectoryNotEmpty(BackendError):
     """A directory was not removed because it is not empty."""
 
 
@@ -64,13 +64,13 @@ def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise NotThere(f"cannot {doing}: {_first_line(error)}") from error
+        raise PathMissing(f"cannot {doing}: {_first_line(error)}") from error
     except FileExistsError as error:
-        raise AlreadyThere(f"cannot {doing}: {_first_line(error)}") from error
-    except TimeoutError as error:  # an OSError too, but not `Broken`: the call may still be running
+        raise PathExists(f"cannot {doing}: {_first_line(error)}") from error
+    except TimeoutError as error:  # an OSError too, but not `ConnectionBroken`: the call may still be running
         raise StorageUnavailable(f"cannot {doing}: HDFS did not answer in time") from error
     except OSError as error:
-        raise Broken(f"cannot {doing}: {_first_line(error)}") from error
+        raise ConnectionBroken(f"cannot {doing}: {_first_line(error)}") from error
     except NotImplementedError as error:  # for example encryption zones
         kind = Misconfigured if set_up else StorageUnavailable
         raise kind(f"cannot {doing}: the client does not support {_first_line(error)}") from error
@@ -92,11 +92,11 @@ def _translated(doing: str, answer_text: str, set_up: bool) -> BackendError:
     exception, message = refusal[1], refusal[2]
     text = f"cannot {doing}: {exception}: {_shortened(message)}"
     if exception == _PARENT_IS_A_FILE or _shortened(message).endswith(_IS_A_FILE_MESSAGE_END):
-        return NotThere(text)
+        return PathMissing(text)
     if exception == _NOT_EMPTY:
-        return NotEmpty(text)
+        return DirectoryNotEmpty(text)
     if exception == _IS_STANDBY:
-        return Broken(text)
+        return ConnectionBroken(text)
     if exception in _FULL or _NO_ROOM.search(message):
         return StorageFull(text)
     if set_up and exception in _NOT_ALLOWED:

@@ -13,7 +13,7 @@ from hdfs_native import Client, FileStatus
 
 from backends.contract import BackendError, UnsafeKey, check_key
 from backends.hdfs.connection import HdfsConnection
-from backends.hdfs.errors import NotEmpty, NotThere
+from backends.hdfs.errors import DirectoryNotEmpty, PathMissing
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ async def entries(connection: HdfsConnection, directory: str) -> AsyncGenerator[
                 yield status
             # This is not tried again after an error: the client's iterator would then end as if it were complete.
             batch = await connection.read("list the blobs", partial(_next_batch, found))
-    except NotThere:
+    except PathMissing:
         return
 
 
@@ -107,7 +107,7 @@ async def remove_empty(connection: HdfsConnection, path: str) -> None:
     """Remove a directory if it is empty. A put that needs it makes it again."""
     try:
         await connection.delete(path)
-    except NotEmpty:
+    except DirectoryNotEmpty:
         return
     except BackendError as error:
         log.warning("cannot remove the empty directory %s, and try again later: %s", path, error)

@@ -11,7 +11,7 @@ from hdfs_native import FileReader
 
 from backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
 from backends.hdfs.connection import HdfsConnection
-from backends.hdfs.errors import NotThere
+from backends.hdfs.errors import PathMissing
 
 CHUNK: Final = 1024 * 1024
 _ATTEMPTS: Final = 4
@@ -52,7 +52,7 @@ class HdfsSource:
         """Ask where the bytes are now, and learn the size, which never changes: a blob is not replaced."""
         try:
             reader = await self._connection.ask("open a blob", lambda client: client.read(self._path))
-        except NotThere as error:
+        except PathMissing as error:
             if self._size is None:
                 raise BlobMissing(f"there is no blob at {self._path}") from error
             raise BlobTruncated(f"{self._path} was deleted after {self._position} bytes of it were read") from error

@@ -11,7 +11,7 @@ from functools import partial
 
 from backends.contract import BackendError, Misconfigured, StorageFull
 from backends.hdfs.connection import HdfsConnection
-from backends.hdfs.errors import AlreadyThere, NotThere
+from backends.hdfs.errors import PathExists, PathMissing
 from backends.hdfs.listing import ABANDONED_AFTER_SECONDS, PROBE, NameNodeClock, clear_up
 
 log = logging.getLogger(__name__)
@@ -40,11 +40,11 @@ async def _make_root(connection: HdfsConnection) -> None:
     for path in (connection.root, connection.uploading):
         try:
             status = await connection.status(path, set_up=True)
-        except NotThere:
+        except PathMissing:
             try:
                 await connection.make_directory(path.rpartition("/")[0] or "/", set_up=True)
                 await connection.make_directory(path, private=True, set_up=True)
-            except (NotThere, AlreadyThere) as error:
+            except (PathMissing, PathExists) as error:
                 raise Misconfigured(f"{path} cannot be made a directory: {error}") from error
         else:
             if not status.isdir:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from backends.contract import BackendError, BlobExists, StorageUnavailable
 from backends.hdfs.connection import HdfsConnection
-from backends.hdfs.errors import AlreadyThere, NotThere
+from backends.hdfs.errors import PathExists, PathMissing
 from backends.waiting import finish
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class HdfsDraft:
         try:
             size = await self._fill(stream)
             await self._publish()
-        except (NotThere, AlreadyThere) as error:  # the temporary file was removed, or begun twice
+        except (PathMissing, PathExists) as error:  # the temporary file was removed, or begun twice
             await self._tidy()
             raise StorageUnavailable(str(error)) from error
         except BaseException:
@@ -81,7 +81,7 @@ class HdfsDraft:
         while True:
             try:
                 return await self._try_to_append(is_last)
-            except (StorageUnavailable, AlreadyThere, NotThere) as error:
+            except (StorageUnavailable, PathExists, PathMissing) as error:
                 attempts += 1
                 if not whole or attempts == _ATTEMPTS or isinstance(error.__cause__, TimeoutError):
                     raise
@@ -105,7 +105,7 @@ class HdfsDraft:
         self._begun = True
         try:
             return await self._connection.create(self._temporary)
-        except NotThere:  # somebody removed the directory of temporary files
+        except PathMissing:  # somebody removed the directory of temporary files
             await self._connection.make_directory(self._connection.uploading, private=True)
             return await self._connection.create(self._temporary)
 
@@ -117,7 +117,7 @@ class HdfsDraft:
             if await self._has_landed():
                 return
             self._may_be_visible = False
-            if isinstance(error, AlreadyThere):
+            if isinstance(error, PathExists):
                 raise BlobExists(f"there is a blob at {self._target} already") from error
             raise
 
@@ -126,14 +126,14 @@ class HdfsDraft:
         for _ in range(_MOVES):
             try:
                 return await self._connection.rename(self._temporary, self._target)
-            except NotThere:
+            except PathMissing:
                 await self._make_directory()
         raise StorageUnavailable(f"cannot complete a blob: it cannot be renamed to {self._target}")
 
     async def _make_directory(self) -> None:
         try:
             await self._connection.make_directory(self._target.rpartition("/")[0])
-        except (NotThere, AlreadyThere) as error:
+        except (PathMissing, PathExists) as error:
             raise StorageUnavailable(f"cannot complete a blob: {self._target} lies below a file") from error
 
     # -- tidying up --------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class HdfsDraft:
         connection = self._connection
         try:
             await connection.move_aside(self._temporary, self._aside())
-        except (NotThere, AlreadyThere):  # it was moved to its own name, or aside by a request that was sent twice
+        except (PathMissing, PathExists):  # it was moved to its own name, or aside by a request that was sent twice
             return not await connection.is_there(self._aside()) and await connection.confirmed(self._target)
         return False
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from milepost.core.acting import Acting
 from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease, keep, report_lost
-from milepost.core.service import FAREWELL_SECONDS, end_session
+from milepost.core.service import END_SESSION_SECONDS, end_session
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.errors import Closed, MilepostError
@@ -84,7 +84,7 @@ class Session:
         except MilepostError as error:
             log.warning("session %s could not be ended, it ends when its TTL runs out: %s", self.id, error)
         if self._keeper is not threading.current_thread():
-            self._keeper.join(FAREWELL_SECONDS)
+            self._keeper.join(END_SESSION_SECONDS)
 
     def __enter__(self) -> Session:
         return self

@@ -69,14 +69,17 @@ class Slices:
                 if turn.used_up:
                     await turn.next()
 
-    async def through(self, behind: Callable[[T], Iterator[T]], first: T, act: Callable[[T], bool | None]) -> None:
-        """Call ``act`` in slices with each item that ``behind`` gives after ``first``, until ``act`` returns true.
+    async def each_after(
+        self, items_after: Callable[[T], Iterator[T]], first: T, act: Callable[[T], bool | None]
+    ) -> None:
+        """Call ``act`` in slices with each item that ``items_after`` gives for ``first``, until ``act`` returns true.
 
-        ``behind`` is called again and again for the items after the last one, since what it reads may change meanwhile.
+        ``items_after`` is called again and again for what follows the last item, since what it reads may change
+        meanwhile.
         """
         last = first
         async with self.turn() as turn:
-            while batch := list(islice(behind(last), _BATCH)):
+            while batch := list(islice(items_after(last), _BATCH)):
                 for last in batch:
                     if act(last):
                         return

@@ -86,7 +86,7 @@ class HandleOperations:
             last = name
             return False
 
-        await self._slices.through(lambda last_name: snapshot.names(store, last_name), after, add)
+        await self._slices.each_after(lambda last_name: snapshot.names(store, last_name), after, add)
         return page
 
     async def lock(self, caller: Caller, store: str, name: str) -> Reply:

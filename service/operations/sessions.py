@@ -125,5 +125,5 @@ class SessionOperations:
         def locks_after(last: tuple[str, str]) -> Iterator[tuple[str, str]]:
             return state.may_hold(session, last)
 
-        await self._slices.through(locks_after, ("", ""), add)
+        await self._slices.each_after(locks_after, ("", ""), add)
         return held.build()

@@ -65,7 +65,7 @@ class StoreOperations:
             elif entry is not None:
                 handles.add(entry)
 
-        await self._slices.through(lambda last: snapshot.names(store, last), "", add)
+        await self._slices.each_after(lambda last: snapshot.names(store, last), "", add)
         body = {"handles": handles.build(), "corrupt": damaged.build()}
         return replace(reply, answer=replace(reply.answer, body=body))
 
@@ -104,7 +104,7 @@ class StoreOperations:
             found.append({"store": name, "handles": handles, "revision": reading.revision, "epoch": epoch})
             return False
 
-        await self._slices.through(lambda last: self._journal.read().view.state.stores(last), after, add)
+        await self._slices.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)
         return StorePage(found, following, self._journal.read().term)
 
     def _snapshot_for_replay(self) -> Snapshot:

@@ -119,10 +119,10 @@ class SegmentListing:
 
 def chain_of(layout: ConfigMapLayout, items: Iterable[ConfigMap], mark: Stamp | None = None) -> Chain | None:
     """Return the journal; None if there is none. ``mark`` was read before the listing. Raises `JournalDamaged`."""
-    return sound(SegmentListing.of(layout, items, mark))
+    return chain_in(SegmentListing.of(layout, items, mark))
 
 
-def sound(listed: SegmentListing) -> Chain | None:
+def chain_in(listed: SegmentListing) -> Chain | None:
     """Return the chain in a sorted listing; None if there is no journal. Raises `JournalDamaged`."""
     layout, found, heads = listed.layout, listed.found, listed.heads
     written = [number for number, head in heads.items() if head is not EMPTY]

@@ -27,7 +27,7 @@ from typing import Final
 import msgspec
 
 from backends.contract import Head, JournalDamaged, StorageUnavailable, TakeOverLost
-from backends.kubernetes.configmaps.chain import Chain, SegmentListing, sound
+from backends.kubernetes.configmaps.chain import Chain, SegmentListing, chain_in
 from backends.kubernetes.configmaps.head import SegmentState, active, decode, first, sum_of
 from backends.kubernetes.configmaps.maps import Maps, metadata_of
 from backends.kubernetes.configmaps.memory import ChainMemory, SegmentDraft
@@ -94,7 +94,7 @@ async def stamp(maps: Maps, memory: ChainMemory, witness: Stamp, mark: Stamp) ->
 def _accepted(listed: SegmentListing, accepted: Collection[str]) -> Chain | None:
     """Return the listed chain; of a damaged one, what is left if its loss was accepted. Raises `JournalDamaged`."""
     try:
-        return sound(listed)
+        return chain_in(listed)
     except JournalDamaged as damage:
         if damage.loss is None or damage.loss not in accepted:
             raise

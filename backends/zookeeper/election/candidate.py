@@ -69,7 +69,7 @@ class SessionCandidate:
                 return
         raise StorageUnavailable(f"the connection to ZooKeeper was lost {_ATTEMPTS} times while entering the election")
 
-    async def first(self) -> None:
+    async def wait_first(self) -> None:
         """Wait until our entry is the first. Raises `StorageUnavailable` once it is lost."""
         while True:
             queue = await self._queue()

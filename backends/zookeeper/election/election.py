@@ -72,7 +72,7 @@ class ZooKeeperElection:
         self._standing = leadership = SessionLeadership(candidate)
         try:
             await candidate.enter()
-            await candidate.first()
+            await candidate.wait_first()
             await leadership.begin()
         except BaseException:
             await leadership.resign()

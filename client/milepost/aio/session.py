@@ -13,7 +13,7 @@ from milepost.aio.store import AsyncStateHandleStore
 from milepost.core.acting import Acting
 from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease, keep, report_lost
-from milepost.core.service import FAREWELL_SECONDS, begin_session, end_session
+from milepost.core.service import END_SESSION_SECONDS, begin_session, end_session
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.errors import Closed, MilepostError
@@ -81,7 +81,7 @@ class AsyncSession:
         if keeping is None:
             return
         keeping.cancel()  # only the keeper: the task group also holds the caller's block
-        with anyio.move_on_after(FAREWELL_SECONDS, shield=True):
+        with anyio.move_on_after(END_SESSION_SECONDS, shield=True):
             try:
                 await self._driver.run(end_session(self._caller, self._lease))
             except MilepostError as error:

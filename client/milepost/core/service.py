@@ -14,7 +14,7 @@ from milepost.errors import InvalidRequest, SessionLost
 from milepost.types import SessionInfo, Status
 from milepost.wire import MAX_PAGE, MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code
 
-FAREWELL_SECONDS = 2.0
+END_SESSION_SECONDS = 2.0
 """How long the end of a session is waited for: if the service cannot be reached, the session's TTL ends it anyway."""
 
 
@@ -64,7 +64,7 @@ def begin_session(
     return Lease(reply.value.session, reply.value.ttl, reply.began, caller.clock)
 
 
-def end_session(caller: Caller, lease: Lease, timeout: float = FAREWELL_SECONDS) -> Operation[None]:
+def end_session(caller: Caller, lease: Lease, timeout: float = END_SESSION_SECONDS) -> Operation[None]:
     """End a session within ``timeout`` seconds. A session that has ended already is no error."""
     lease.end("it was closed")  # before the request is sent: from now on nothing may be done in its name
     try:

@@ -99,7 +99,7 @@ def lead(
         Client(url, token=token, timeout=timeout, verify=verify) as client,
         driver.standing_by(Standby(client, who, store, ttl, wait, driver.lost)) as standby,
         Watch(spark, jvm_timeout, batch_timeout, driver.batch, driver.overdue, driver.give_up),
-        driver.telling(),
+        driver.raising_cause(),
         ExitStack() as led,
     ):
         while driver.job is None:

@@ -54,7 +54,7 @@ async def test_what_is_gone_through_may_change_meanwhile() -> None:
     def behind(last: int) -> Iterator[int]:
         return (name for name in names if name > last)
 
-    going = asyncio.create_task(work.slices.through(behind, -1, work.step))
+    going = asyncio.create_task(work.slices.each_after(behind, -1, work.step))
     await asyncio.sleep(0)
     names.append(999)
     names.remove(998)
@@ -69,7 +69,7 @@ async def test_who_has_enough_stops() -> None:
         work.step(number)
         return len(work.done) == 5
 
-    await work.slices.through(lambda last: iter(range(last + 1, 1000)), -1, some)
+    await work.slices.each_after(lambda last: iter(range(last + 1, 1000)), -1, some)
     assert work.done == [0, 1, 2, 3, 4]
 
 

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import WrongCheckpoint
-from milepost.spark.checkpoints.snapshot import Stat, lagging_partitions, scan, select, settled, state_version
+from milepost.spark.checkpoints.snapshot import (
+    Stat,
+    lagging_partitions,
+    retry_while_files_vanish,
+    scan,
+    select,
+    state_version,
+)
 from tests.spark.checkpoints.directories import log, put
 
 ANY = Stat(1, 1)
@@ -129,7 +136,7 @@ def test_a_listing_is_begun_anew_until_nothing_vanishes() -> None:
             raise error
         return "whole"
 
-    assert settled(read) == "whole"
+    assert retry_while_files_vanish(read) == "whole"
 
 
 def test_what_vanishes_for_ever_is_an_error() -> None:
@@ -137,4 +144,4 @@ def test_what_vanishes_for_ever_is_an_error() -> None:
         raise FileNotFoundError("gone")
 
     with pytest.raises(FileNotFoundError):
-        settled(read)
+        retry_while_files_vanish(read)

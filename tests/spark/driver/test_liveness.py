@@ -129,10 +129,10 @@ def test_what_only_follows_from_the_end_of_the_jvm_is_reported_as_that(gateway: 
     """Any call of the program's own fails then; one that fails while the JVM lives is none of ours."""
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace()))
     spark.sparkContext._gateway.gateway_parameters = gateway.parameters
-    with pytest.raises(ConnectionRefusedError), Driver(spark).telling():
+    with pytest.raises(ConnectionRefusedError), Driver(spark).raising_cause():
         raise ConnectionRefusedError("somebody else")
     gateway.close()
-    with pytest.raises(JvmLost, match="nobody there"), Driver(spark).telling():
+    with pytest.raises(JvmLost, match="nobody there"), Driver(spark).raising_cause():
         raise ConnectionRefusedError("nobody there")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 
 from milepost.errors import MilepostError
-from milepost.spark.checkpoints.snapshot import lagging_partitions, scan, settled
+from milepost.spark.checkpoints.snapshot import lagging_partitions, retry_while_files_vanish, scan
 from milepost.spark.checkpoints.snapshotter import Snapshotter
 from milepost.spark.pointer import JobPointer
 
@@ -49,7 +49,7 @@ def _reason_against(pointer: JobPointer, snapshotter: Snapshotter, published: in
         return "nothing was published"
     if checkpoints and checkpoints[0].resumes_at > published:
         return f"the {checkpoints[0]} is registered already"
-    files = settled(lambda: scan(snapshotter.directory))
+    files = retry_while_files_vanish(lambda: scan(snapshotter.directory))
     if f"commits/{published}" not in files:
         return f"Spark did not commit batch {published}"
     lagging = lagging_partitions(files, published + 1)  # a batch's state has the number of the next batch

@@ -107,7 +107,7 @@ def lagging_partitions(found: Mapping[str, Stat], version: int) -> list[str]:
     return sorted(directory for directory, this in newest.items() if this != version)
 
 
-def settled(read: Callable[[], _T]) -> _T:
+def retry_while_files_vanish(read: Callable[[], _T]) -> _T:
     """Call ``read`` until no file vanishes meanwhile, and return its result."""
     for _ in range(LISTINGS - 1):
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from milepost.spark.checkpoints.layer_index import LayerIndex, Plan
 from milepost.spark.checkpoints.layers import pack
 from milepost.spark.checkpoints.portable import portable
-from milepost.spark.checkpoints.snapshot import Selection, scan, select, settled
+from milepost.spark.checkpoints.snapshot import Selection, retry_while_files_vanish, scan, select
 from milepost.spark.record import JobCheckpoint, Layer
 from milepost.spark.store import SettlingStore
 
@@ -54,7 +54,7 @@ class Snapshotter:
         Raises `WrongCheckpoint` if the directory is not the running query's, and `UnsafeQuery` if its files could not
         be used anywhere else.
         """
-        return settled(lambda: self._read(batch, committed))
+        return retry_while_files_vanish(lambda: self._read(batch, committed))
 
     def keep(self, reading: Reading) -> JobCheckpoint:
         """Store what was read last, without looking at the directory again. Raises the errors of the upload."""

@@ -92,7 +92,7 @@ class Driver:
                 stopped = isinstance(error, BatchTimeout) and job.stop_within(_STOP_SECONDS)
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def raising_cause(self) -> Iterator[None]:
         """Raise, at the end of the block, the error for which the driver was given up.
 
         It replaces errors that only followed from it. Where the driver was not given up and the connection to Spark
