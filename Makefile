@@ -8,8 +8,9 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 python := .venv/bin/python
 ready := .venv/ready
 pytest := $(python) -m pytest -p tests.support.plugins.strict_skips
-# Most tests wait more than they work, so three at a time keep two cores busy; a file stays with one of them.
-side_by_side := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# Most tests wait more than they work, so four at a time keep two cores busy; a file stays with one of them.
+workers := 4
+side_by_side = --numprocesses $(workers) --dist loadfile --no-loadscope-reorder
 # What carries types: each of these that has Python files in it.
 typed := $(foreach path,service backends client/milepost testbed tests demo benchmarks model deploy/chart/files,\
 	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))
@@ -93,6 +94,7 @@ unit: $(ready) ## The fast tests, but for the SDK's and Kubernetes' (a part: mak
 	@$(with_java) $(pytest) $(side_by_side) -m "not slow and not long and not kubernetes and not node" --ignore tests/client $(ARGS)
 
 .PHONY: test-long
+test-long: workers = 3
 test-long: $(ready) ## Whole systems under faults: Spark drivers and leaders that die, the simulator, outages
 	@$(with_java) $(pytest) $(side_by_side) -m "long and not slow and not kubernetes and not node" --ignore tests/client $(ARGS)
 
@@ -102,6 +104,7 @@ test-kubernetes: $(ready) ## Pointers and elections on a real Kubernetes API, bl
 	@$(with_java) $(pytest) $(side_by_side) -m "kubernetes and not slow" --ignore tests/client $(ARGS)
 
 .PHONY: test-sdk
+test-sdk: workers = 6
 test-sdk: $(ready) ## The SDK's tests on every Python 3.10 to 3.13 that is installed
 	@tools/test-sdk $(PYTHONS) $(side_by_side) -m "not slow" $(ARGS)
 

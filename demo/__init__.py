@@ -1,5 +1,5 @@
 """``make demo``: a streaming job loses its driver twice, once frozen and once killed, with Milepost and without it.
 
-To copy: `demo.driver`, a Spark driver under Milepost. Beside it `demo.plain_driver`, the same without. The rest starts
-both, breaks them at the same places, and compares what they published with what they were given.
+To copy: `demo.spark.driver`, a Spark driver under Milepost. Beside it `demo.spark.plain_driver`, the same without. The
+rest starts both, breaks them at the same places, and compares what they published with what they were given.
 """

@@ -9,18 +9,18 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from demo import java
 from demo.audit import Audit
 from demo.cli import clear, run_demo
-from demo.flights import all_flights, write_files
-from demo.plot import draw
 from demo.processes import ROOT, Processes
-from demo.progress import Progress
 from demo.replicated import ReplicatedService
-from demo.report import Run, complaints, table
+from demo.report.plot import draw
+from demo.report.progress import Progress
+from demo.report.table import Run, complaints, table
 from demo.scenario import Scenario, Script
 from demo.service import EmbeddedService
-from demo.settings import DriverSettings
+from demo.spark import java
+from demo.spark.flights import all_flights, write_files
+from demo.spark.settings import DriverSettings
 
 _FILES = 10
 _PAUSE_IN, _KILL_IN = 2, 6
@@ -99,8 +99,8 @@ def _play(
         )
 
     ours, theirs = settings("with-milepost"), settings("plain-spark")
-    with_milepost = Scenario(processes, "demo.driver", ours, script, progress, told=False)
-    plain = Scenario(processes, "demo.plain_driver", theirs, script, progress, told=True)
+    with_milepost = Scenario(processes, "demo.spark.driver", ours, script, progress, told=False)
+    plain = Scenario(processes, "demo.spark.plain_driver", theirs, script, progress, told=True)
     audit = Audit(processes, output / "audit", ours, theirs.output)
 
     progress.begin("with Milepost")

@@ -1,13 +1,13 @@
-"""The audit of both runs by `demo.reader`, which is started ahead and asked when they are over."""
+"""The audit of both runs by `demo.spark.reader`, which is started ahead and asked when they are over."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from demo.comparison import Comparison
 from demo.processes import Process, Processes
-from demo.settings import DriverSettings, ReaderSettings
+from demo.report.comparison import Comparison
+from demo.spark.settings import DriverSettings, ReaderSettings
 
 _DEADLINE_SECONDS = 120.0
 
@@ -33,7 +33,7 @@ class Audit:
 
     def prepare(self) -> None:
         """Start the reader; it waits."""
-        self._reader = self._processes.start("reader", "demo.reader", self._settings.to_json())
+        self._reader = self._processes.start("reader", "demo.spark.reader", self._settings.to_json())
 
     def result(self) -> tuple[Comparison, Comparison]:
         """The comparison of the run under Milepost, and of the other. Raises `DemoFailed`."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from demo.processes import DemoFailed
-from demo.progress import Progress
+from demo.report.progress import Progress
 
 
 def run_demo(run: Callable[[Progress], list[str]]) -> int:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from demo.processes import DemoFailed, Process, Processes
-from demo.progress import Progress
-from demo.settings import AFTER_PUBLISHING, BEFORE_PUBLISHING, DriverSettings, Halt
+from demo.report.progress import Progress
+from demo.spark.settings import AFTER_PUBLISHING, BEFORE_PUBLISHING, DriverSettings, Halt
 from demo.timeline import (
     FAILED,
     FENCED,

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.comparison import Comparison, compare
+from demo.report.comparison import Comparison, compare
 
 FLIGHTS = [(0, "AA", 100), (1, "AA", 50), (2, "UA", 700), (3, "AA", 25)]
 PUBLISHED = [(0, "AA", 100, 1, 100), (1, "AA", 50, 2, 150), (2, "UA", 700, 1, 700), (3, "AA", 25, 3, 175)]

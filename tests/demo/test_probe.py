@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from demo.probe import Probe
-from demo.settings import AFTER_PUBLISHING, BEFORE_PUBLISHING, DriverSettings, Halt
+from demo.spark.probe import Probe
+from demo.spark.settings import AFTER_PUBLISHING, BEFORE_PUBLISHING, DriverSettings, Halt
 from demo.timeline import BEGAN, FAILED, FENCED, FINISHED, HALTED, PUBLISHED, STANDBY, EventLog
 from milepost.errors import Fenced, SessionExpired
 from milepost.wire import Code

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from demo.comparison import Comparison
-from demo.report import Run, complaints, table
+from demo.report.comparison import Comparison
+from demo.report.table import Run, complaints, table
 from demo.timeline import FENCED, FINISHED, LEADS, PUBLISHED, WOKEN, Event, take_overs
 from tests.demo.events import PLAIN, WITH_MILEPOST
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.kube import play
-from demo.progress import Progress
+from demo.kube.__main__ import play
+from demo.report.progress import Progress
 from testbed.cluster.cluster import KubernetesCluster
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.kube import make_room
+from demo.kube.__main__ import make_room
 from demo.processes import DemoFailed
 from testbed.commands import run
 from testbed.node import processes, registry

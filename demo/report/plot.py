@@ -10,7 +10,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from demo.timeline import EVALUATED, FENCED, HALTED, KILLED, LEADS, PAUSED, SERVICE_KILLED, WOKEN, Event, Span, spans
+from demo.timeline import (
+    EVALUATED,
+    FENCED,
+    HALTED,
+    KILLED,
+    LEADS,
+    PAUSED,
+    SERVICE_KILLED,
+    WOKEN,
+    Event,
+    Span,
+    spans,
+)
 
 _COLOURS = ("#4477aa", "#ee9933", "#228866")
 _WRONG, _RIGHT = "#cc2233", "#227744"

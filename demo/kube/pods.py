@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from demo.java import QUICK
-from demo.settings import BEFORE_PUBLISHING, DriverSettings, Halt, ReaderSettings
+from demo.spark.java import QUICK
+from demo.spark.settings import BEFORE_PUBLISHING, DriverSettings, Halt, ReaderSettings
 from testbed.cluster.pods import directory_volume
 from testbed.images.contents import SPARK
 
@@ -37,7 +37,7 @@ def driver_job(directory: Path, services: Sequence[str], halt_in: int, ttl: floa
         job=JOB,
         ttl=ttl,
     )
-    spec = _spec(directory, "demo.driver", settings.to_json())
+    spec = _spec(directory, "demo.spark.driver", settings.to_json())
     template = {"metadata": {"labels": {"app": JOB}}, "spec": spec}
     return {
         "apiVersion": "batch/v1",
@@ -58,7 +58,7 @@ def reader_spec(directory: Path, services: Sequence[str], result: str) -> dict[s
         begin=f"{DATA}/input",
         result=f"{DATA}/output/{result}",
     )
-    return _spec(directory, "demo.reader", settings.to_json())
+    return _spec(directory, "demo.spark.reader", settings.to_json())
 
 
 def _spec(directory: Path, module: str, argument: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A driver that has warmed up takes over in seconds: its JVM and its Python workers have loaded what they need.
 
-``python -m demo.warming OPTIONS`` does that alone, with these options for the JVM.
+``python -m demo.spark.warming OPTIONS`` does that alone, with these options for the JVM.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from demo.flights import write_example
-from demo.sessions import quick_session
-from demo.totals import flights_stream, running_totals
+from demo.spark.flights import write_example
+from demo.spark.sessions import quick_session
+from demo.spark.totals import flights_stream, running_totals
 
 _JVM_SECONDS = 120.0
 

@@ -7,12 +7,12 @@ the driver. Without it the function for ``foreachBatch`` is ``job.files(...)``.
 from __future__ import annotations
 
 import milepost.spark
-from demo.probe import Probe
-from demo.sessions import quick_session
-from demo.settings import DriverSettings
+from demo.spark.probe import Probe
+from demo.spark.sessions import quick_session
+from demo.spark.settings import DriverSettings
+from demo.spark.totals import flights_stream, running_totals
+from demo.spark.warming import warm_up
 from demo.timeline import LEADS
-from demo.totals import flights_stream, running_totals
-from demo.warming import warm_up
 
 
 def main(settings: DriverSettings) -> None:

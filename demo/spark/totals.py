@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from demo.flights import SCHEMA
+from demo.spark.flights import SCHEMA
 
 TOTALS = "flights long, miles long"
 

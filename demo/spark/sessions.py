@@ -20,7 +20,7 @@ _CONFIGURATION = {
 
 
 def quick_session(name: str, java_options: str) -> SparkSession:
-    """A session in this process, on two cores, that starts quickly; ``java_options`` are those of `demo.java`."""
+    """A session in this process, on two cores, that starts quickly; ``java_options`` are those of `demo.spark.java`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     builder = SparkSession.builder.master("local[2]").appName(name)

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from demo.cli import clear, run_demo
-from demo.comparison import Comparison
-from demo.flights import all_flights, write_files
-from demo.kube_pods import JOB, driver_job, reader_spec
-from demo.kube_service import TAG, Cluster, border
+from demo.kube.pods import JOB, driver_job, reader_spec
+from demo.kube.service import TAG, Cluster, border
 from demo.processes import ROOT, DemoFailed
-from demo.progress import Progress
+from demo.report.comparison import Comparison
+from demo.report.progress import Progress
+from demo.spark.flights import all_flights, write_files
 from demo.timeline import (
     FINISHED,
     HALTED,

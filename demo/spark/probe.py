@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demo.settings import AFTER_PUBLISHING, BEFORE_PUBLISHING, DriverSettings, Halt
+from demo.spark.settings import AFTER_PUBLISHING, BEFORE_PUBLISHING, DriverSettings, Halt
 from demo.timeline import BEGAN, EVALUATED, FAILED, FENCED, FINISHED, HALTED, PUBLISHED, STANDBY, EventLog
 from milepost.errors import Fenced, SessionLost
 from milepost.spark.batch import ExactlyOnce

@@ -12,10 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import milepost.spark
-from demo.comparison import compare
-from demo.probe import wait_for_file
-from demo.sessions import quick_session
-from demo.settings import ReaderSettings
+from demo.report.comparison import compare
+from demo.spark.probe import wait_for_file
+from demo.spark.sessions import quick_session
+from demo.spark.settings import ReaderSettings
 
 
 def main(settings: ReaderSettings) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from demo.comparison import Comparison
+from demo.report.comparison import Comparison
 from demo.timeline import FAILED, FENCED, KILLED, LEADS, PAUSED, PUBLISHED, WOKEN, Event, TakeOver, take_overs
 
 

@@ -40,7 +40,9 @@ def make_archive(processes: Processes, archive: Path) -> None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     unfinished = archive.with_suffix(f".{os.getpid()}.tmp")
     recording = f"-XX:ArchiveClassesAtExit={unfinished} -Xlog:cds=off -Xlog:cds+dynamic=off"
-    process = processes.start("archive", "demo.warming", f"{QUICK} {recording} -Djava.io.tmpdir={processes.scratch}")
+    process = processes.start(
+        "archive", "demo.spark.warming", f"{QUICK} {recording} -Djava.io.tmpdir={processes.scratch}"
+    )
     status = process.wait(_DEADLINE_SECONDS)
     if status != 0 or not unfinished.exists():
         raise process.failed(f"made no archive of classes and ended with {status}")

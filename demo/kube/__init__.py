@@ -1,0 +1,1 @@
+"""``make demo-kube``: the demo on a real Kubernetes cluster."""
