@@ -104,7 +104,7 @@ test-kubernetes: $(ready) ## Pointers and elections on a real Kubernetes API, bl
 	@$(with_java) $(pytest) $(side_by_side) -m "kubernetes and not slow" --ignore tests/client $(ARGS)
 
 .PHONY: test-sdk
-test-sdk: workers = 6
+test-sdk: side_by_side = --numprocesses 6 --dist worksteal
 test-sdk: $(ready) ## The SDK's tests on every Python 3.10 to 3.13 that is installed
 	@tools/test-sdk $(PYTHONS) $(side_by_side) -m "not slow" $(ARGS)
 
