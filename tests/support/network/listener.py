@@ -15,6 +15,8 @@ from typing import TypeVar
 L = TypeVar("L", bound="Listener")
 
 _LONGEST_LINE = 1 << 20
+# So many it takes at most from a connection that is taken to the conversation on it.
+_TURNS_OF_THE_LOOP = 10
 
 
 class Listener(ABC):
@@ -37,6 +39,8 @@ class Listener(ABC):
 
     async def cut(self) -> None:
         """Close every connection there is; new ones may be made."""
+        for _ in range(_TURNS_OF_THE_LOOP):
+            await asyncio.sleep(0)
         conversations = list(self._conversations)
         for conversation in conversations:
             conversation.cancel()
@@ -67,6 +71,7 @@ async def listening(listener: L, port: int = 0, tls: ssl.SSLContext | None = Non
         try:
             yield listener
         finally:
+            server.close()  # first, for a client that is cut off may come again at once
             await listener.cut()
 
 
