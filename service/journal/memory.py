@@ -98,14 +98,7 @@ class JournalMemory:
         self.size_limit.taken += group.growth
 
     def land(self, group: Group) -> None:
-        """Make a committed group what readers see from now on."""
-        self.take_in(group)
-        self.head = replace(self.head, revision=group.revision, digest=group.digest)
-        self.unwritten.difference_update(group.values)
-        self._ages.note(self._clock(), group.revision)
-
-    def take_in(self, group: Group) -> None:
-        """Show the group's changes to readers, and take the snapshots that its inventories need.
+        """Make a committed group what readers see from now on, with the snapshots that its inventories need.
 
         A snapshot shows the records right after this group, without any later change.
         """
@@ -113,6 +106,9 @@ class JournalMemory:
         for member in group.members:
             if member.accepted.inventory is not None:
                 member.accepted.inventory.snapshot = self.view.state.snapshot()
+        self.head = replace(self.head, revision=group.revision, digest=group.digest)
+        self.unwritten.difference_update(group.values)
+        self._ages.note(self._clock(), group.revision)
 
     def withdraw(self, landed: Sequence[Group], others: Sequence[Group]) -> None:
         """Take all groups out of flight: those that ``landed`` are shown to readers, the ``others`` are undone."""
@@ -120,7 +116,7 @@ class JournalMemory:
             self.proof.put_back(group.replaced)
             self.size_limit.taken -= group.growth
         for group in landed:
-            self.take_in(group)
+            self.land(group)
         self.view.withdraw()
 
     def settle(self, head: Head, unwritten: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from backends.contract import Change, Commit, CommitRefused, Head, Refusal, StorageUnavailable
 from backends.embedded.pointers import FILE_NAME
 from service.journal import JournalSettings, loading
-from service.rules.records import handle_key
+from service.rules.records import Handle, handle_key
 from tests.service.acting import STORE, actor
 from tests.support.network.faults import lose_answer
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
@@ -62,6 +62,33 @@ async def test_what_takes_long_to_write_back_is_not_given_up_while_it_gets_on(tm
         assert running.replica.journal.generation == generation
         assert running.replica.journal.terms_burnt == 1
         assert stored(tmp_path) == NAMES
+
+
+async def test_what_landed_is_shown_at_its_revision_while_other_records_are_written_back(tmp_path: Path) -> None:
+    """A write whose answer was lost turns out to have landed; readers see it before the store is put right."""
+    async with rig(embedded(tmp_path)) as running:
+        await filled(running)
+        real, held, may_go_on = running.pointers.commit, asyncio.Event(), asyncio.Event()
+
+        async def commit(head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
+            if head.term > first_term:
+                held.set()
+                await may_go_on.wait()
+            return await real(head, changes, revision, digest)
+
+        a = await actor(running, "a")
+        first_term = running.replica.journal.term
+        delete_all(tmp_path)
+        running.pointers.disturb(lose_answer())
+        running.pointers.commit = commit  # type: ignore[method-assign]
+        adding = asyncio.create_task(a.add("new", b"state"))
+        await held.wait()
+        reading = running.replica.journal.read()
+        handle = reading.view.handle(STORE, "new")
+        assert isinstance(handle, Handle)
+        assert reading.revision == handle.changed
+        may_go_on.set()
+        await adding
 
 
 async def test_what_takes_long_to_load_is_not_given_up_while_it_gets_on(
