@@ -7,12 +7,21 @@ and the object it points to is a `Backend`. A backend is imported when an addres
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from backends.contract import Backend, BlobsSettings, BlobStore, Election, Misconfigured, PointersSettings, PointerStore
+from backends.contract import (
+    Backend,
+    BackendError,
+    BlobsSettings,
+    BlobStore,
+    Election,
+    Misconfigured,
+    PointersSettings,
+    PointerStore,
+)
 
 GROUP: Final = "milepost.backends"
 
@@ -37,7 +46,9 @@ def make_pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, E
     if backend is None or backend.pointers is None:
         known = [each.example for each in _all() if each.pointers is not None]
         raise Misconfigured(f"there is no pointer store for the scheme {_scheme(url)!r}; use {_listed(known)}")
-    return backend.pointers(url, settings)
+    with _faults_named(url):
+        pointers, election = backend.pointers(url, settings)
+    return pointers, election
 
 
 def make_blobs(url: str, settings: BlobsSettings) -> BlobStore:
@@ -49,7 +60,22 @@ def make_blobs(url: str, settings: BlobsSettings) -> BlobStore:
     if backend is None or backend.blobs is None:
         known = [each.example for each in _all() if each.blobs is not None]
         raise Misconfigured(f"there is no blob store for the scheme {_scheme(url)!r}; use {_listed(known)}")
-    return backend.blobs(url, settings)
+    with _faults_named(url):
+        made = backend.blobs(url, settings)
+        if made is None:
+            raise TypeError("it made no blob store")
+    return made
+
+
+@contextmanager
+def _faults_named(url: str) -> Iterator[None]:
+    """Say of which backend an error is that its factory should not have raised. Raises `Misconfigured`."""
+    try:
+        yield
+    except (BackendError, ValueError, OSError):
+        raise
+    except Exception as error:
+        raise Misconfigured(f"the backend {_scheme(url)!r} cannot be made for this URL: {error!r}") from error
 
 
 def _scheme(url: str) -> str:
@@ -60,15 +86,23 @@ def _backend(url: str) -> Backend | None:
     scheme = _scheme(url)
     if scheme in _BUILT_IN:
         return _built_in(_BUILT_IN[scheme])
-    for point in entry_points(group=GROUP, name=scheme):
-        try:
-            backend = point.load()
-        except (ImportError, AttributeError) as error:
-            raise Misconfigured(f"cannot load the backend {scheme!r} ({point.value}): {error}") from error
-        if not isinstance(backend, Backend):
-            raise Misconfigured(f"the backend {scheme!r} ({point.value}) is not a backends.contract.Backend")
-        return backend
-    return None
+    points = list(entry_points(group=GROUP, name=scheme))
+    if len({point.value for point in points}) > 1:
+        rivals = " and ".join(sorted(f"{point.value} (of {point.dist.name})" for point in points if point.dist))
+        raise Misconfigured(f"more than one distribution adds a backend {scheme!r}: {rivals}; uninstall all but one")
+    return _loaded(points[0]) if points else None
+
+
+def _loaded(point: EntryPoint) -> Backend:
+    """Load the backend of an entry point. Raises `Misconfigured`, whatever the code of others raises."""
+    try:
+        backend = point.load()
+    except Exception as error:
+        what = str(error) if isinstance(error, ImportError) else repr(error)
+        raise Misconfigured(f"cannot load the backend {point.name!r} ({point.value}): {what}") from error
+    if not isinstance(backend, Backend):
+        raise Misconfigured(f"the backend {point.name!r} ({point.value}) is not a backends.contract.Backend")
+    return backend
 
 
 def _built_in(package: str) -> Backend:

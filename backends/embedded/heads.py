@@ -14,8 +14,20 @@ _MOVE_HEAD = (
 )
 
 
+class InvalidHead(JournalDamaged):
+    """What is stored where a head belongs is none.
+
+    ``sign`` is the part of a loss's evidence that stands for it. Names of losses are made of it, and an owner may
+    accept one in another release than the one that gave it the name: so it never changes, whatever messages say.
+    """
+
+    def __init__(self, journal: str, row: tuple[object, ...]) -> None:
+        self.sign = f"the head of {journal!r} is not a head: {row!r}"
+        super().__init__(f"the stored head of journal {journal!r} is not valid: {row!r}")
+
+
 def stored_head(connection: sqlite3.Connection, journal: str) -> Head | None:
-    """Return the stored head, or None for an absent journal. Raises `JournalDamaged` if its checksum does not match."""
+    """Return the stored head, or None for an absent journal. Raises `InvalidHead` if its checksum does not match."""
     row = connection.execute(_HEAD, (journal,)).fetchone()
     if row is None:
         return None
@@ -26,7 +38,7 @@ def stored_head(connection: sqlite3.Connection, journal: str) -> Head | None:
                 return head
         case _:
             pass
-    raise JournalDamaged(f"the stored head of journal {journal!r} is not valid: {row!r}")
+    raise InvalidHead(journal, row)
 
 
 def move_head(connection: sqlite3.Connection, head: Head) -> None:

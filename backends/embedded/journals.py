@@ -26,7 +26,7 @@ from backends.contract import (
     Unknown,
 )
 from backends.embedded.errors import backend_error, commit_end
-from backends.embedded.heads import has_records, move_head, moved, stored_head
+from backends.embedded.heads import InvalidHead, has_records, move_head, moved, stored_head
 from backends.embedded.place import Displaced, SqlitePlace
 from backends.embedded.salvage import mended
 from backends.embedded.succession import StoredHead, last_head, may_follow
@@ -244,6 +244,6 @@ def _bytes_of_log(changes: Sequence[Change]) -> int:
 def _found(connection: sqlite3.Connection, journal: str) -> StoredHead:
     records = has_records(connection, journal)
     try:
-        return StoredHead(stored_head(connection, journal), None, records)
-    except JournalDamaged as error:
-        return StoredHead(None, str(error), records)
+        return StoredHead(stored_head(connection, journal), None, None, records)
+    except InvalidHead as error:
+        return StoredHead(None, str(error), error.sign, records)

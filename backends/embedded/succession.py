@@ -17,10 +17,14 @@ _WHAT_TO_DO = "Restore all files of the directory; after restoring a backup, sta
 
 @dataclass(frozen=True, slots=True)
 class StoredHead:
-    """This is what is stored of a journal: its head, or what is wrong with it, and whether there are records."""
+    """This is what is stored of a journal: its head, or what is wrong with it, and whether there are records.
+
+    ``trouble`` is for people, ``sign`` for the evidence of a loss (see `InvalidHead`); None if the head is valid.
+    """
 
     head: Head | None
     trouble: str | None
+    sign: str | None
     records: bool
 
 
@@ -38,7 +42,7 @@ def last_head(
         if found.head is not None and witness.trouble is not None:
             log.error("the witness of journal %r %s: it is written anew from the database", journal, witness.trouble)
         return found.head
-    evidence = f"{journal} {found.trouble} {described(found.head)} {described(witness.head)} {found.records}"
+    evidence = f"{journal} {found.sign} {described(found.head)} {described(witness.head)} {found.records}"
     error = JournalDamaged(f"{what}. {_WHAT_TO_DO}", evidence)
     if error.loss not in accepted:
         raise error

@@ -68,6 +68,11 @@ def test_what_it_stands_for_is_listed_with_the_others(tmp_path: Path, monkeypatc
             r"cannot load the backend 'broken' \(no_such_package:BACKEND\): No module named",
         ),
         ("broken = tests.backends.memory_backend:NOTHING", "cannot load .* has no attribute 'NOTHING'"),
+        ("broken = toy_that_raises:BACKEND", r"cannot load the backend 'broken' .*RuntimeError\('not today'\)"),
+        ("broken = toy_that_is_no_python:BACKEND", "cannot load the backend 'broken' .*SyntaxError"),
+        ("broken = m:BACK END [[", r"cannot load the backend 'broken' \(m:BACK END \[\[\)"),
+        ("broken = toy_that_makes_nothing:BACKEND", "the backend 'broken' cannot be made for this URL: TypeError"),
+        ("broken = toy_that_makes_nothing:FAULTY", "the backend 'broken' cannot be made for this URL: KeyError"),
         ("broken = tests.backends.memory_backend.pointers:MemoryPointers", "is not a backends.contract.Backend"),
     ],
 )
@@ -75,8 +80,28 @@ def test_one_that_is_broken_is_named_to_who_asks_for_it_and_stands_in_nobodys_wa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, message: str
 ) -> None:
     installed(tmp_path, monkeypatch, entry)
+    (tmp_path / "toy_that_raises.py").write_text("raise RuntimeError('not today')")
+    (tmp_path / "toy_that_is_no_python.py").write_text("def")
+    (tmp_path / "toy_that_makes_nothing.py").write_text(
+        "from backends.contract import Backend\n"
+        "BACKEND = Backend('broken:NAME', pointers=lambda url, settings: None)\n"
+        "FAULTY = Backend('broken:NAME', pointers=lambda url, settings: {}[url])\n"
+    )
     with pytest.raises(Misconfigured, match=message):
         make_pointers("broken:here", ME)
+    with pytest.raises(Misconfigured, match="the scheme 'other'"):
+        make_pointers("other:here", ME)
+
+
+def test_a_scheme_that_two_distributions_add_is_taken_from_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the order of the path would decide in which store the records are."""
+    for name, attribute in (("toy-one", "BACKEND"), ("toy-two", "OTHER")):
+        install(tmp_path / name, f"memory = tests.backends.memory_backend:{attribute}", name)
+        monkeypatch.syspath_prepend(str(tmp_path / name))
+    with pytest.raises(Misconfigured, match=r"more than one .* 'memory': .*\(of toy-one\) and .*\(of toy-two\)"):
+        make_pointers("memory:here", ME)
     with pytest.raises(Misconfigured, match="the scheme 'other'"):
         make_pointers("other:here", ME)
 

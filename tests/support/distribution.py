@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def install(directory: Path, entry: str) -> None:
+def install(directory: Path, entry: str, name: str = "toy-backend") -> None:
     """Make a distribution in ``directory`` whose one entry point, ``scheme = module:BACKEND``, adds a backend."""
-    metadata = directory / "toy_backend-1.0.dist-info"
+    metadata = directory / f"{name.replace('-', '_')}-1.0.dist-info"
     metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-backend\nVersion: 1.0\n")
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(f"[milepost.backends]\n{entry}\n")
 
 

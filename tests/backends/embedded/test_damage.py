@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sqlite3
 from contextlib import closing
@@ -52,6 +53,24 @@ async def test_a_damaged_head_is_reported(store: EmbeddedPointers, file: Path, d
         await store.confirm(head)
     assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.HEAD_MOVED
     assert (await store.take_over("other")).term == 1
+
+
+async def test_the_name_of_a_loss_is_made_of_what_is_stored_and_of_no_message(
+    store: EmbeddedPointers, file: Path
+) -> None:
+    """An owner may accept it in a later release, which words its messages anew; so what is hashed stands here whole."""
+    head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+    edit(file, "UPDATE head SET revision = revision + 7")
+    other = EmbeddedPointers(file.parent)  # which has no head of its own to go on from
+    await store.close()
+    await other.open()
+    with pytest.raises(JournalDamaged) as caught:
+        await other.take_over(ROOT)
+    await other.close()
+    row = (head.term, head.revision + 7, head.lineage, head.digest, head.check)
+    witnessed = f"{head.term}/{head.revision}/{head.lineage}"
+    evidence = f"root the head of 'root' is not a head: {row!r} no head {witnessed} True"
+    assert caught.value.loss == hashlib.blake2b(evidence.encode(), digest_size=4).hexdigest()
 
 
 @pytest.mark.parametrize(
