@@ -4,10 +4,11 @@ A request that was to change something ends in one of three ways (`Fate`):
 
 - applied: the answer is 2xx;
 - not applied: the API server refused the request while it read, checked or compared it. That is every 4xx but the two
-  that a proxy on the way may send as well, and two kinds of 500: etcd says that the request is too large, or that it
-  has no space left, and then it has written nothing;
+  that a proxy on the way may send as well, and the 500 by which etcd says that the request is too large;
 - unknown: any other answer, since the API server may send it after etcd has written. (After a 504 that was seen: the
-  write had landed.) It is also unknown if there is no answer, unless nothing was sent.
+  write had landed.) That etcd has no space left proves nothing either: it compares its size with its quota when a write
+  comes in, which is then refused, and again when it applies one, which it then writes *and* refuses. It is also unknown
+  if there is no answer, unless nothing was sent.
 
 ::
 
@@ -35,7 +36,7 @@ from urllib3.exceptions import (
 from backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
 
 SPACE_EXCEEDED: Final = "mvcc: database space exceeded"
-"""etcd says this when its quota is used up; it then refuses every create and update in the whole cluster."""
+"""etcd says this when its quota is used up; from then on it refuses every create and update in the whole cluster."""
 
 _IMMUTABLE: Final = "`immutable` is set"
 _REQUEST_TOO_LARGE: Final = "request is too large"
@@ -99,9 +100,14 @@ class ApiAnswer:
             return Fate.APPLIED
         if 400 <= self.status < 500 and self.status not in _PERHAPS_OF_A_PROXY:
             return Fate.NOT_APPLIED
-        if self.status == 500 and (_REQUEST_TOO_LARGE in self.message or SPACE_EXCEEDED in self.message):
+        if self.status == 500 and _REQUEST_TOO_LARGE in self.message:
             return Fate.NOT_APPLIED
         return Fate.UNKNOWN
+
+    @property
+    def is_out_of_space(self) -> bool:
+        """Return whether etcd has no space left; a write that is answered so may be etcd's last one, see `Fate`."""
+        return SPACE_EXCEEDED in self.message
 
     @property
     def is_of_immutable(self) -> bool:
@@ -110,11 +116,11 @@ class ApiAnswer:
 
     @property
     def refusal(self) -> Refusal:
-        """Return the contract's reason why the request was not applied; this means nothing for any other fate.
+        """Return the contract's reason why the request was refused; this means nothing for what was applied.
 
         A conflict has no reason of its own here: callers look for one first, by ``status`` and `is_of_immutable`.
         """
-        if SPACE_EXCEEDED in self.message or (self.status == 403 and _OVER_QUOTA in self.message):
+        if self.is_out_of_space or (self.status == 403 and _OVER_QUOTA in self.message):
             return Refusal.FULL
         too_long = self.status == 422 and _TOO_LONG in self.message
         if self.status == 413 or too_long or _REQUEST_TOO_LARGE in self.message:
@@ -142,11 +148,11 @@ def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
     Only a commit raises nothing for such an answer: it returns its outcome.
     """
     said = f"cannot {doing}: the Kubernetes API answers {answer}"
-    if answer.fate is Fate.NOT_APPLIED:
-        if answer.refusal is Refusal.DENIED:
-            return Misconfigured(said)
-        if answer.refusal is Refusal.FULL:
-            return StorageFull(said)
+    refused = answer.fate is Fate.NOT_APPLIED
+    if refused and answer.refusal is Refusal.DENIED:
+        return Misconfigured(said)
+    if answer.is_out_of_space or (refused and answer.refusal is Refusal.FULL):
+        return StorageFull(said)
     return StorageUnavailable(said)
 
 

@@ -100,7 +100,7 @@ class Maps:
         self.check_room()
         await self.budget.spend(len(body))
         answer = await self.client.request(method, path, body=body, accept=METADATA)
-        if SPACE_EXCEEDED in answer.message:
+        if answer.is_out_of_space:
             self._paused_until = self._clock() + _PAUSE_SECONDS
         return answer
 

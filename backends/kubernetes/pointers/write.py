@@ -198,6 +198,8 @@ async def _sent(maps: Maps, memory: ChainMemory, draft: SegmentDraft) -> Commit 
             return _refused(error)
         except BackendError as error:
             return Unknown(str(error))
+        if answer.is_out_of_space:
+            return await _sent_without_room(maps, memory, draft, answer)
         if (end := _end_of(answer)) is not None:
             return end
         try:
@@ -209,6 +211,30 @@ async def _sent(maps: Maps, memory: ChainMemory, draft: SegmentDraft) -> Commit 
         if segment.frozen is not None and draft.data != segment.data:
             return _Frozen()
     return CommitRefused(Refusal.FAILED, f"somebody keeps changing the ConfigMap {name}")
+
+
+async def _sent_without_room(maps: Maps, memory: ChainMemory, draft: SegmentDraft, answer: ApiAnswer) -> Commit | None:
+    """Find out whether a draft landed of which etcd said that it has no space left; return None if it did.
+
+    etcd has answered, so what is found now is what became of the write: the segment has the draft's head, or is at the
+    version on which the draft was conditional. If it is neither, somebody else wrote it, before the draft or after.
+    """
+    segment = memory.tail
+    name = memory.layout.segment(segment.number)
+    unknown = f"the Kubernetes API answers {answer}, and what {name} has now does not show whether the group landed"
+    try:
+        found = await maps.read(name, data=True)
+    except BackendError as error:
+        return Unknown(f"{unknown}: {error}")
+    if found is None:
+        return Unknown(unknown)
+    if decode(found.metadata.annotations.get(HEAD), name) == draft.head and found.data == draft.data:
+        log.warning("etcd has no space left, and wrote %s all the same: the group landed", name)
+        memory.landed(draft, found.metadata.check())
+        return None
+    if found.metadata.resource_version == segment.metadata.resource_version:
+        return CommitRefused(answer.refusal, f"the Kubernetes API answers {answer}")
+    return Unknown(unknown)
 
 
 class _Frozen:

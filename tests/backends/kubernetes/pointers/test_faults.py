@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,8 @@ from backends.contract import (
     StorageUnavailable,
     Unknown,
 )
+from backends.kubernetes.client import KubernetesClient
+from backends.kubernetes.errors import ApiAnswer
 from backends.kubernetes.pointers.store import KubernetesPointers
 from testbed.kubernetes.admin import Rules
 from testbed.kubernetes.api import KubernetesApi
@@ -124,6 +128,96 @@ async def test_a_full_etcd_refuses_the_group_for_good_and_is_let_alone(tmp_path:
             with pytest.raises(StorageFull):
                 await store.take_over(ROOT)
             assert (await records(store, head))["n"] == b"%d" % (number - 1)
+
+
+class FullEtcd:
+    """The API server of a store, answering writes of the last segment as etcd does when its quota runs out meanwhile.
+
+    A fake, since the real one writes and refuses only if it grows beyond its quota between taking a write and applying
+    it (``quotaApplierV3`` in its sources). `then` is done after the write.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        self.writes = True
+        self.then: Callable[[], Awaitable[None]] | None = None
+        self._request = KubernetesClient.request
+        monkeypatch.setattr(KubernetesClient, "request", lambda *args, **options: self._answer(*args, **options))
+
+    async def _answer(self, client: KubernetesClient, method: str, path: str, **options: Any) -> ApiAnswer:
+        if method != "PUT" or not self.is_full or not path.endswith(LAYOUT.segment(1)):
+            return await self._request(client, method, path, **options)
+        if self.writes:
+            assert (await self._request(client, method, path, **options)).done
+        if self.then is not None:
+            await self.then()
+        self.is_full = False
+        status = {"kind": "Status", "message": "etcdserver: mvcc: database space exceeded"}
+        return ApiAnswer.read(500, json.dumps(status).encode())
+
+
+async def test_a_group_that_a_full_etcd_wrote_and_refused_has_landed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    etcd = FullEtcd(monkeypatch)
+    async with opened(site.address()) as store:
+        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        etcd.is_full = True
+        head = await put(store, head, writes(a=b"2"))
+        assert refused(await store.commit(head, writes(a=b"3"), head.revision + 1)) is Refusal.FULL
+        assert await records(store, head) == {"a": b"2"}
+    async with opened(site.address()) as other:
+        assert (await taken_over(other))[1] == {"a": b"2"}
+
+
+async def test_a_group_that_a_full_etcd_refused_has_not_landed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    etcd = FullEtcd(monkeypatch)
+    async with opened(site.address()) as store:
+        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        etcd.is_full, etcd.writes = True, False
+        assert refused(await store.commit(head, writes(a=b"2"), head.revision + 1)) is Refusal.FULL
+        assert await records(store, head) == {"a": b"1"}
+
+
+@pytest.mark.parametrize("writes_it", [True, False])
+@pytest.mark.parametrize("change", [{"data": {"theirs": "1"}}, None])
+async def test_a_group_of_which_a_full_etcd_leaves_no_trace_is_unknown(
+    site: Site, monkeypatch: pytest.MonkeyPatch, writes_it: bool, change: object
+) -> None:
+    """Somebody edits or deletes the segment before this leader can look whether it wrote there."""
+    etcd, outsider = FullEtcd(monkeypatch), Outsider(site)
+
+    async def meanwhile() -> None:
+        if change is None:
+            await asyncio.to_thread(outsider.delete, LAYOUT.segment(1))
+        else:
+            await asyncio.to_thread(outsider.patch, LAYOUT.segment(1), change)
+
+    async with opened(site.address()) as store:
+        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        etcd.is_full, etcd.writes, etcd.then = True, writes_it, meanwhile
+        end = await store.commit(head, writes(a=b"2"), head.revision + 1)
+        assert isinstance(end, Unknown), end
+        assert "space exceeded" in end.detail
+        store._maps._paused_until = -1.0
+        after = await store.take_over(ROOT, ours=head)
+        assert (await records(store, after))["a"] in {b"1", b"2"}
+
+
+async def test_a_take_over_that_a_full_etcd_wrote_and_refused_is_made_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    etcd = FullEtcd(monkeypatch)
+    async with opened(site.address()) as store:
+        head = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+        for ours in (None, head):
+            etcd.is_full = True
+            with pytest.raises(StorageFull):
+                await store.take_over(ROOT, ours=ours)
+            store._maps._paused_until = -1.0
+            head, found = await taken_over(store)
+            assert found == {"a": b"1"}
+            head = await put(store, head, writes(a=b"1"))
 
 
 async def test_what_is_not_permitted_is_reported(site: Site) -> None:
