@@ -18,7 +18,7 @@ from service.http.access.log import AccessLog
 from service.http.access.tokens import Tokens, read_tokens
 from service.http.connection.connections import Connections, room_for_connections
 from service.journal import JournalSettings
-from service.replica.settings import Settings
+from service.replica.settings import INLINE_BELOW, MOST_INLINE, Settings
 from service.server import bound, run
 
 log = logging.getLogger("milepost")
@@ -86,6 +86,13 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "--max-state-bytes", type=_positive, default=default("max-state-bytes", None), help="largest size of a state"
     )
     flags.add_argument(
+        "--inline-below",
+        type=_inline,
+        default=default("inline-below", str(INLINE_BELOW)),
+        metavar="BYTES",
+        help=f"keep a state or a file with fewer bytes in its record, not as a blob; 0 to {MOST_INLINE}, 0 keeps none",
+    )
+    flags.add_argument(
         "--linger", type=_seconds, default=default("linger", "60"), help="seconds to keep a replaced blob"
     )
     flags.add_argument(
@@ -141,6 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             linger_seconds=given.linger,
             collect_after_seconds=given.collect_after,
             max_state_bytes=given.max_state_bytes,
+            inline_below=given.inline_below,
             journal=JournalSettings(epoch_floor=given.epochs_above or 0, accepted_losses=losses),
         )
         deployment = ReplicaConfig(given.pointers, given.blobs, advertise, f"{host}:{port}", losses)
@@ -210,6 +218,13 @@ def _seconds(value: str) -> float:
     if not 0 <= seconds < 10**9:
         raise argparse.ArgumentTypeError("takes a number of seconds, 0 or more")
     return seconds
+
+
+def _inline(value: str) -> int:
+    number = int(value)
+    if not 0 <= number <= MOST_INLINE:
+        raise argparse.ArgumentTypeError(f"takes a number of bytes from 0 to {MOST_INLINE}")
+    return number
 
 
 def _positive(value: str) -> int:

@@ -7,18 +7,26 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from importlib.metadata import version
 
 from starlette.types import ASGIApp
 
 from backends.contract import BlobsSettings, PointersSettings
 from backends.registry import make_blobs, make_pointers
+from service.blobs.shared_key import SharedKey
 from service.http.access.hosts import Hosts
+from service.http.access.job_tokens import JobTokens
 from service.http.access.log import AccessLog
 from service.http.access.tokens import Tokens
 from service.http.app import create_app
 from service.http.connection.connections import Connections
 from service.http.context import Context
+from service.http.doors.announcing import announce
+from service.http.doors.door import Door
+from service.http.doors.doors import DataDoors
+from service.http.doors.peer import Peer
+from service.http.doors.registry import Doors
 from service.http.metrics import Metrics
 from service.operations.operations import operations_of
 from service.replica.leader_locator import LeaderLocator
@@ -86,19 +94,37 @@ def application(
 ) -> ASGIApp:
     """Make the HTTP application of a replica. Its answers are logged in ``access``, unless that is None."""
     leader_locator = LeaderLocator(replica.election, deployment.advertise, replica.clock)
+    operations, settings = operations_of(replica), replica.settings
+    key = SharedKey(replica.blobs, replica.pointers)
+    peer = Peer(key, replica.clock)
+    door = Door(
+        replica.journal,
+        replica.blobs,
+        operations.publisher,
+        leader_locator,
+        peer,
+        replica.clock,
+        max_state_bytes=settings.max_state_bytes,
+        inline_below=settings.inline_below,
+    )
+    replica.beside = partial(announce, replica.journal, leader_locator, peer)
     context = Context(
-        operations=operations_of(replica),
+        operations=operations,
+        doors=DataDoors(door, Doors(deployment.advertise, replica.clock), key, replica.journal, time.time),
         journal=replica.journal,
         leader_locator=leader_locator,
         probes=Probes(replica.journal, replica.pointers, replica.blobs, leader_locator),
         metrics=Metrics(replica.journal, replica.pointers, replica.blobs),
         clock=replica.clock,
         idle_seconds=replica.settings.idle_seconds,
+        file_idle_seconds=replica.settings.file_idle_seconds,
         tokens=tokens,
+        job_tokens=JobTokens(tokens, time.time),
         name=deployment.name,
         version=version("milepost-server"),
         pointers=deployment.pointers,
         blobs=deployment.blobs,
+        advertise=deployment.advertise,
         access=access,
         hosts=hosts or Hosts(deployment.advertise),
         connections=connections or Connections(),

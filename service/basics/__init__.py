@@ -1,1 +1,1 @@
-"""What all rooms of the service build on: problems, waiting with a deadline, work in slices, things that fall due."""
+"""What all rooms of the service build on: problems, deadlines, work in slices, things that fall due, streams."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from backends.contract import BlobStore, PointerStore
+from milepost.errors import Problem
 from service.basics.slices import Slices
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.keys import place_of, prefix_of
@@ -24,6 +25,7 @@ async def collect(
     *,
     older_than: float,
     may_go_on: Callable[[], bool],
+    ready: Callable[[str], Awaitable[None]],
 ) -> int:
     """Make one round, and return how many blobs were handed to the deletion queue.
 
@@ -31,7 +33,8 @@ async def collect(
     names it, and the head still carries our term after both were looked at. Nothing begins to name such a blob any
     more, so they can be looked at one after the other. Blobs of this leadership are never touched: a request on its way
     may be about to name them. Nor are those of a store with a record that cannot be read, since that may name any of
-    them. Blobs that linger in the deletion queue are left to it, even if they came there during the listing.
+    them, or whose tree is not known: ``ready`` waits until it is. Blobs that linger in the deletion queue are left to
+    it, even if they came there during the listing.
     """
     if not may_go_on():
         return 0
@@ -45,19 +48,26 @@ async def collect(
     ]
     if not candidates or not may_go_on():
         return 0
+    for store in sorted({place.store for place in map(place_of, candidates) if place is not None}):
+        try:
+            await ready(store)
+        except Problem as error:
+            log.warning("cannot tell which blobs the tree of %s names: %s", store, error)
     spared: set[str] = set()
     orphans: list[str] = []
 
     def judge(key: str) -> None:
         state, place = journal.read().view.state, place_of(key)
-        if place is not None and state.has_unreadable(place.store):
+        if place is None:
+            return
+        if state.has_unreadable(place.store) or state.unloaded(place.store):
             spared.add(place.store)
-        elif not (state.names_blob(key) or deletions.holds(key)):
+        elif not (state.names_blob(place.store, key) or deletions.holds(key)):
             orphans.append(key)
 
     await slices.each(candidates, judge)
     for store in sorted(spared):
-        log.warning("collect no blobs of store %s: it has a record that cannot be read, and may name them", store)
+        log.warning("collect no blobs of store %s: what may name them cannot be read", store)
     if not orphans or not await pointers.confirm(journal.head) or not may_go_on():
         return 0
     log.info("discarding %d blobs of older leaderships that nothing names", len(orphans))

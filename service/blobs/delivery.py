@@ -10,12 +10,15 @@ from backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnav
 from milepost.errors import BlobMissing as BlobMissingProblem
 from milepost.wire import Code
 from service.basics.problems import problem
+from service.basics.streams import stream_of
 from service.rules.requests import BlobRef
 
 VERIFIED_AHEAD_BYTES = 1024 * 1024
 """States up to this size are checked before the first byte is sent; of larger ones the end is held back until they
 are.
 """
+
+_MISMATCH = "the stored bytes do not match their digest"
 
 
 class DeliveryCut(Exception):
@@ -36,7 +39,53 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
             return _part(await _begun(blobs.get(ref.key, start, stop)), stop - start)
         if ref.size > VERIFIED_AHEAD_BYTES:
             return _held_back(await _begun(blobs.get(ref.key)), ref.sha256)
-        return _ready(await _verified(blobs, ref))
+        return stream_of(await _verified(blobs, ref))
+
+
+async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncIterator[bytes]:
+    """Return the bytes from ``start`` to the end, checked as `deliver` checks a whole state, which is read for that.
+
+    Who was cut off before a damaged end asks for the rest next, and must not get it then. Raises as `deliver` does.
+    """
+    if start in (0, ref.size):
+        return await deliver(blobs, ref, start)
+    return _skipping(await deliver(blobs, ref), start)
+
+
+async def read_piece(blobs: BlobStore, key: str, start: int, size: int, sha256: str) -> bytes:
+    """Return the bytes of a small file that lies in a blob with others. Raises the problems that `deliver` raises."""
+    with _backend_errors_as_problems():
+        data = b"".join([chunk async for chunk in blobs.get(key, start, start + size)])
+    if len(data) != size:
+        raise problem(Code.CORRUPT, _MISMATCH)
+    check_bytes(data, sha256)
+    return data
+
+
+def check_bytes(data: bytes, sha256: str) -> None:
+    """Check that stored bytes have their digest, in lower-case hex. Raises a ``corrupt`` problem."""
+    _check_digest(hashlib.sha256(data).hexdigest(), sha256)
+
+
+async def verify(blobs: BlobStore, ref: BlobRef, *, digest: bool) -> None:
+    """Check that the bytes of a state are there: as many as were written, and with ``digest`` the same.
+
+    Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
+    """
+    with _backend_errors_as_problems():
+        await _check_size(blobs, ref)
+        if not digest:
+            return
+        found = hashlib.sha256()
+        async for chunk in blobs.get(ref.key):
+            found.update(chunk)
+    _check_digest(found.hexdigest(), ref.sha256)
+
+
+async def stored_size(blobs: BlobStore, key: str) -> int:
+    """Return how many bytes a blob has. Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``."""
+    with _backend_errors_as_problems():
+        return await blobs.size(key)
 
 
 async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
@@ -54,6 +103,11 @@ async def _check_size(blobs: BlobStore, ref: BlobRef) -> None:
     size = await blobs.size(ref.key)
     if size != ref.size:
         raise problem(Code.CORRUPT, f"{size} bytes are stored, but the record says {ref.size}")
+
+
+def _check_digest(found: str, written: str) -> None:
+    if found != written:
+        raise problem(Code.CORRUPT, _MISMATCH)
 
 
 @contextmanager
@@ -75,14 +129,9 @@ def is_missing(error: Exception) -> bool:
     return isinstance(error, BlobMissingProblem)
 
 
-async def _ready(data: bytes) -> AsyncIterator[bytes]:
-    yield data
-
-
 async def _verified(blobs: BlobStore, ref: BlobRef) -> bytes:
     data = b"".join([chunk async for chunk in blobs.get(ref.key)])
-    if hashlib.sha256(data).hexdigest() != ref.sha256:
-        raise problem(Code.CORRUPT, "the stored bytes do not match their digest")
+    check_bytes(data, ref.sha256)
     return data
 
 
@@ -111,6 +160,13 @@ async def _part(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]
         raise DeliveryCut(f"{sent} of {size} bytes could be read")
 
 
+async def _skipping(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        if len(chunk) > most:
+            yield chunk[most:]
+        most = max(0, most - len(chunk))
+
+
 async def _held_back(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator[bytes]:
     """Yield all but the last chunk as it comes, and the last only once the digest is known to match."""
     digest = hashlib.sha256()
@@ -124,5 +180,5 @@ async def _held_back(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator
     except (BlobMissing, BlobTruncated, StorageUnavailable) as error:
         raise DeliveryCut(str(error)) from error
     if last is None or digest.hexdigest() != sha256:
-        raise DeliveryCut("the stored bytes do not match their digest")
+        raise DeliveryCut(_MISMATCH)
     yield last

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from backends.contract import (
@@ -19,6 +19,7 @@ from backends.contract import (
     JournalDamaged,
     PointerStore,
 )
+from service.basics.streams import stream_of
 from service.blobs.timeouts import BlobsWithTimeout
 
 log = logging.getLogger("milepost.founding")
@@ -82,7 +83,7 @@ class FoundingMark:
             )
             await self._blobs.delete_in_time(self.key)
         with suppress(BlobExists):  # another leader, at the same time: the next one looks again
-            await self._blobs.put(self.key, _stream(deployment.encode()))
+            await self._blobs.put(self.key, stream_of(deployment.encode()))
 
     async def _read(self) -> str | None:
         """Return the deployment that the mark names, or its content if that was altered; None if there is no mark."""
@@ -100,7 +101,3 @@ class FoundingMark:
 def _shown(text: str) -> str:
     """Return the text fit for one line of a log, whatever it contains."""
     return ascii(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!a}…"
-
-
-async def _stream(content: bytes) -> AsyncIterator[bytes]:
-    yield content

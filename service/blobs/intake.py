@@ -21,6 +21,43 @@ class Incoming:
     sha256: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The beginning of a body that was read: ``data`` if that was all of it, else ``rest``, which is still whole."""
+
+    data: bytes | None
+    rest: Incoming
+
+    @property
+    def sha256(self) -> str:
+        """The digest of ``data``."""
+        return hashlib.sha256(self.data or b"").hexdigest()
+
+
+async def begin(incoming: Incoming, most: int, limit: int | None) -> Begun:
+    """Read a body until it has ended or has ``most`` bytes. One that has ended is checked as `take_in` checks one."""
+    if limit is not None and incoming.size is not None and incoming.size > limit:
+        raise _too_large(limit)
+    chunks, taken = aiter(incoming.chunks), bytearray()
+    while len(taken) < most:
+        chunk = await anext(chunks, None)
+        if chunk is None:
+            if limit is not None and len(taken) > limit:
+                raise _too_large(limit)
+            begun = Begun(bytes(taken), incoming)
+            _check(incoming, len(taken), begun.sha256)
+            return begun
+        taken += chunk
+
+    async def whole() -> AsyncIterator[bytes]:
+        if taken:
+            yield bytes(taken)
+        async for chunk in chunks:
+            yield chunk
+
+    return Begun(None, Incoming(whole(), incoming.size, incoming.sha256))
+
+
 async def take_in(blobs: BlobStore, key: str, incoming: Incoming, limit: int | None) -> BlobRef:
     """Write a body under ``key`` and return what it is.
 
@@ -41,12 +78,7 @@ async def take_in(blobs: BlobStore, key: str, incoming: Incoming, limit: int | N
                 raise _too_large(limit)
             digest.update(chunk)
             yield chunk
-        if incoming.size is not None and size != incoming.size:
-            raise problem(Code.INCOMPLETE_BODY, f"{size} of {incoming.size} announced bytes arrived")
-        if incoming.sha256 is not None and digest.hexdigest() != incoming.sha256:
-            raise problem(
-                Code.DIGEST_MISMATCH, f"the body's sha-256 is {digest.hexdigest()}, but {incoming.sha256} was announced"
-            )
+        _check(incoming, size, digest.hexdigest())
 
     try:
         await blobs.put(key, counted())
@@ -55,6 +87,13 @@ async def take_in(blobs: BlobStore, key: str, incoming: Incoming, limit: int | N
     except (StorageUnavailable, BlobExists) as error:  # keys are fresh, and another attempt gets another key
         raise problem(Code.STORAGE_UNAVAILABLE, str(error)) from error
     return BlobRef(key, size, digest.hexdigest())
+
+
+def _check(incoming: Incoming, size: int, sha256: str) -> None:
+    if incoming.size is not None and size != incoming.size:
+        raise problem(Code.INCOMPLETE_BODY, f"{size} of {incoming.size} announced bytes arrived")
+    if incoming.sha256 is not None and sha256 != incoming.sha256:
+        raise problem(Code.DIGEST_MISMATCH, f"the body's sha-256 is {sha256}, but {incoming.sha256} was announced")
 
 
 def _too_large(limit: int) -> Exception:

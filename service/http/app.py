@@ -6,12 +6,14 @@ from fastapi.routing import APIRoute
 
 from service.http.application import Application
 from service.http.context import Context
+from service.http.doors import routes as doors
 from service.http.openapi import pages
 from service.http.openapi.description import Description
-from service.http.routes import epochs, handles, health, sessions, states, stores, uploads
+from service.http.routes import credentials, cuts, epochs, handles, health, sessions, states, stores, uploads
 from service.http.routing import Routes
+from service.http.webhdfs import routes as webhdfs
 
-_PARTS = (handles, states, uploads, stores, sessions, epochs, health, pages)
+_PARTS = (handles, states, uploads, stores, cuts, sessions, epochs, credentials, health, pages, webhdfs, doors)
 
 
 def create_app(context: Context) -> Application:

@@ -24,6 +24,7 @@ from service.http.context import Context
 from service.http.problems import problem_response
 from service.http.requests import Fields, HttpRequest
 from service.http.routing import Routes, allowed
+from service.http.webhdfs.errors import remote_exception
 
 log = logging.getLogger("milepost.http")
 
@@ -101,6 +102,7 @@ class Application:
 
         An unexpected exception is logged here; the client learns only that there was an internal error.
         """
+        respond = remote_exception if segments[1:2] == ["webhdfs"] else problem_response
         try:
             sent_on = await self._gate.passes(request, segments)
             if sent_on is not None:
@@ -111,10 +113,10 @@ class Application:
                 return _not_there(request, segments, allowed(endpoints))
             return await endpoint.answer(request, parameters)
         except Problem as error:
-            return problem_response(error)
+            return respond(error)
         except Exception:
             log.exception("%s %s failed unexpectedly and is answered as 500", request.method, request.scope["path"])
-            return problem_response(problem(Code.INTERNAL, "see the service's log under this request's id"))
+            return respond(problem(Code.INTERNAL, "see the service's log under this request's id"))
 
     def _add_common_headers(self, response: Response, request_id: str, *, about_store: bool) -> None:
         """Add the headers that every answer has, unless the endpoint has set them.

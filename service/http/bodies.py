@@ -27,12 +27,21 @@ Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 def state_of(request: HttpRequest) -> Incoming:
     """Return the body as a stream of bytes, with the size and digest that the headers announce."""
-    return Incoming(_chunks(request), content_length(request), content_digest(request))
+    return _incoming(request, request.context.idle_seconds)
 
 
-async def _chunks(request: HttpRequest) -> AsyncIterator[bytes]:
+def file_of(request: HttpRequest) -> Incoming:
+    """Return the body as `state_of` does. Its sender may be silent for long: a task works while its file is open."""
+    return _incoming(request, request.context.file_idle_seconds)
+
+
+def _incoming(request: HttpRequest, idle_seconds: float) -> Incoming:
+    return Incoming(_chunks(request, idle_seconds), content_length(request), content_digest(request))
+
+
+async def _chunks(request: HttpRequest, idle_seconds: float) -> AsyncIterator[bytes]:
     loop, stream = asyncio.get_running_loop(), request.stream()
-    sender = Allowance(request.context.idle_seconds)
+    sender = Allowance(idle_seconds)
     try:
         while True:
             began = loop.time()
@@ -65,7 +74,7 @@ async def state_or_reference(request: HttpRequest) -> Incoming | Reference:
     """Return the state as a stream or, if the media type says so, the reference to an upload."""
     if _media_type(request) != UPLOAD_MEDIA_TYPE:
         return state_of(request)
-    reference = _decoded(await _gathered(request), _Reference)
+    reference = _decoded(await gathered(request), _Reference)
     return Reference(reference.upload, reference.size, reference.sha256)
 
 
@@ -79,8 +88,19 @@ async def json_of(request: HttpRequest, kind: type[Body], *, optional: bool = Fa
     media_type = _media_type(request)
     if media_type != "application/json" and not (optional and media_type is None and not _has_body(request)):
         raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes application/json, not {(media_type or '')[:60]!r}")
-    data = await _gathered(request)
+    data = await gathered(request)
     return kind() if optional and not data else _decoded(data, kind)
+
+
+async def form_of(request: HttpRequest) -> str:
+    """Return a form (``application/x-www-form-urlencoded``) as text that is still encoded."""
+    media_type = _media_type(request)
+    if media_type != "application/x-www-form-urlencoded":
+        raise problem(Code.UNSUPPORTED_MEDIA_TYPE, f"this call takes a form, not {(media_type or '')[:60]!r}")
+    try:
+        return (await gathered(request)).decode("ascii")
+    except UnicodeDecodeError as error:
+        raise problem(Code.INVALID_REQUEST, "a form is written in ASCII") from error
 
 
 async def no_fields(request: HttpRequest) -> None:
@@ -92,7 +112,7 @@ async def no_fields(request: HttpRequest) -> None:
     if request.method in ("GET", "HEAD"):
         return
     if _has_body(request):
-        data = await _gathered(request)
+        data = await gathered(request)
         if data:
             _decoded(data, _NoFields)
 
@@ -111,9 +131,10 @@ class _NoFields(msgspec.Struct, forbid_unknown_fields=True):
     """A JSON object without members."""
 
 
-async def _gathered(request: HttpRequest) -> bytes:
+async def gathered(request: HttpRequest) -> bytes:
+    """Return a small body whole."""
     data = bytearray()
-    async for chunk in _chunks(request):
+    async for chunk in _chunks(request, request.context.idle_seconds):
         data += chunk
         if len(data) > MOST_JSON_BYTES:
             raise problem(Code.TOO_LARGE, f"a JSON body may have at most {MOST_JSON_BYTES} bytes")

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from service.http.access.hosts import Hosts
+from service.http.access.job_tokens import JobTokens
 from service.http.access.log import AccessLog
 from service.http.access.tokens import Tokens
 from service.http.connection.connections import Connections
+from service.http.doors.doors import DataDoors
 from service.http.metrics import Metrics
 from service.journal import Journal
 from service.operations.operations import Operations
@@ -20,23 +22,28 @@ from service.replica.probes import Probes
 class Context:
     """The parts of a replica that its HTTP application uses.
 
-    ``clock`` gives monotonic seconds. A client may send nothing for ``idle_seconds`` inside of a request. ``pointers``
-    and ``blobs`` are URLs without secrets, for the status page. ``hosts`` checks the header Host where there are no
-    tokens; None accepts every name.
+    ``clock`` gives monotonic seconds. A client may send nothing for ``idle_seconds`` inside of a request, and for
+    ``file_idle_seconds`` inside of the bytes of a file. ``pointers`` and ``blobs`` are URLs without secrets, for the
+    status page, and ``advertise`` is where others reach this replica.
+    ``hosts`` checks the header Host where there are no tokens; None accepts every name.
     """
 
     operations: Operations
     journal: Journal
     leader_locator: LeaderLocator
     probes: Probes
+    doors: DataDoors
     metrics: Metrics
     clock: Callable[[], float]
     idle_seconds: float
+    file_idle_seconds: float
     tokens: Tokens
+    job_tokens: JobTokens
     name: str
     version: str
     pointers: str
     blobs: str
+    advertise: str
     access: AccessLog | None = None
     hosts: Hosts | None = None
     connections: Connections = field(default_factory=Connections)

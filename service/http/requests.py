@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from starlette import requests
 from starlette.types import Receive, Scope, Send
 
+from service.http.access.job_tokens import Job
+from service.http.access.tokens import Token
 from service.http.context import Context
 from service.operations.operations import Operations
 
@@ -50,7 +52,13 @@ class HttpRequest(requests.Request):
         super().__init__(scope, receive, send)
         self.context = context
         self.fields = fields
-        self.token_name = ""
+        self.token: Token | None = None
+        self.job: Job | None = None
+
+    @property
+    def token_name(self) -> str:
+        """Whose token the request carries, for the log; empty for nobody's."""
+        return self.job.name if self.job is not None else self.token.name if self.token is not None else ""
 
     @property
     def operations(self) -> Operations:

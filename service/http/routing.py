@@ -17,6 +17,9 @@ from service.http.requests import HttpRequest
 
 Check = Callable[[HttpRequest], Awaitable[None]]
 
+_REST = ":path}"
+"""The end of the name of a parameter that takes the rest of a path, as Starlette writes it."""
+
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
@@ -46,6 +49,7 @@ class _Node:
     endpoints: Endpoints = field(default_factory=dict)
     fixed: dict[str, _Node] = field(default_factory=dict)
     named: _Node | None = None
+    rest: Endpoints = field(default_factory=dict)
 
 
 class Routes:
@@ -55,21 +59,28 @@ class Routes:
         self._root = _Node()
         for route in routes:
             node = self._root
+            endpoint = Endpoint(route.endpoint, tuple(map(_check_of, route.dependencies)))
+            methods = dict.fromkeys(route.methods or (), endpoint)
             for segment in route.path.split("/"):
-                if segment.startswith("{"):
+                if segment.endswith(_REST):
+                    node.rest.update(methods)
+                    methods = {}
+                elif segment.startswith("{"):
                     node.named = node = node.named or _Node()
                 else:
                     node = node.fixed.setdefault(segment, _Node())
-            endpoint = Endpoint(route.endpoint, tuple(map(_check_of, route.dependencies)))
-            node.endpoints.update(dict.fromkeys(route.methods or (), endpoint))
+            node.endpoints.update(methods)
 
-    def find(self, segments: Iterable[str]) -> tuple[Endpoints, list[str]]:
+    def find(self, segments: Sequence[str]) -> tuple[Endpoints, list[str]]:
         """Return the endpoints at a path and the values of the path's parameters; both are empty for an unknown path.
 
-        A parameter takes any segment except an empty one.
+        A parameter takes any segment except an empty one, or the whole rest of the path.
         """
-        node, parameters = self._root, []
-        for segment in segments:
+        node = self._root
+        parameters: list[str] = []
+        for number, segment in enumerate(segments):
+            if node.rest:
+                return node.rest, [*parameters, "/".join(segments[number:])]
             following = node.fixed.get(segment)
             if following is None:
                 following = node.named

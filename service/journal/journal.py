@@ -292,6 +292,10 @@ class Journal:
         """Return what the rules may know of the present when they decide the change to ``revision``."""
         return self._memory.contexts()(revision)
 
+    def revision_before(self, seconds: float) -> int:
+        """Return the latest revision that surely was committed so long ago, 0 if none was under this leadership."""
+        return self._memory.revision_before(seconds)
+
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def submit(self, request: Request, deadline: float, generation: int | None = None) -> PendingRequest:

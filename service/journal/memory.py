@@ -91,6 +91,10 @@ class JournalMemory:
 
         return context
 
+    def revision_before(self, seconds: float) -> int:
+        """Return the latest revision that surely was committed so long ago, 0 if none was under this leadership."""
+        return self._ages.before(self._clock() - seconds)
+
     def stage(self, group: Group) -> None:
         """Add a group that is about to be written to the proof and the size. The view has its changes already."""
         group.replaced = self.proof.apply(group.values.items())

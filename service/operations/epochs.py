@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from milepost.errors import EpochHeld
 from milepost.wire import Code
-from service.basics.problems import problem
+from service.basics.problems import problem, refusal
 from service.journal import Journal
 from service.journal.retries import MaySubmit
 from service.operations.records import store_in
@@ -16,6 +16,7 @@ from service.replica.leases import Leases
 from service.replica.submitter import Caller, Reply, Submitter
 from service.rules.answers import epoch_body, epoch_holder
 from service.rules.decisions import Answer
+from service.rules.guards import session_lives
 from service.rules.records import Session
 from service.rules.requests import Campaign, Resign
 
@@ -75,6 +76,22 @@ class EpochOperations:
     async def resign(self, caller: Caller, store: str) -> Reply:
         """Give the epoch back, so that another session may be granted the next one."""
         return await self._submitter.perform(Resign(caller.attempt, store))
+
+    def held(self, caller: Caller, store: str) -> Reply:
+        """Return the current epoch if the caller's session holds it.
+
+        Raises ``fenced`` problems if it does not, ``session-unknown`` and ``session-expired`` ones if it does not live.
+        """
+        reading = self._journal.read()
+        view = reading.view
+        if dead := session_lives(view, caller.session, self._journal.context(reading.revision)):
+            raise refusal(dead)
+        record = store_in(view, store)
+        holder = epoch_holder(view, record)
+        if holder is None or holder.id != caller.session:
+            detail = f"session {caller.session!r} does not hold the epoch of {store!r}"
+            raise problem(Code.FENCED, detail, extras={"current": record.epoch})
+        return Reply(Answer(epoch_body(view, record)), reading.revision, reading.term)
 
     def current(self, store: str) -> Reply:
         """Return the current epoch of a store, 0 if there never was one.

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from service.operations.cloning import Cloning
+from service.operations.cuts import CutOperations
 from service.operations.epochs import EpochOperations
 from service.operations.handles import HandleOperations
+from service.operations.publishing import Publisher
 from service.operations.reading import StateReader
 from service.operations.sessions import SessionOperations
 from service.operations.states import StateOperations
 from service.operations.stores import StoreOperations
+from service.operations.trees import TreeOperations
 from service.operations.uploads import UploadOperations
+from service.operations.verification import Verification
 from service.replica.replica import Replica
 
 
@@ -18,12 +23,15 @@ from service.replica.replica import Replica
 class Operations:
     """All operations that clients can ask of a replica, grouped by what they work on."""
 
+    cuts: CutOperations
     epochs: EpochOperations
     handles: HandleOperations
+    publisher: Publisher
     reader: StateReader
     sessions: SessionOperations
     states: StateOperations
     stores: StoreOperations
+    trees: TreeOperations
     uploads: UploadOperations
 
 
@@ -34,9 +42,13 @@ def operations_of(replica: Replica) -> Operations:
     uploads = UploadOperations(
         journal, blobs, replica.uploads, submitter, clock, settings.upload_seconds, settings.max_state_bytes
     )
+    verification = Verification(journal, blobs, replica.slices)
+    cloning = Cloning(journal, blobs, replica.deletions, replica.slices, submitter, replica.manifests)
     return Operations(
+        cuts=CutOperations(journal, submitter, replica.manifests, verification, cloning),
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         handles=HandleOperations(journal, replica.slices, submitter),
+        publisher=Publisher(journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts),
         reader=StateReader(journal, blobs, settings.download_seconds),
         sessions=SessionOperations(
             journal,
@@ -47,7 +59,16 @@ def operations_of(replica: Replica) -> Operations:
             submitter,
             clock,
         ),
-        states=StateOperations(journal, blobs, replica.deletions, uploads, submitter, settings.max_state_bytes),
+        states=StateOperations(
+            journal,
+            blobs,
+            replica.deletions,
+            uploads,
+            submitter,
+            max_state_bytes=settings.max_state_bytes,
+            inline_below=settings.inline_below,
+        ),
         stores=StoreOperations(journal, replica.slices, submitter),
+        trees=TreeOperations(journal, blobs, replica.slices, submitter, replica.manifests),
         uploads=uploads,
     )

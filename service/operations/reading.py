@@ -10,6 +10,7 @@ from backends.contract import BlobStore
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.basics.problems import problem
+from service.basics.streams import stream_of
 from service.blobs.delivery import deliver, is_missing, locate
 from service.journal import Journal, Reading
 from service.operations.handles import existing
@@ -65,8 +66,10 @@ class StateReader:
         ``span_of`` picks the range of bytes, and raises a problem for a range that lies outside of the state.
         """
 
-        async def delivered(ref: BlobRef, span: Span) -> AsyncIterator[bytes]:
-            return await deliver(self._blobs, ref, span.start, span.end)
+        async def delivered(handle: Handle, span: Span) -> AsyncIterator[bytes]:
+            if handle.data is not None:
+                return stream_of(handle.data[span.start : span.end])
+            return await deliver(self._blobs, _blob_of(handle), span.start, span.end)
 
         handle, span, chunks, reading = await self._newest(store, name, version, span_of, delivered)
         return Delivery(handle, span, chunks, reading.revision, reading.term)
@@ -74,13 +77,16 @@ class StateReader:
     async def locate(
         self, store: str, name: str, version: str | None, span_of: Callable[[Handle], Span]
     ) -> Location | None:
-        """Return a signed URL to the bytes that `read` would deliver; None if the blob store cannot sign.
+        """Return a signed URL to the bytes that `read` would deliver.
 
-        This checks that the blob is there, but does not read it: the client that fetches it checks size and digest.
+        None if the blob store cannot sign, or if the record has the bytes. This checks that the blob is there, but does
+        not read it: the client that fetches it checks size and digest.
         """
 
-        async def located(ref: BlobRef, _: Span) -> str | None:
-            return await locate(self._blobs, ref, self._download_seconds)
+        async def located(handle: Handle, _: Span) -> str | None:
+            return None if handle.data is not None else await locate(self._blobs, _blob_of(handle), seconds)
+
+        seconds = self._download_seconds
 
         handle, _, url, reading = await self._newest(store, name, version, span_of, located)
         return None if url is None else Location(handle, url, reading.revision, reading.term)
@@ -91,7 +97,7 @@ class StateReader:
         name: str,
         version: str | None,
         span_of: Callable[[Handle], Span],
-        get: Callable[[BlobRef, Span], Awaitable[T]],
+        get: Callable[[Handle, Span], Awaitable[T]],
     ) -> tuple[Handle, Span, T, Reading]:
         while True:
             reading = self._journal.read()
@@ -104,7 +110,7 @@ class StateReader:
                 )
             span = span_of(handle)
             try:
-                got = await get(BlobRef(handle.blob, handle.size, handle.sha256), span)
+                got = await get(handle, span)
             except Problem as error:
                 if is_missing(error) and self._moved_on(store, name, handle):
                     continue
@@ -115,3 +121,7 @@ class StateReader:
         """Return whether the handle has another version now or is gone, so that its old blob is rightly missing."""
         now = self._journal.read().view.handle(store, name)
         return not isinstance(now, Handle) or now.version != handle.version or now.removing or now.gone
+
+
+def _blob_of(handle: Handle) -> BlobRef:
+    return BlobRef(handle.blob, handle.size, handle.sha256)

@@ -9,7 +9,7 @@ from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.basics.problems import noted, problem
 from service.blobs.deletion_queue import DeletionQueue
-from service.blobs.intake import Incoming, take_in
+from service.blobs.intake import Incoming, begin, take_in
 from service.blobs.keys import blob_key
 from service.journal import Journal, Served
 from service.journal.retries import MaySubmit, Superseded
@@ -22,7 +22,7 @@ from service.rules.requests import Add, BlobRef, Replace, Request, UploadRef
 State = Incoming | Reference
 """A state that a client brings: its bytes, or a reference to an upload that has them already."""
 
-RequestOf = Callable[[BlobRef, UploadRef | None], Request]
+RequestOf = Callable[[BlobRef, bytes | None, UploadRef | None], Request]
 
 _AWAY = frozenset({Code.SHUTTING_DOWN, Code.NO_LEADER})
 _AWAY_SECONDS = 0.5
@@ -35,7 +35,8 @@ A slow deletion here must not keep the caller from that replica for longer. `_AW
 class StateOperations:
     """The operations add and replace: they put the blob first, and move the pointer second.
 
-    A state has at most ``max_state_bytes`` bytes; None sets no limit.
+    A state has at most ``max_state_bytes`` bytes; None sets no limit. With fewer than ``inline_below`` it is kept in
+    its record.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class StateOperations:
         deletions: DeletionQueue,
         uploads: UploadOperations,
         submitter: Submitter,
+        *,
         max_state_bytes: int | None,
+        inline_below: int,
     ) -> None:
         self._journal = journal
         self._blobs = blobs
@@ -53,12 +56,13 @@ class StateOperations:
         self._uploads = uploads
         self._submitter = submitter
         self._max_state_bytes = max_state_bytes
+        self._inline_below = inline_below
 
     async def add(self, caller: Caller, store: str, name: str, state: State, labels: Mapping[str, str]) -> Reply:
         """Create a handle with a state, and lock it for the caller's session: Flink's ``addAndLock``."""
 
-        def request(blob: BlobRef, upload: UploadRef | None) -> Request:
-            return Add(caller.attempt, store, name, caller.epoch, blob, labels, upload)
+        def request(blob: BlobRef, data: bytes | None, upload: UploadRef | None) -> Request:
+            return Add(caller.attempt, store, name, caller.epoch, blob, labels, upload, data)
 
         return await self._with_state(caller, store, state, request)
 
@@ -70,18 +74,23 @@ class StateOperations:
         The old blob is deleted ``linger_seconds`` later, so that readers can finish.
         """
 
-        def request(blob: BlobRef, upload: UploadRef | None) -> Request:
-            return Replace(caller.attempt, store, name, caller.epoch, version, blob, labels, upload)
+        def request(blob: BlobRef, data: bytes | None, upload: UploadRef | None) -> Request:
+            return Replace(caller.attempt, store, name, caller.epoch, version, blob, labels, upload, data)
 
         return await self._with_state(caller, store, state, request)
 
     async def _with_state(self, caller: Caller, store: str, state: State, request_of: RequestOf) -> Reply:
         if isinstance(state, Reference):
-            return await self._uploads.add_or_replace(caller, store, state, request_of)
+            return await self._uploads.add_or_replace(
+                caller, store, state, lambda announced, upload: request_of(announced, None, upload)
+            )
         return await self._with_blob(caller, store, state, request_of)
 
     async def _with_blob(self, caller: Caller, store: str, incoming: Incoming, request_of: RequestOf) -> Reply:
-        """Put the bytes, then move the pointer. Bytes that no record can ever name any more are deleted at once."""
+        """Put the bytes, then move the pointer. Bytes that no record can ever name any more are deleted at once.
+
+        If they are fewer than ``inline_below``, they go into the record, and are no blob.
+        """
         journal = self._journal
         if not journal.lease_holds():
             raise problem(Code.NO_LEADER, "this replica does not lead")
@@ -89,8 +98,12 @@ class StateOperations:
         key = blob_key(journal.deployment, store, journal.term)
 
         async def act(may_submit: MaySubmit) -> Reply:
-            blob = await take_in(self._blobs, key, incoming, self._max_state_bytes)
-            return await self._move_pointer(request_of(blob, None), blob, generation, may_submit)
+            begun = await begin(incoming, self._inline_below, self._max_state_bytes)
+            if begun.data is not None:
+                few = BlobRef("", len(begun.data), begun.sha256)
+                return reply_of(await self._submitter.decided(request_of(few, begun.data, None), None, may_submit))
+            blob = await take_in(self._blobs, key, begun.rest, self._max_state_bytes)
+            return await self._move_pointer(request_of(blob, None, None), blob, generation, may_submit)
 
         return await self._submitter.attempted(caller, store, act)
 

@@ -30,6 +30,11 @@ from service.replica.leases import Leases, UploadLeases
 from service.replica.removals import Removals
 from service.replica.settings import Settings
 from service.replica.submitter import Submitter
+from service.replica.trees.attempts import NewestAttempts
+from service.replica.trees.checking import ManifestCheck
+from service.replica.trees.folding import Folding
+from service.replica.trees.loading import Manifests
+from service.replica.trees.trimming import Trimming
 from service.replica.upkeep import expire_sessions, expire_uploads, finish_removals, scrub
 from service.rules.memory.state import State
 from service.rules.records import DEPLOYMENT_KEY, Deployment
@@ -83,13 +88,21 @@ class Replica:
             settings=settings.journal,
             jitter=jitter,
         )
+        self.manifest_check = ManifestCheck(self.journal, self.blobs, self.deletions, clock)
         self.removals = Removals(self.journal, self.deletions)
+        self.manifests = Manifests(self.journal, self.blobs)
+        self.attempts_at_puts = NewestAttempts(clock)
+        self._trimming = Trimming(self.journal, self.manifests, self.slices, clock)
+        self._folding = Folding(self.journal, self.blobs, self.manifests, self.deletions, self.slices, clock, settings)
         self.submitter = Submitter(self.journal, self.removals, clock, settings.request_seconds)
         self.leadership: Leadership | None = None
         self._parts: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[None] | None = None
+        self._beside: asyncio.Task[None] | None = None
         self._on_loaded = on_loaded
         self.on_fault: Callable[[], None] = lambda: None
+        self.beside: Callable[[], Coroutine[Any, Any, None]] | None = None
+        """What runs beside the election for as long as the replica takes part in it."""
 
     @property
     def leads(self) -> bool:
@@ -104,9 +117,16 @@ class Replica:
         opened = await self._open()
         self._task = asyncio.create_task(self._run(opened), name="milepost-leader")
         self._task.add_done_callback(self._ended)
+        if self.beside is not None:
+            self._beside = asyncio.create_task(self.beside(), name="milepost-beside")
+            self._beside.add_done_callback(self._ended)
 
     async def step_down(self) -> None:
         """Stop admitting requests, wait for those in flight for ``resign_seconds`` at most, and resign. Idempotent."""
+        if self._beside is not None:
+            self._beside.cancel()
+            await asyncio.wait((self._beside,), timeout=self.settings.resign_seconds)
+            self._beside = None
         if self.leadership is not None:
             try:
                 async with asyncio.timeout(self.settings.resign_seconds):
@@ -181,7 +201,7 @@ class Replica:
                 self.leadership = None
                 self.journal.retire()
                 self.deletions.clear()
-                self.blobs.full = None  # only a leader puts blobs, and so learns whether there is room again
+                self.blobs.full = None  # who puts no blobs any more does not learn whether there is room again
                 self.changes.end()
                 self.epoch_queues.end()
                 await leadership.resign()
@@ -226,7 +246,10 @@ class Replica:
             expire_uploads(self.journal, self.uploads, self.clock, self.settings.expire_interval_seconds),
             finish_removals(self.journal, self.removals, self.clock, self.settings.tidy_interval_seconds),
             scrub(self.journal, self.clock, self.settings.tidy_interval_seconds),
+            self._trimming.run(self.settings.tidy_interval_seconds),
+            self._folding.run(),
             self._keep_mark(),
+            self.manifest_check.run(self.settings.collect_interval_seconds),
             self._collect(),
         )
 
@@ -292,6 +315,7 @@ class Replica:
                     self.slices,
                     older_than=self.settings.collect_after_seconds,
                     may_go_on=self.journal.lease_holds,
+                    ready=self.manifests.ready,
                 )
             except (Problem, BackendError) as error:
                 log.warning(

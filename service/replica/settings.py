@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from service.journal import JournalSettings
+from service.rules.records import KEPT_KEYS_SECONDS
 
 IDLE_SECONDS = 30.0
+FILE_IDLE_SECONDS = 3600.0
+INLINE_BELOW = 4096
+MOST_INLINE = 32 * 1024
+"""A record holds no more bytes than that, so that many fit into one commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +20,16 @@ class Settings:
 
     ``request_seconds``: how long a write may wait for the storage before it is answered with an error.
     ``blob_seconds``: how long one step of the blob store may take.
-    ``idle_seconds``: how long a client may send nothing inside of a request.
+    ``idle_seconds``: how long a client may send nothing inside of a request; ``file_idle_seconds``: inside of the bytes
+    of a file, which a task of Spark's keeps open while it works.
     ``linger_seconds``: how long a replaced blob is kept for readers that are still reading it.
     ``collect_after_seconds``: how old a blob that no record names must be before it is deleted.
     ``stand_back_seconds``: how long a replica that could not take the journal over lets others try.
     ``resign_seconds``: how long a replica that resigns waits for what is in flight.
     ``max_state_bytes``: the largest size of a state; None for no limit of Milepost's own.
+    ``inline_below``: a state, or a file of a tree, with fewer bytes is kept in its record, and has no blob.
+    ``fold_from``: so many records of files make a manifest; fewer are left as they are.
+    ``fold_after_seconds``: how long a file's record has not changed when it is folded into a manifest.
     ``upload_seconds``: how long an upload may wait to be used, and how long the URL to put its bytes is valid.
     ``download_seconds``: how long the URL that a reader is redirected to is valid.
 
@@ -30,6 +39,7 @@ class Settings:
     request_seconds: float = 20.0
     blob_seconds: float = 30.0
     idle_seconds: float = IDLE_SECONDS
+    file_idle_seconds: float = FILE_IDLE_SECONDS
     linger_seconds: float = 60.0
     collect_after_seconds: float = 3600.0
     collect_interval_seconds: float = 600.0
@@ -39,6 +49,9 @@ class Settings:
     resign_seconds: float = 10.0
     stand_back_seconds: float = 5.0
     max_state_bytes: int | None = None
+    inline_below: int = INLINE_BELOW
+    fold_from: int = 512
+    fold_after_seconds: float = KEPT_KEYS_SECONDS
     upload_seconds: float = 900.0
     download_seconds: float = 300.0
     journal: JournalSettings = field(default_factory=JournalSettings)

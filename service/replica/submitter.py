@@ -10,6 +10,7 @@ from service.basics.problems import problem, refusal
 from service.journal import Journal, Served
 from service.journal.retries import MaySubmit
 from service.replica.removals import Removals
+from service.rules.decide import decide
 from service.rules.decisions import Accepted, Answer, Blocked, FinishNeeded, Refused
 from service.rules.requests import Attempt, Request
 
@@ -64,6 +65,17 @@ class Submitter:
             return await act(_always)
         reply, joined = await self._journal.retries.run((store, session, key), act, self.request_seconds)
         return replace(reply, answer=replace(reply.answer, replayed=True)) if joined else reply
+
+    def foreseen(self, request: Request) -> Accepted | Blocked:
+        """Return how the rules would decide a request now, without submitting it. Raises a problem if they refuse it.
+
+        So a request that takes long to prepare can be refused before that.
+        """
+        reading = self._journal.read()
+        decision = decide(reading.view, request, self._journal.context(reading.revision + 1))
+        if isinstance(decision, Refused):
+            raise refusal(decision)
+        return decision
 
     async def perform(self, request: Request, may_submit: MaySubmit = _always) -> Reply:
         """Submit a request and return its reply; finish removals that block it first. Raises problems."""

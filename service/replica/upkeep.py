@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from milepost.errors import Problem
 from service.journal import Journal
+from service.replica.commits import COMMIT_SECONDS, commit
 from service.replica.leases import Leases, UploadLeases
 from service.replica.removals import Removals
 from service.rules.acts.handles import finish_of
@@ -22,9 +23,6 @@ log = logging.getLogger("milepost.upkeep")
 
 _BATCH = 100
 """How many records one commit drops."""
-
-_COMMIT_SECONDS = 30.0
-_MOST_REST_SECONDS = 1.0
 
 
 async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], float], interval: float) -> None:
@@ -45,7 +43,7 @@ async def _expire(journal: Journal, leases: Leases, session: Session, clock: Cal
     This waits for the commit however long it takes: while the expiry may still land, no keepalive may be granted.
     """
     try:
-        pending = journal.submit(ExpireSession(Attempt(session.id), session.born), clock() + _COMMIT_SECONDS)
+        pending = journal.submit(ExpireSession(Attempt(session.id), session.born), clock() + COMMIT_SECONDS)
         await asyncio.wait((pending.done,))
         pending.done.result()
     except Problem as error:
@@ -80,7 +78,7 @@ async def _expire_upload(
     """
     try:
         request = ExpireUpload(LEADER, store, upload_id)
-        pending = journal.submit(request, clock() + _COMMIT_SECONDS)
+        pending = journal.submit(request, clock() + COMMIT_SECONDS)
         await asyncio.wait((pending.done,))
         decision = pending.done.result().decision
     except Problem as error:
@@ -111,7 +109,7 @@ async def finish_removals(journal: Journal, removals: Removals, clock: Callable[
 async def _finish(removals: Removals, finish: FinishNeeded, clock: Callable[[], float]) -> None:
     """Finish one removal. If that fails, log it and go on, so that it does not hold up the others."""
     try:
-        await removals.finish(finish, clock() + _COMMIT_SECONDS)
+        await removals.finish(finish, clock() + COMMIT_SECONDS)
     except Problem as error:
         log.warning("cannot finish the removal of %s/%s now, trying again later: %s", finish.store, finish.name, error)
 
@@ -148,7 +146,7 @@ async def _scrub_aged(
 ) -> None:
     after: Aged = (0, "")
     while batch := list(islice(aged(*_now(journal), after), _BATCH)):
-        await _drop(journal, clock, [key for _, key in batch])
+        await commit(journal, Scrub(LEADER, keys=tuple([key for _, key in batch])), clock)
         after = batch[-1]
 
 
@@ -158,7 +156,7 @@ async def _scrub_cleared(journal: Journal, clock: Callable[[], float]) -> None:
         while keys := _cleared(journal, store):
             if keys == last:
                 break  # these could not be dropped: try again the next time
-            await _drop(journal, clock, keys)
+            await commit(journal, Scrub(LEADER, keys=tuple(keys)), clock)
             last = keys
 
 
@@ -170,10 +168,3 @@ def _cleared(journal: Journal, store: str) -> list[str]:
 def _now(journal: Journal) -> tuple[State, DecisionContext]:
     reading = journal.read()
     return reading.view.state, journal.context(reading.revision)
-
-
-async def _drop(journal: Journal, clock: Callable[[], float], keys: Sequence[str]) -> None:
-    """Drop records by one commit, then pause for as long as it took, which leaves half of the time to others."""
-    began = clock()
-    await journal.wait(journal.submit(Scrub(LEADER, keys=tuple(keys)), began + _COMMIT_SECONDS))
-    await asyncio.sleep(min(clock() - began, _MOST_REST_SECONDS))

@@ -4,35 +4,48 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from milepost.wire import Outcome
+from milepost.wire import Code, Outcome
 from service.rules import guards, replays
 from service.rules.acts import deployments, epochs, handles, scrubbing, sessions, stores, uploads
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
+from service.rules.memory.lookup import ManifestsNotLoaded
 from service.rules.memory.view import View
 from service.rules.records import Handle, Session, Store, store_key
 from service.rules.requests import (
     Add,
+    BeginFold,
     Campaign,
     Clear,
+    CloneTree,
     CreateDeployment,
     CreateUpload,
+    DropFolded,
     EndSession,
     ExpireSession,
     ExpireUpload,
     FinishRemoval,
+    FoldTree,
     HandleRequest,
     LockAll,
     LockHandle,
     OpenSession,
+    PinCut,
     ReleaseAll,
     ReleaseHandle,
     Remove,
     Replace,
     Request,
     Resign,
+    RollBack,
     Scrub,
     StoreRequest,
+    TreeRequest,
+    TrimTree,
+    Unpin,
 )
+from service.rules.stored.trees import Tree
+from service.rules.trees import acts as trees
+from service.rules.trees import folding, keeping, trimming
 
 
 def decide(view: View, request: Request, context: DecisionContext) -> Decision:
@@ -46,7 +59,8 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
     """Judge a request, in a fixed order.
 
     First come the leader's own requests, a replay of a known key, the session, the store's record, the epoch; then the
-    operation's own rules; at last, whether a retry is safe whose first answer may be forgotten.
+    operation's own rules; at last, whether a retry is safe whose first answer may be forgotten. The files
+    of a tree are written without a session, by whoever has the epoch, and each act on them may be made twice.
     """
     match request:
         case CreateDeployment():
@@ -57,12 +71,16 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
             return uploads.expire_upload(view, request, context)
         case Scrub():
             return scrubbing.scrub(view, request, context)
+        case TrimTree() | BeginFold() | FoldTree() | DropFolded():
+            return _upkeep_of_tree(view, _store(view, request.store_name), request, context)
         case FinishRemoval():
             return handles.finish_removal(view, _store(view, request.store_name), request, context)
         case _:
             pass
     if (known := replays.first_answer(view, request)) is not None:
         return _resumed(view, request, known)
+    if isinstance(request, TreeRequest | PinCut | Unpin):
+        return _of_tree(view, request, context)
     if isinstance(request, OpenSession):
         pushed = sessions.pushed_of(view.session(request.session))
         return replays.doubtful(sessions.open_session(view, request, context), request, pushed, context)
@@ -84,6 +102,38 @@ def _by_the_living(view: View, request: Request, context: DecisionContext) -> De
     if damaged := guards.store_readable(view, request.store_name):
         return damaged
     return _of_store(view, _store(view, request.store_name), session, request, context)
+
+
+def _of_tree(view: View, request: TreeRequest | PinCut | Unpin, context: DecisionContext) -> Decision:
+    if damaged := guards.store_readable(view, request.store_name):
+        return damaged
+    store = _store(view, request.store_name)
+    try:
+        if isinstance(request, PinCut | Unpin | RollBack | CloneTree):
+            if request.session and (dead := guards.session_lives(view, request.session, context)):
+                return dead
+            decision = keeping.decide(view, store, request, context)
+            return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), context))
+        return _founding(view, store, trees.decide(view, store, request, context))
+    except ManifestsNotLoaded as error:
+        return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; try again later")
+
+
+def _upkeep_of_tree(
+    view: View, store: Store, request: TrimTree | BeginFold | FoldTree | DropFolded, context: DecisionContext
+) -> Decision:
+    try:
+        match request:
+            case TrimTree():
+                return trimming.trim(view, store, request)
+            case BeginFold():
+                return folding.begin_fold(view, store, context)
+            case FoldTree():
+                return folding.fold(view, store, request)
+            case DropFolded():
+                return folding.drop_folded(view, store, request)
+    except ManifestsNotLoaded as error:
+        return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; upkeep goes on once it is")
 
 
 def _of_store(view: View, store: Store, session: Session, request: StoreRequest, context: DecisionContext) -> Decision:
@@ -142,6 +192,9 @@ def _pushed(view: View, store: Store, request: StoreRequest) -> int:
         return handles.pushed_of(view.handle(store.name, request.name))
     if isinstance(request, CreateUpload):
         return 0  # each upload keeps its own answer, and no other
+    if isinstance(request, PinCut | Unpin | RollBack | CloneTree):
+        tree = view.tree(store.name)
+        return tree.pushed if isinstance(tree, Tree) else 0
     return store.pushed
 
 

@@ -1,8 +1,8 @@
 """Define what is stored: immutable records, their keys, and their JSON form with a checksum and a schema number.
 
-Keys are paths: ``deployment``, ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>`` and
-``stores/<store>/uploads/<id>``. A record that cannot be read becomes a `Corrupt` in memory: it is reported, and never
-hides or blocks another.
+Keys are paths: ``deployment``, ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>``,
+``stores/<store>/uploads/<id>``, ``stores/<store>/tree`` and ``stores/<store>/files/<hash of the path>``. A record that
+cannot be read becomes a `Corrupt` in memory: it is reported, and never hides or blocks another.
 
 The garbage collector ignores records (``gc=False``): they are never part of a cycle, and going through all of them
 would stop everything else for as long.
@@ -15,8 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from service.rules.checksums import seal, unseal
+from service.rules.stored.answered import SCHEMA, WITH_DATA, Answered, schema
+from service.rules.stored.paths import path_id
+from service.rules.stored.trees import Tree, TreePath
 
-SCHEMA: Final = 1
 KEPT_KEYS: Final = 64
 KEPT_KEYS_BYTES: Final = 32 * 1024
 KEPT_KEYS_SECONDS: Final = 600.0
@@ -27,21 +29,6 @@ The newest is kept whatever its size. Each store bounds records (512 KiB), and t
 
 ENDED_SESSION_SECONDS: Final = 3600.0
 """For this long an ended session is answered 410 rather than 404."""
-
-
-def _schema() -> int:
-    """Return the schema number: msgspec would leave an ordinary default out of what is stored, and read a later one."""
-    return SCHEMA
-
-
-class Answered(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """This is the first answer to an idempotency key, kept with the record that it changed."""
-
-    session: str
-    key: str
-    fingerprint: str
-    revision: int
-    answer: dict[str, Any]
 
 
 class Lock(msgspec.Struct, frozen=True, gc=False):
@@ -62,7 +49,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     ended: int = 0
     answered: tuple[Answered, ...] = ()
     pushed: int = 0
-    schema: int = msgspec.field(default_factory=_schema)
+    schema: int = msgspec.field(default_factory=schema)
 
 
 class Store(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -70,7 +57,8 @@ class Store(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     Handles born at or before revision ``cleared`` count as absent. ``locked`` holds sessions that locked every handle
     there was at that revision, and ``released`` sessions that released all that they held at that revision. ``pushed``
-    is the revision of the newest answer that had to make room for younger ones.
+    is the revision of the newest answer that had to make room for younger ones. ``granted`` is the revision at which
+    the epoch was granted.
     """
 
     name: str
@@ -83,11 +71,12 @@ class Store(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     released: tuple[Lock, ...] = ()
     answered: tuple[Answered, ...] = ()
     pushed: int = 0
-    schema: int = msgspec.field(default_factory=_schema)
+    granted: int = 0
+    schema: int = msgspec.field(default_factory=schema)
 
 
 class Handle(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A handle is a named, versioned pointer to one blob.
+    """A handle is a named, versioned pointer to one blob, or has the bytes of its state itself, as ``data``.
 
     ``removing`` says that its removal has begun, and ``gone`` that it was removed; the record stays for a while for the
     answers it keeps. ``freed`` holds sessions whose lock through `Store.locked` was released for this handle alone.
@@ -108,9 +97,15 @@ class Handle(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     epoch: int | None = None
     removing: bool = False
     gone: bool = False
+    data: bytes | None = None
     answered: tuple[Answered, ...] = ()
     pushed: int = 0
-    schema: int = msgspec.field(default_factory=_schema)
+    schema: int = msgspec.field(default_factory=schema)
+
+    def holding(self, blob: str, data: bytes | None, **changed: Any) -> Handle:
+        """Return the record with these bytes, and with other members ``changed``."""
+        number = SCHEMA if data is None else WITH_DATA
+        return msgspec.structs.replace(self, blob=blob, data=data, schema=number, **changed)
 
 
 class Upload(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -130,14 +125,14 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     born: int
     ended: int = 0
     answered: tuple[Answered, ...] = ()
-    schema: int = msgspec.field(default_factory=_schema)
+    schema: int = msgspec.field(default_factory=schema)
 
 
 class Deployment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The deployment's id is drawn once, when the journal is first led. The keys of all its blobs begin with ``id``."""
 
     id: str
-    schema: int = msgspec.field(default_factory=_schema)
+    schema: int = msgspec.field(default_factory=schema)
 
     @property
     def answered(self) -> tuple[Answered, ...]:
@@ -152,8 +147,8 @@ class Corrupt(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-Record = Deployment | Session | Store | Handle | Upload | Corrupt
-Stored = Deployment | Session | Store | Handle | Upload
+Stored = Deployment | Session | Store | Handle | Upload | Tree | TreePath
+Record = Stored | Corrupt
 
 DEPLOYMENT_KEY: Final = "deployment"
 
@@ -163,6 +158,8 @@ _KINDS: Final[dict[str, type[Stored]]] = {
     "stores": Store,
     "handles": Handle,
     "uploads": Upload,
+    "tree": Tree,
+    "files": TreePath,
 }
 _DECODERS: Final[dict[type[Stored], msgspec.json.Decoder[Stored]]] = {
     kind: msgspec.json.Decoder(kind, strict=True) for kind in _KINDS.values()
@@ -188,6 +185,11 @@ def handle_key(store: str, name: str) -> str:
 def upload_key(store: str, upload: str) -> str:
     """Return the key of an upload's record."""
     return f"stores/{store}/uploads/{upload}"
+
+
+def tree_key(store: str) -> str:
+    """Return the key of the record of a store's tree."""
+    return f"stores/{store}/tree"
 
 
 def store_of(key: str) -> str | None:
@@ -232,14 +234,20 @@ def decode(key: str, value: bytes) -> Record:
         record = _DECODERS[kind].decode(unseal(key, value))
     except (msgspec.DecodeError, ValueError) as error:
         return Corrupt(name, f"not a readable record: {error}")
-    if record.schema != SCHEMA:
-        return Corrupt(name, f"schema {record.schema} is not known here (this is schema {SCHEMA})")
+    expected = WITH_DATA if isinstance(record, Handle) and record.data is not None else SCHEMA
+    if record.schema != expected:
+        return Corrupt(name, f"schema {record.schema} is not known here (this is schema {expected})")
     if isinstance(record, Deployment):
         return record
-    stored_name = record.id if isinstance(record, Session | Upload) else record.name
-    if stored_name != name:
-        return Corrupt(name, f"the record is about {stored_name!r}")
+    if (about := _about(record)) != (parts[1] if isinstance(record, Tree) else name):
+        return Corrupt(name, f"the record is about {about!r}")
     return record
+
+
+def _about(record: Session | Upload | Store | Handle | Tree | TreePath) -> str:
+    if isinstance(record, TreePath):
+        return path_id(record.path)
+    return record.id if isinstance(record, Session | Upload) else record.name
 
 
 def is_ours(key: str) -> bool:
@@ -250,8 +258,10 @@ def is_ours(key: str) -> bool:
 def _kind_of(parts: list[str]) -> type[Stored] | None:
     """Return the kind of record for a key that is listed at the head of this file; None for one that only looks so."""
     match parts:
-        case ["stores", _, "handles" | "uploads" as below, _]:
+        case ["stores", _, "handles" | "uploads" | "files" as below, _]:
             return _KINDS[below]
+        case ["stores", _, "tree" as whole]:
+            return _KINDS[whole]
         case ["sessions" | "stores" as first, _]:
             return _KINDS[first]
         case [only] if only == DEPLOYMENT_KEY:

@@ -10,10 +10,12 @@ from milepost.wire import Code, Outcome
 from service.rules import guards
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.memory.view import View
-from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, Answered, Handle, Session, Store, size_of
+from service.rules.records import KEPT_KEYS, KEPT_KEYS_BYTES, Handle, Session, Store, size_of
 from service.rules.requests import Replace, Request, is_leaders
+from service.rules.stored.answered import Answered
+from service.rules.stored.trees import Tree, TreePath
 
-Keeper = TypeVar("Keeper", Handle, Session, Store)
+Keeper = TypeVar("Keeper", Handle, Session, Store, Tree, TreePath)
 
 
 def first_answer(view: View, request: Request) -> Accepted | Refused | None:

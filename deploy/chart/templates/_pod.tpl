@@ -83,6 +83,15 @@ checksum/hadoop: {{ list .configuration $digest | toJson | sha256sum }}
 - name: MILEPOST_MAX_STATE_BYTES
   value: {{ int64 .maxStateBytes | quote }}
 {{- end }}
+{{- if kindIs "invalid" .inlineBelow }}
+{{- if eq $.Values.pointers.kind "kubernetes" }}
+- name: MILEPOST_INLINE_BELOW
+  value: "512"
+{{- end }}
+{{- else }}
+- name: MILEPOST_INLINE_BELOW
+  value: {{ int64 .inlineBelow | quote }}
+{{- end }}
 {{- if .epochsAbove }}
 - name: MILEPOST_EPOCHS_ABOVE
   value: {{ int64 .epochsAbove | quote }}

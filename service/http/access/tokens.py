@@ -32,19 +32,29 @@ class Tokens:
     def __bool__(self) -> bool:
         return bool(self._tokens)
 
+    @property
+    def that_may_write(self) -> tuple[Token, ...]:
+        """The tokens that may do more than read."""
+        return tuple(token for token in self._tokens if not token.read_only)
+
     def known(self, authorization: str | None) -> Token:
         """Return the accepted token that the header ``authorization`` carries. Raises ``unauthenticated``.
 
         If the same token is listed twice, this is the entry that may write.
         """
-        scheme, _, given = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not given:
-            raise problem(Code.UNAUTHENTICATED, "the request needs a header Authorization with a bearer token")
-        digest = _digest(given.strip())
+        digest = _digest(bearer_of(authorization))
         found = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
         if not found:
             raise problem(Code.UNAUTHENTICATED, "the bearer token is not known")
         return min(found, key=lambda token: token.read_only)
+
+
+def bearer_of(authorization: str | None) -> str:
+    """Return the bearer token in the header ``authorization``. Raises ``unauthenticated`` if there is none."""
+    scheme, _, given = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer" or not given:
+        raise problem(Code.UNAUTHENTICATED, "the request needs a header Authorization with a bearer token")
+    return given.strip()
 
 
 def check(token: Token, method: str) -> None:

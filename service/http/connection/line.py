@@ -9,6 +9,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 _RESET: Final = struct.pack("ii", 1, 0)
+_KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""By the names of TCP's options, which not every system has: seconds of silence, seconds between questions, and how
+many get no answer.
+"""
 
 
 class LingeringTransport(asyncio.Transport):
@@ -78,3 +82,14 @@ class LingeringTransport(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return what the system knows of the connection under ``name``."""
         return self._transport.get_extra_info(name, default)
+
+
+def notice_dead_peers(transport: asyncio.Transport) -> None:
+    """Have TCP ask a silent peer whether it is still there, so that one whose machine died is noticed in a minute."""
+    connection = transport.get_extra_info("socket")
+    if connection is None:
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE.items():
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

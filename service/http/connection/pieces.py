@@ -18,7 +18,9 @@ class InPieces(Response):
     A short one is sent at once.
     """
 
-    def __init__(self, pieces: Iterable[bytes], status: int, headers: Mapping[str, str], media_type: str) -> None:
+    def __init__(
+        self, pieces: Iterable[bytes], status: int, headers: Mapping[str, str], media_type: str | None
+    ) -> None:
         self._pieces = list(pieces)
         length = sum(map(len, self._pieces))
         if length <= _SHORT:

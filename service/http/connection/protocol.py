@@ -21,7 +21,7 @@ from milepost.wire import Code
 from service.basics.problems import problem
 from service.http.application import Application
 from service.http.connection.framing import Framing
-from service.http.connection.line import LingeringTransport
+from service.http.connection.line import LingeringTransport, notice_dead_peers
 from service.http.connection.watch import Watch
 from service.http.requests import Fields
 
@@ -67,6 +67,7 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection: the peer has to send a first head in time."""
+        notice_dead_peers(transport)
         line = LingeringTransport(transport, self._more_may_come, self._linger)
         self._watch = Watch(self.loop, line, self._application.idle_seconds, lambda: not self.flow.read_paused)
         self._framing = Framing()

@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
+from milepost.wire import PROBLEM_MEDIA_TYPE
 from service.http.openapi.schemas import (
     NAME_SCHEMA,
     OPENAPI_VERSION,
@@ -30,11 +31,17 @@ A **handle** is a named, versioned pointer to the bytes of a state. A **session*
 fences the drivers of one store; an **idempotency key** makes a retry safe. Every error is a problem document with
 `retryable` and `outcome`.
 
+The **files** of jobs are answered as Hadoop's WebHDFS has them: `/webhdfs/v1/jobs/flights/a` is the file `a` of the
+store `flights`, `/` in `path` stands for itself, and a write carries its epoch in the name of a header,
+`X-Milepost-<store>-<epoch>`, or in its token. The JSON that these calls answer has no Content-Type. `/oauth2/token`
+gives the tokens.
+
 Answers that do not depend on the call: 404 `no-route` for an unknown path, 405 `method-not-allowed` with `Allow` for
 another method, 413 `too-large` for a head of more than 64 KiB, 422 `invalid-request` for what is not HTTP, 501
 `not-supported` for a transfer coding other than chunked, 403 `forbidden` for a Host that is not this server's if it has
 no tokens, and 429 `too-many-requests` for a connection for which there is no room. 411 `length-required` is reserved
-for blob stores that need a length; none of the current ones does.
+for blob stores that need a length; none of the current ones does. 409 `not-directory` and 409 `not-empty` are told of
+files alone, as Java exceptions.
 """
 
 
@@ -69,11 +76,13 @@ class Description:
 def _complete(operation: dict[str, Any], path: str, known: Operation) -> None:
     """Add to a call what FastAPI does not know: its id, the schemas of its answers, its security, patterns of names."""
     operation["operationId"] = known.id
-    if path.startswith("/v1/"):
+    if path.startswith(("/v1/", "/webhdfs/")):
         operation["security"] = SECURED
     for parameter in operation["parameters"]:
-        if parameter["in"] == "path":
+        if parameter["in"] == "path" and parameter["name"] != "path":
             parameter["schema"] = NAME_SCHEMA
+    if PROBLEM_MEDIA_TYPE not in operation["responses"].get("422", {}).get("content", {}):
+        operation["responses"].pop("422", None)  # FastAPI assumes that it checks parameters itself
     for status, response in operation["responses"].items():
         content = response.get("content", {})
         if status.startswith("2") and "application/json" in content:

@@ -71,7 +71,9 @@ _ANSWER_HEADERS: dict[str, str] = {
     "WWW-Authenticate": "`Bearer`.",
     "Cache-Control": "`no-store`, since an earlier answer about a pointer may be wrong by now.",
 }
-_ALWAYS = (Header.TERM, Header.REQUEST_ID, "Cache-Control")
+ALWAYS = (Header.TERM, Header.REQUEST_ID, "Cache-Control")
+"""The headers that every answer has."""
+
 _OF_STATUS = {
     206: ("Content-Range",),
     401: ("WWW-Authenticate",),
@@ -130,14 +132,14 @@ def openapi_operation(
     which headers it has then. A call without a ``body`` refuses any body that is not empty.
     """
     codes = {*codes, *EVERYWHERE, *([Code.INVALID_NAME] if store else []), *([Code.NO_LEADER] if by_leader else [])}
-    always = [*_ALWAYS, *([Header.REVISION] if store else [])]
+    always = [*ALWAYS, *([Header.REVISION] if store else [])]
     responses: dict[int | str, dict[str, Any]] = {
-        status: {"description": text, "headers": _answer_headers(status, [*answers, *always]), **_content(example)}
+        status: {"description": text, "headers": answer_headers(status, [*answers, *always]), **_content(example)}
         for status, (text, example) in success.items()
     }
     if by_leader:
         text, also = elsewhere
-        redirected = _answer_headers(307, [Header.LOCATION, *also, *_ALWAYS])
+        redirected = answer_headers(307, [Header.LOCATION, *also, *ALWAYS])
         responses[307] = {"description": f"Redirects to the leader{text}.", "headers": redirected}
     for status, group in sorted(_by_status(codes).items()):
         responses[status] = _problem_response(status, group, always)
@@ -161,7 +163,7 @@ def probe_operation(yes: str, no: str | None = None, **query: str) -> dict[str, 
     responses = {
         status: {
             "description": text,
-            "headers": _described_headers(_ALWAYS),
+            "headers": _described_headers(ALWAYS),
             "content": {"text/plain": {"schema": {"type": "string"}}},
         }
         for status, text in texts.items()
@@ -187,6 +189,11 @@ def seconds(least: float, most: float) -> dict[str, Any]:
     return {"type": "number", "format": "double", "minimum": least, "maximum": most}
 
 
+def request_id() -> dict[str, Any]:
+    """Return the description of the one header that every call takes."""
+    return _parameter(Header.REQUEST_ID, False)
+
+
 def _by_status(codes: Iterable[Code]) -> dict[int, list[Code]]:
     found: dict[int, list[Code]] = {}
     for code in sorted(codes, key=lambda code: code.value):
@@ -210,12 +217,13 @@ def _problem_response(status: int, codes: list[Code], always: list[str]) -> dict
     }
     return {
         "description": " · ".join(f"`{code.value}`: {PROBLEMS[code].title}" for code in codes),
-        "headers": _answer_headers(status, always),
+        "headers": answer_headers(status, always),
         "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": examples}},
     }
 
 
-def _answer_headers(status: int, names: Iterable[str]) -> dict[str, Any]:
+def answer_headers(status: int, names: Iterable[str]) -> dict[str, Any]:
+    """Return the descriptions of these headers of an answer, and of those that come with its status."""
     return _described_headers([*names, *_OF_STATUS.get(status, ())])
 
 

@@ -33,6 +33,7 @@ def campaign(view: View, store: Store, session: Session, request: Campaign, cont
         epoch_session=session.id,
         epoch_born=session.born,
         epoch_since=context.wall,
+        granted=context.revision,
     )
     answer = Answer(epoch_body(view, granted), created=True)
     kept = replays.remember(granted, request, context, answer)

@@ -58,7 +58,7 @@ def add(view: View, store: Store, session: Session, request: Add, context: Decis
     handle = Handle(
         name=request.name,
         version=context.version,
-        blob=source.blob,
+        blob="",
         size=request.blob.size,
         sha256=request.blob.sha256,
         created=context.wall,
@@ -70,7 +70,7 @@ def add(view: View, store: Store, session: Session, request: Add, context: Decis
         epoch=request.epoch,
         answered=old.answered if old else (),
         pushed=pushed_of(old),
-    )
+    ).holding(source.blob, source.data)
     orphans = (old.blob,) if old is not None and not old.gone else ()
     return _changed(view, store, handle, request, context, orphans=orphans, created=True, beside=source.changes)
 
@@ -87,10 +87,10 @@ def replace_state(view: View, store: Store, session: Session, request: Replace, 
     source = uploads.source_of(view, store, request, context)
     if isinstance(source, Refused):
         return source
-    handle = replace(
-        found,
+    handle = found.holding(
+        source.blob,
+        source.data,
         version=context.version,
-        blob=source.blob,
         size=request.blob.size,
         sha256=request.blob.sha256,
         updated=context.wall,
@@ -148,6 +148,9 @@ def remove(view: View, store: Store, session: Session, request: Remove, context:
             return Accepted(answer)
         freed = replace(locks.given_back(view, store, old, session, context.revision), changed=context.revision)
         return _written(store, freed, request, context, answer)
+    if old.data is not None:  # there is no blob that has to go first
+        gone = _gone(replace(old, locks=(), freed=()), context)
+        return _written(store, gone, request, context, Answer({"removed": True}))
     marked = replace(old, removing=True, locks=(), freed=(), changed=context.revision)
     return _written(store, marked, request, context, Answer({"removed": True}), finish=finish)
 
@@ -157,8 +160,12 @@ def finish_removal(view: View, store: Store, request: FinishRemoval, context: De
     old = view.handle(store.name, request.name)
     if not isinstance(old, Handle) or not old.removing or old.version != request.version:
         return Accepted(Answer())
-    gone = replace(old, removing=False, gone=True, blob="", labels={}, changed=context.revision)
-    return Accepted(Answer(), {handle_key(store.name, old.name): gone})
+    return Accepted(Answer(), {handle_key(store.name, old.name): _gone(old, context)})
+
+
+def _gone(handle: Handle, context: DecisionContext) -> Handle:
+    """Return what is left of a handle that was removed: the answers that its record keeps."""
+    return handle.holding("", None, removing=False, gone=True, labels={}, changed=context.revision)
 
 
 def _gone_without_trace(name: str, context: DecisionContext) -> Handle:

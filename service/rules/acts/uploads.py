@@ -18,6 +18,7 @@ class UploadSource(NamedTuple):
     """The source says where the bytes of a request are, and what its commit changes beside the handle."""
 
     blob: str
+    data: bytes | None
     changes: Changes
 
 
@@ -45,7 +46,7 @@ def source_of(view: View, store: Store, request: Add | Replace, context: Decisio
     """Return the bytes that a handle is to point to; those of an upload are used up by the same commit."""
     ref = request.upload
     if ref is None:
-        return UploadSource(request.blob.key, {})
+        return UploadSource(request.blob.key, request.data, {})
     upload = view.upload(store.name, ref.id)
     if isinstance(upload, Corrupt):
         return Refused(Code.CORRUPT, f"the record of upload {ref.id!r} is damaged: {upload.reason}")
@@ -55,7 +56,7 @@ def source_of(view: View, store: Store, request: Add | Replace, context: Decisio
     if wrong := guards.upload_whole(upload, request.blob, ref.found):
         return wrong
     taken = replace(upload, ended=context.revision, blob="")
-    return UploadSource(upload.blob, {upload_key(store.name, upload.id): taken})
+    return UploadSource(upload.blob, None, {upload_key(store.name, upload.id): taken})
 
 
 def expire_upload(view: View, request: ExpireUpload, context: DecisionContext) -> Decision:

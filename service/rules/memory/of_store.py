@@ -8,6 +8,8 @@ from sortedcontainers import SortedList
 
 from service.rules.memory.lookup import is_pending
 from service.rules.records import Corrupt, Handle, Record
+from service.rules.stored.paths import is_temporary
+from service.rules.stored.trees import TreePath
 
 _LAST = "\U0010ffff"
 """This sorts after every name."""
@@ -19,10 +21,13 @@ class OfStore:
     ``names`` holds the handles that a listing shows, sorted. It is never emptied: a clear puts another list in its
     place, so that a task which goes through the old one can go on. ``born`` holds, for every handle that is not gone,
     the revision at which it was added and its name; those that were cleared come first. ``damaged`` holds the names of
-    handles whose records cannot be read, and ``pending`` the keys of pending uploads.
+    handles whose records cannot be read, and ``pending`` the keys of pending uploads. ``paths`` holds every path of the
+    store's tree that has a record, sorted, ``dead`` the revision at which each of its dead entries died, and the path,
+    and ``drafts`` the revision at which a file under a temporary name was born, and its path. ``unfinished`` says
+    whether the tree has sweeps or rollbacks that not every path knows of.
     """
 
-    __slots__ = ("born", "cleared", "damaged", "name", "names", "pending")
+    __slots__ = ("born", "cleared", "damaged", "dead", "drafts", "name", "names", "paths", "pending", "unfinished")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -30,6 +35,10 @@ class OfStore:
         self.born: SortedList[tuple[int, str]] = SortedList()
         self.damaged: dict[str, None] = {}
         self.pending: dict[str, None] = {}
+        self.paths: SortedList[str] = SortedList()
+        self.dead: SortedList[tuple[int, str]] = SortedList()
+        self.drafts: SortedList[tuple[int, str]] = SortedList()
+        self.unfinished = False
         self.cleared = 0
 
     def clear(self, cleared: int) -> None:
@@ -64,6 +73,25 @@ class OfStore:
         """Note that an upload has another record now, or none."""
         _keep(self.pending, key, is_pending(new))
 
+    def path_changed(self, old: Record | None, new: Record | None) -> None:
+        """Note that a path of the tree has another record now, or none."""
+        was, is_ = (record if isinstance(record, TreePath) else None for record in (old, new))
+        if was is None and is_ is not None:
+            self.paths.add(is_.path)
+        elif was is not None and is_ is None:
+            self.paths.remove(was.path)
+        were_dead, are_dead = _died(was), _died(is_)
+        for dead in were_dead - are_dead:
+            self.dead.remove(dead)
+        for dead in are_dead - were_dead:
+            self.dead.add(dead)
+        _move(self.drafts, _drafted(was), _drafted(is_))
+
+    @property
+    def may_be_trimmed(self) -> bool:
+        """Return whether the tree has anything that may have to be dropped."""
+        return bool(self.dead or self.drafts or self.unfinished)
+
     @property
     def has_cleared(self) -> bool:
         """Return whether there are records of handles that were cleared away."""
@@ -81,6 +109,27 @@ class OfStore:
 
 def _born(record: Record | None) -> int | None:
     return record.born if type(record) is Handle and not record.gone else None
+
+
+def _died(record: TreePath | None) -> set[tuple[int, str]]:
+    """Return when the entries of a path died, each with the path."""
+    return set() if record is None else {(entry.died, record.path) for entry in record.entries if entry.died}
+
+
+def _drafted(record: TreePath | None) -> tuple[int, str] | None:
+    """Return when the file under a temporary name was born, and its path; None if it is none."""
+    entry = None if record is None else record.newest
+    if record is None or entry is None or entry.directory or not is_temporary(record.path):
+        return None
+    return entry.born, record.path
+
+
+def _move(index: SortedList[tuple[int, str]], was: tuple[int, str] | None, is_: tuple[int, str] | None) -> None:
+    if was != is_:
+        if was is not None:
+            index.remove(was)
+        if is_ is not None:
+            index.add(is_)
 
 
 def _keep(names: dict[str, None], name: str, there: bool) -> None:

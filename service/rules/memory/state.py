@@ -5,11 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Iterable, Iterator
 
-from sortedcontainers import SortedDict, SortedList
+from sortedcontainers import SortedList
 
-from service.rules.memory.lookup import Lookup, is_pending
+from service.rules.memory.lookup import is_pending
 from service.rules.memory.of_store import OfStore
 from service.rules.memory.snapshots import Snapshot
+from service.rules.memory.state_of_trees import StateOfTrees
 from service.rules.records import (
     Corrupt,
     Handle,
@@ -21,6 +22,8 @@ from service.rules.records import (
     store_of,
 )
 from service.rules.requests import KeyScope
+from service.rules.stored.paths import path_keys
+from service.rules.stored.trees import Tree, TreePath
 
 Aged = tuple[int, str]
 """The key of a record that waits to be dropped, behind the revision from which its age counts."""
@@ -29,20 +32,18 @@ _LAST = "\U0010ffff"
 """This sorts after every name and key."""
 
 
-class State(Lookup):
+class State(StateOfTrees):
     """The state is the committed records, with indexes for answers and upkeep, so that nobody scans all records.
 
     `apply` keeps every index at a cost that does not grow with the number of records.
     """
 
     def __init__(self) -> None:
-        self.records: dict[str, Record] = {}
+        super().__init__()
         self.sessions: dict[str, Session | Corrupt] = {}
-        self._of_store: SortedDict[str, OfStore] = SortedDict()
         self._answers: dict[KeyScope, str] = {}
         self._locks: SortedList[tuple[str, str, str]] = SortedList()
         self._locked_stores: dict[str, SortedList[str]] = {}
-        self._blobs: dict[str, int] = {}
         self._removing: SortedList[str] = SortedList()
         self._gone: SortedList[Aged] = SortedList()
         self._ended: SortedList[Aged] = SortedList()
@@ -105,6 +106,19 @@ class State(Lookup):
             of_store.upload_changed(key, new)
             _move(self._gone, _used_up_since(key, old), _used_up_since(key, new))
             self._count_blobs(old.blob if is_pending(old) else "", new.blob if is_pending(new) else "")
+        elif len(parts) == 4 and parts[2] == "files":
+            of_store.path_changed(old, new)
+            _mark(self._with_paths, of_store.name, bool(of_store.paths))
+            for blob in new.blobs if isinstance(new, TreePath) else ():
+                self._count_blobs("", blob)
+            for blob in old.blobs if isinstance(old, TreePath) else ():
+                self._count_blobs(blob, "")
+        elif parts[2:] == ["tree"]:
+            of_store.unfinished = isinstance(new, Tree) and bool(new.sweeps or new.rollbacks)
+            self._index_manifests(old, new)
+            _mark(self._stale, of_store.name, isinstance(new, Tree) and new.stale)
+        if len(parts) > 2 and parts[2] in ("tree", "files"):
+            _mark(self._to_trim, of_store.name, of_store.may_be_trimmed)
         if of_store.has_cleared:
             self._cleared[of_store.name] = None
         elif self._cleared:
@@ -223,6 +237,11 @@ class State(Lookup):
         """Return the keys of the records that cannot be read."""
         return self._damaged.keys()
 
+    def damaged_paths(self, store: str) -> Iterator[str]:
+        """Yield the keys of the records of a tree that cannot be read: nobody knows of which paths they are."""
+        damaged = self.damaged() if self.has_unreadable(store) else ()
+        return (key for key in damaged if key.startswith(path_keys(store)))
+
     def damaged_in(self, store: str) -> Iterable[str]:
         """Return the names of a store's handles whose records cannot be read."""
         of_store = self._of_store.get(store)
@@ -261,9 +280,25 @@ class State(Lookup):
             if store == _LAST:
                 return
 
-    def names_blob(self, blob: str) -> bool:
-        """Return whether a handle points to the blob, or may yet take it from an upload."""
-        return blob in self._blobs
+    def names_blob(self, store: str, blob: str) -> bool:
+        """Return whether a handle or the tree of a store names the blob, or a handle may yet take it from an upload.
+
+        Raises `ManifestsNotLoaded`: it cannot be known while manifests of the tree are not in memory.
+        """
+        return blob in self._blobs or any(rows.may_name(blob) for rows in self.manifests(store))
+
+    def times_named(self, blob: str) -> int:
+        """Return how many handles, uploads, and entries of trees name the blob."""
+        return self._blobs.get(blob, 0)
+
+    def _index_manifests(self, old: Record | None, new: Record | None) -> None:
+        was = {manifest.blob for manifest in old.manifests} if isinstance(old, Tree) else set()
+        is_ = {manifest.blob for manifest in new.manifests} if isinstance(new, Tree) else set()
+        for blob in is_ - was:
+            self._count_blobs("", blob)
+        for blob in was - is_:
+            self._count_blobs(blob, "")
+            self.held.pop(blob, None)
 
     def has_unreadable(self, store: str) -> bool:
         """Return whether the store has a record which cannot be read: damaged, or of a newer release."""
@@ -323,6 +358,14 @@ def scopes(key: str, record: Record | None) -> Iterator[KeyScope]:
     store = store_of(key) or ""
     for entry in record.answered:
         yield (store, entry.session, entry.key)
+
+
+def _mark(stores: dict[str, None], name: str, marked: bool) -> None:
+    """Let a store be among these, in the order in which they came, or not."""
+    if marked:
+        stores[name] = None
+    else:
+        stores.pop(name, None)
 
 
 def _move(index: SortedList[Aged] | SortedList[str], old: Aged | str | None, new: Aged | str | None) -> None:

@@ -5,12 +5,15 @@ A group is in flight from when it is built until it is known what became of its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from service.rules.memory.lookup import Lookup, is_listed, is_pending
 from service.rules.memory.state import State, scopes
-from service.rules.records import Answered, Corrupt, Record, Store, handle_key, upload_key
+from service.rules.records import Corrupt, Record, Store, handle_key, upload_key
 from service.rules.requests import KeyScope
+from service.rules.stored.answered import Answered
+from service.rules.stored.paths import is_below, path_key, path_keys
+from service.rules.stored.trees import TreePath
 
 
 class _Layer:
@@ -34,6 +37,7 @@ class View(Lookup):
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self.held = state.held
         self.depends = 0
         self._layers: list[_Layer] = []
 
@@ -101,12 +105,37 @@ class View(Lookup):
         )
         return self.state.count(store.name, store.cleared) + more
 
+    def paths(self, store: str, directory: str) -> Iterator[TreePath]:
+        """Yield the records of the paths below a directory of a tree that will be there, in no order.
+
+        Raises `ManifestsNotLoaded`.
+        """
+        staged = self._staged(path_keys(store))
+        for record in staged.values():
+            if isinstance(record, TreePath) and is_below(record.path, directory):
+                yield record
+        for path in self.state.paths(store, directory, manifests=self.manifests(store)):
+            if staged.get(path_key(store, path)) is None:
+                record = self.path(store, path)
+                if isinstance(record, TreePath):
+                    yield record
+
+    def times_named(self, store: str, blob: str) -> int:
+        """Return how many entries of a store's tree will name the blob."""
+        staged = self._staged(path_keys(store))
+        more = sum(_named_in(record, blob) - _named_in(self.state.get(key), blob) for key, record in staged.items())
+        return self.state.times_named(blob) + more
+
     def damaged(self, store: str) -> list[str]:
         """Return the names of handles whose records cannot be read, except for those that a group in flight replaces.
 
         No group brings a record that cannot be read.
         """
         return [name for name in self.state.damaged_in(store) if isinstance(self.handle(store, name), Corrupt)]
+
+    def damaged_path(self, store: str) -> str | None:
+        """Return the key of a record of a path that cannot be read, and that no group in flight replaces."""
+        return next((key for key in self.state.damaged_paths(store) if isinstance(self.get(key), Corrupt)), None)
 
     def answered(self, scope: KeyScope) -> Answered | None:
         """Return the answer that was given first under an idempotency key; None if there is none, or none any more."""
@@ -117,3 +146,7 @@ class View(Lookup):
             return None
         _, session, idempotency_key = scope
         return next((kept for kept in record.answered if (kept.session, kept.key) == (session, idempotency_key)), None)
+
+
+def _named_in(record: Record | None, blob: str) -> int:
+    return record.blobs.count(blob) if isinstance(record, TreePath) else 0

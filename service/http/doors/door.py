@@ -1,0 +1,150 @@
+"""A data door: it takes the bytes of a file and has them published at whoever leads, and gives the bytes of files.
+
+It holds no rules: the leader decides, under the epoch, when the last byte has come. A body outlives a change of leader.
+What was published is known by the permit's key, so that asking again is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+
+from milepost.errors import Problem
+from milepost.wire import Code, Outcome
+from service.basics.problems import problem
+from service.blobs.delivery import DeliveryCut, deliver, deliver_rest
+from service.blobs.intake import Incoming, begin, take_in
+from service.blobs.keys import blob_key
+from service.blobs.timeouts import BlobsWithTimeout
+from service.http.doors.messages import Publish, Published
+from service.http.doors.peer import NoAnswer, NotReached, Peer
+from service.http.doors.permits import PutPermit, ReadPermit
+from service.journal import Journal
+from service.operations.publishing import Publisher
+from service.operations.trees import At
+from service.replica.leader_locator import LeaderLocator
+from service.rules.requests import BlobRef
+
+log = logging.getLogger("milepost.doors")
+
+PUBLISH_SECONDS = 30.0
+"""How long a door tries to publish what it has taken, while there is no leader or no answer of it."""
+
+_PAUSE_SECONDS = 0.2
+_ASK_AGAIN = frozenset(
+    {
+        Code.NO_LEADER,
+        Code.SHUTTING_DOWN,
+        Code.STORAGE_UNAVAILABLE,
+        Code.TOO_MANY_REQUESTS,
+        Code.OUTCOME_UNKNOWN,
+        Code.INTERNAL,
+    }
+)
+
+
+class Door:
+    """The door of this replica. For ``max_state_bytes`` and ``inline_below`` see `Settings`."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        blobs: BlobsWithTimeout,
+        publisher: Publisher,
+        leader_locator: LeaderLocator,
+        peer: Peer,
+        clock: Callable[[], float],
+        *,
+        max_state_bytes: int | None,
+        inline_below: int,
+    ) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._publisher = publisher
+        self._leader_locator = leader_locator
+        self._peer = peer
+        self._clock = clock
+        self._max_state_bytes = max_state_bytes
+        self._inline_below = inline_below
+
+    async def give(self, permit: ReadPermit, start: int, length: int | None) -> tuple[int, AsyncIterator[bytes]]:
+        """Return bytes of the file that a permit is for, and how many they are. Raises problems.
+
+        They are checked, but for a part that ends before the file does: its reader goes by nothing that comes later.
+        """
+        if not 0 <= start <= permit.size:
+            raise problem(Code.RANGE_NOT_SATISFIABLE, f"{permit.path!r} has {permit.size} bytes, and none at {start}")
+        end = permit.size if length is None else min(permit.size, start + length)
+        ref = BlobRef(permit.blob, permit.size, permit.sha256)
+        if end == permit.size:
+            return end - start, await deliver_rest(self._blobs, ref, start)
+        return end - start, await deliver(self._blobs, ref, start, end)
+
+    async def take(self, permit: PutPermit, text: str, incoming: Incoming) -> None:
+        """Take the bytes of a file, and return once it is published. ``text`` is the permit as it came.
+
+        Raises problems. Bytes that are not published then are left to the collector.
+        """
+        begun = await begin(incoming, self._inline_below, self._max_state_bytes)
+        if begun.data is not None:
+            blob = BlobRef("", len(begun.data), begun.sha256)
+        else:
+            blob = await self._put(permit, permit.term, begun.rest)
+        end, attempt, doubt = self._clock() + PUBLISH_SECONDS, 0, False
+        while True:
+            attempt += 1
+            try:
+                term = await self._published(permit, text, blob, begun.data, attempt, end)
+            except NotReached as error:
+                why = str(error)
+            except NoAnswer as error:
+                why, doubt = str(error), True
+            except Problem as error:
+                if error.code not in _ASK_AGAIN:
+                    raise
+                why, doubt = error.detail, doubt or error.outcome is Outcome.UNKNOWN
+            else:
+                if term is None:
+                    return
+                blob = await self._again(permit, term, blob)
+                continue
+            if self._clock() + _PAUSE_SECONDS >= end:
+                said = f"/jobs/{permit.store}/{permit.path} was taken, but could not be published: {why}"
+                raise problem(Code.OUTCOME_UNKNOWN if doubt else Code.NO_LEADER, said)
+            log.info("%r of %s is not published yet, trying again: %s", permit.path, permit.store, why)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _published(
+        self, permit: PutPermit, text: str, blob: BlobRef, data: bytes | None, attempt: int, end: float
+    ) -> int | None:
+        """Publish once, here or at the leader; return the term under which the bytes must be put first, if so."""
+        at = At(permit.store, permit.path)
+        if self._journal.lease_holds():
+            return await self._publisher.publish(
+                at, permit.epoch, blob, data, overwrite=permit.overwrite, key=permit.key, attempt=attempt
+            )
+        leader = await self._leader_locator.elsewhere()
+        if leader is None:
+            raise NotReached("there is no leader at the moment")
+        message = Publish(text, at.store, at.path, blob.size, blob.sha256, blob.key, data, attempt)
+        answer: Published = await self._peer.publish(leader.rstrip("/"), message, max(0.1, end - self._clock()))
+        return answer.term
+
+    async def _put(self, permit: PutPermit, term: int, incoming: Incoming) -> BlobRef:
+        key = blob_key(permit.deployment, permit.store, term)
+        return await take_in(self._blobs, key, incoming, self._max_state_bytes)
+
+    async def _again(self, permit: PutPermit, term: int, old: BlobRef) -> BlobRef:
+        """Put the bytes once more, under a newer leadership, whose collector may be about to delete the old ones.
+
+        If the old blob was published after all, the next attempt learns that. So nobody deletes it here.
+        """
+        if not old.key:
+            return old
+        log.info("%r of %s was taken under an older leader: its bytes are copied", permit.path, permit.store)
+        try:
+            chunks = await deliver(self._blobs, old)
+            return await self._put(permit, term, Incoming(chunks, old.size, old.sha256))
+        except DeliveryCut as error:
+            raise problem(Code.STORAGE_UNAVAILABLE, f"the bytes cannot be read back: {error}") from error

@@ -1,0 +1,216 @@
+"""Exchange HTTP messages with another replica, over connections that are kept for the next message.
+
+A replica speaks to one other at a time, in short messages, in the midst of what a client waits for. A client for all
+that HTTP can be takes several times as long for one (docs/decisions/0054).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+from urllib.parse import SplitResult, urlsplit
+
+import httptools
+import httpx
+
+_CONNECT_SECONDS: Final = 2.0
+_KEPT_SECONDS: Final = 5.0
+"""How long a connection is kept that nobody uses. The other side keeps it much longer."""
+_MOST: Final = 100
+"""How many messages may be under way at a time; others wait for one of them."""
+_MOST_ANSWER_BYTES: Final = 256 * 1024
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class NotReached(Exception):
+    """Nobody was reached, so nothing was done."""
+
+
+class NoAnswer(Exception):
+    """The message may have arrived, but no answer of a replica came."""
+
+
+@dataclass
+class Answer:
+    """An answer to a message. Names of ``headers`` are in lower case."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    content: bytes = b""
+
+
+class _Connection(asyncio.Protocol):
+    """A connection to one place, which carries one exchange at a time.
+
+    ``usable`` says whether it can carry another; what comes unasked for ends it. ``until`` is when it is too old.
+    """
+
+    def __init__(self) -> None:
+        self.usable = False
+        self.until = 0.0
+        self._transport: asyncio.Transport | None = None
+        self._answer = Answer()
+        self._parser = httptools.HttpResponseParser(self)
+        self._received = 0
+        self._ended: asyncio.Future[Answer] | None = None
+
+    async def exchange(self, message: bytes) -> Answer:
+        """Send a message and return the answer. Raises OSError, EOFError and what the parser raises."""
+        self.usable = False
+        if self._transport is None or self._transport.is_closing():
+            raise EOFError("the connection has ended")
+        self._answer, self._parser, self._received = Answer(), httptools.HttpResponseParser(self), 0
+        self._ended = asyncio.get_running_loop().create_future()
+        try:
+            self._transport.write(message)
+            return await self._ended
+        finally:
+            self._ended = None
+
+    def close(self) -> None:
+        """Close it at once."""
+        self.usable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- what the transport and the parser call ------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport, self.usable = cast("asyncio.Transport", transport), True  # uvloop's is no subclass of it
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of the answer."""
+        if not self._waits:
+            self.close()
+            return
+        self._received += len(data)
+        try:
+            if self._received > _MOST_ANSWER_BYTES:
+                raise EOFError("the answer is longer than any answer of a replica")
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, EOFError) as error:
+            self._fail(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note the end of the connection."""
+        self.usable = False
+        self._fail(exc or EOFError(f"the connection ended after {self._received} bytes of the answer"))
+
+    def _fail(self, error: Exception) -> None:
+        if self._ended is not None and self._waits:
+            self._ended.set_exception(error)
+        self.close()
+
+    @property
+    def _waits(self) -> bool:
+        return self._ended is not None and not self._ended.done()
+
+    def on_message_begin(self) -> None:
+        """Begin an answer. A second one in the same bytes would be an answer to nothing."""
+        if not self._waits:
+            self.close()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Note a header."""
+        if self._waits:
+            self._answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+
+    def on_body(self, body: bytes) -> None:
+        """Note a part of the content."""
+        if self._waits:
+            self._answer.content += body
+
+    def on_message_complete(self) -> None:
+        """Note the end of the answer."""
+        if self._ended is not None and self._waits:
+            self._answer.status, self.usable = self._parser.get_status_code(), self._parser.should_keep_alive()
+            self._ended.set_result(self._answer)
+
+
+class Exchanges:
+    """The connections to other replicas. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._kept: dict[tuple[str, str], list[_Connection]] = {}
+        self._room = asyncio.Semaphore(_MOST)
+        self._tls: ssl.SSLContext | None = None
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
+        """Send a message and return the answer to it, within ``seconds``. Raises `NotReached` and `NoAnswer`.
+
+        A kept connection may have ended unseen: then it is not known whether the message arrived, and it is not sent
+        again here.
+        """
+        place = urlsplit(url)
+        end = self._clock() + seconds
+        try:
+            async with asyncio.timeout(min(seconds, _CONNECT_SECONDS)):
+                await self._room.acquire()
+        except TimeoutError as error:
+            raise NotReached(f"{url}: {_MOST} messages are under way already") from error
+        try:
+            connection = self._taken(place) or await self._connected(place, seconds)
+            return await self._exchanged(connection, place, _message(place, body, headers), end)
+        finally:
+            self._room.release()
+
+    async def _exchanged(self, connection: _Connection, place: SplitResult, message: bytes, end: float) -> Answer:
+        try:
+            async with asyncio.timeout(max(0.0, end - self._clock())):
+                return await connection.exchange(message)
+        except (OSError, EOFError, httptools.HttpParserError) as error:  # a TimeoutError is an OSError
+            raise NoAnswer(f"{place.geturl()}: {error!r}") from error
+        finally:
+            if connection.usable:
+                connection.until = self._clock() + _KEPT_SECONDS
+                self._kept.setdefault((place.scheme, place.netloc), []).append(connection)
+            else:
+                connection.close()
+
+    def _taken(self, place: SplitResult) -> _Connection | None:
+        """Return a kept connection to this place, the one that was used last; close all that are too old."""
+        now = self._clock()
+        for key, kept in list(self._kept.items()):
+            for connection in [each for each in kept if each.until <= now or not each.usable]:
+                kept.remove(connection)
+                connection.close()
+            if not kept:
+                del self._kept[key]
+        kept = self._kept.get((place.scheme, place.netloc), [])
+        return kept.pop() if kept else None
+
+    async def _connected(self, place: SplitResult, seconds: float) -> _Connection:
+        if not place.hostname:
+            raise NotReached(f"{place.geturl()} is no address")
+        try:
+            port = place.port or _PORTS[place.scheme]
+            tls = self._context() if place.scheme == "https" else None
+            async with asyncio.timeout(min(seconds, _CONNECT_SECONDS)):
+                loop = asyncio.get_running_loop()
+                _, connection = await loop.create_connection(_Connection, place.hostname, port, ssl=tls)
+                return connection
+        except (OSError, ValueError, KeyError) as error:  # ValueError: no port; KeyError: neither http nor https
+            raise NotReached(f"{place.geturl()}: {error!r}") from error
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = httpx.create_ssl_context(trust_env=False)
+        return self._tls
+
+    def close(self) -> None:
+        """Close all connections that are kept."""
+        for kept in self._kept.values():
+            for connection in kept:
+                connection.close()
+        self._kept.clear()
+
+
+def _message(place: SplitResult, body: bytes, headers: Mapping[str, str]) -> bytes:
+    lines = [f"POST {place.path or '/'} HTTP/1.1", f"Host: {place.netloc}", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body

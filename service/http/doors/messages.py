@@ -1,0 +1,52 @@
+"""What a door says to the leader, and how each proves that it is a replica of the same deployment."""
+
+from __future__ import annotations
+
+import hmac
+
+import msgspec
+
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.http.doors.permits import proof_of
+
+PROOF = "Milepost-Proof"
+HERE_PATH, PUBLISH_PATH = "/doors/here", "/doors/publish"
+
+
+class Here(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A replica is a door: clients can be sent to it. With ``leaving`` it is not any more."""
+
+    url: str
+    leaving: bool = False
+
+
+class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A door has taken the bytes that a permit is for: they are ``data``, or else a blob. ``attempt`` counts from 1."""
+
+    permit: str
+    store: str
+    path: str
+    size: int
+    sha256: str
+    blob: str
+    data: bytes | None
+    attempt: int
+
+
+class Published(msgspec.Struct, frozen=True):
+    """The answer: the file is there, or (``term``) its bytes have to be a blob of this newer leadership first."""
+
+    term: int | None = None
+
+
+def signed(message: Here | Publish, key: bytes) -> tuple[bytes, dict[str, str]]:
+    """Return a message's bytes, and the headers to send them with."""
+    body = msgspec.json.encode(message)
+    return body, {"Content-Type": "application/json", PROOF: proof_of(body, key).hex()}
+
+
+def checked(body: bytes, proof: str, key: bytes) -> None:
+    """Raise an ``unauthenticated`` problem unless a replica of this deployment said this."""
+    if not hmac.compare_digest(proof.encode(), proof_of(body, key).hex().encode()):
+        raise problem(Code.UNAUTHENTICATED, "this is for the replicas of this deployment among themselves")

@@ -1,0 +1,97 @@
+"""Permits: what the leader lets a door do, written into the address to which it redirects a client.
+
+A permit proves itself, by the key that the replicas share. So a door needs no leader to give bytes, and needs one only
+at the end to publish those that it took. A permit is no way around the epoch: that is checked before one is given, and
+again by whoever publishes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from typing import TypeVar
+
+import msgspec
+
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.operations.trees import At
+
+PARAMETER = "door"
+"""The parameter of a redirect's address that holds the permit."""
+
+LIFE_SECONDS = 600
+"""How long a put or a read may be begun with a permit. The clocks of replicas may differ by less than that."""
+
+
+class PutPermit(msgspec.Struct, frozen=True, tag="put"):
+    """Let a file be put at a path, under an epoch; ``key`` makes it the same put however often it is published.
+
+    The bytes become a blob of ``deployment`` and ``term``, the leadership that gave the permit: no collector touches
+    such a blob while that goes on.
+    """
+
+    store: str
+    path: str
+    epoch: int | None
+    overwrite: bool
+    key: str
+    deployment: str
+    term: int
+    until: int
+
+
+class ReadPermit(msgspec.Struct, frozen=True, tag="read"):
+    """Let the blob of a file be read. The leader itself gives the bytes of a small file, which has none of its own."""
+
+    store: str
+    path: str
+    blob: str
+    size: int
+    sha256: str
+    until: int
+
+
+Permit = PutPermit | ReadPermit
+Kind = TypeVar("Kind", PutPermit, ReadPermit)
+
+
+def sealed(permit: Permit, key: bytes) -> str:
+    """Return the permit as text for an address."""
+    text = msgspec.json.encode(permit)
+    return base64.urlsafe_b64encode(proof_of(text, key) + text).decode().rstrip("=")
+
+
+def opened(text: str, key: bytes, kind: type[Kind], at: At) -> Kind:
+    """Return the permit of this kind that a text holds. Raises a ``forbidden`` problem unless it is one for ``at``."""
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        proof, said = data[:_PROOF_BYTES], data[_PROOF_BYTES:]
+        if not hmac.compare_digest(proof, proof_of(said, key)):
+            raise _not_given()
+        permit = msgspec.json.decode(said, type=PutPermit | ReadPermit)
+    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        raise _not_given() from error
+    if not isinstance(permit, kind) or At(permit.store, permit.path) != at:
+        raise _not_given()
+    return permit
+
+
+def check_time(permit: Permit, now: float) -> None:
+    """Raise a ``forbidden`` problem for a permit with which nothing may be begun any more."""
+    if permit.until < now:
+        raise problem(Code.FORBIDDEN, "the permit in this address has expired: ask again without it")
+
+
+def proof_of(said: bytes, key: bytes) -> bytes:
+    """Return what proves that a replica said this."""
+    return hmac.digest(key, said, hashlib.sha256)
+
+
+_PROOF_BYTES = hashlib.sha256().digest_size
+
+
+def _not_given() -> Exception:
+    return problem(Code.FORBIDDEN, "the permit in this address is not one that this service gave for this request")

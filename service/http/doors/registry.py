@@ -1,0 +1,44 @@
+"""The doors that a leader knows of: the replicas that lately said that they take and give bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from urllib.parse import urlsplit
+
+KNOWN_SECONDS = 7.0
+"""How long a door is sent clients after it last said that it is there."""
+
+_MOST = 100
+
+
+class Doors:
+    """The other replicas that are doors, by address, in turn. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, own: str, clock: Callable[[], float]) -> None:
+        self.own = own.rstrip("/")
+        self._clock = clock
+        self._until: dict[str, float] = {}
+
+    def note(self, url: str) -> None:
+        """Note that the door at this address is there."""
+        url = url.rstrip("/")
+        if url != self.own and (url in self._until or len(self._until) < _MOST):
+            self._until[url] = self._clock() + KNOWN_SECONDS
+
+    def forget(self, url: str) -> None:
+        """Send nobody there any more."""
+        self._until.pop(url.rstrip("/"), None)
+
+    def next(self, excluded: Container[str] = ()) -> str:
+        """Return the address of the door whose turn it is; of this replica itself, if there is no other.
+
+        Hosts and ports in ``excluded`` did not answer the client. A door that does not lead outlives a change of
+        leader with a body half taken, so the leader takes bytes only where nobody else does.
+        """
+        now = self._clock()
+        self._until = {url: until for url, until in self._until.items() if until > now}
+        for url in self._until:
+            if urlsplit(url).netloc not in excluded:
+                self._until[url] = self._until.pop(url)  # the last one from now on
+                return url
+        return self.own

@@ -1,0 +1,208 @@
+"""The routes of ``/v1/stores/{store}/tree``: what is kept of the files of a job."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from milepost.wire import Code, Header
+from service.basics.problems import problem
+from service.http.bodies import json_of
+from service.http.headers import accepts, caller, checked_name
+from service.http.openapi.documents import ACTING, CHANGING, FIELDS, WRITING, json_body, openapi_operation
+from service.http.replies import empty_reply, json_reply
+from service.http.requests import HttpRequest
+from service.rules.stored.paths import MOST_BYTES, checked_path
+from service.rules.stored.trees import MOST_KEPT_PATHS
+
+router = APIRouter(prefix="/v1/stores/{store}/tree", tags=["trees"])
+
+_CUT = {"directory": "checkpoint", "batch": 7, "revision": 42}
+_REVISION = {"type": "integer", "minimum": 0}
+_PATHS = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": MOST_BYTES},
+    "maxItems": MOST_KEPT_PATHS,
+}
+
+
+class VerificationBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body of a request to verify a tree."""
+
+    digests: bool = False
+
+
+class RevisionBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body that names a cut by its revision."""
+
+    revision: int = msgspec.field(default=0)
+
+
+class CloneBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body that names a snapshot of another store's tree."""
+
+    source: str
+    snapshot: str
+
+
+class RollbackBody(RevisionBody, forbid_unknown_fields=True):
+    """The JSON body that names a cut to go back to, and what is to stay."""
+
+    keep: tuple[Annotated[str, msgspec.Meta(max_length=MOST_BYTES)], ...] = ()
+
+
+@router.get(
+    "",
+    summary="The cuts and pins of a tree",
+    **openapi_operation(
+        success={200: ("Oldest first.", {"cuts": [_CUT], "pins": [{"name": "before-upgrade", **_CUT}]})},
+        codes=[Code.CORRUPT, Code.NOT_ACCEPTABLE],
+    ),
+)
+async def kept(request: HttpRequest, store: str) -> Response:
+    """Return the cuts that are kept, the last ten of each query, and those that are pinned."""
+    checked_name(store, "store")
+    accepts(request, "application/json")
+    return json_reply(request.operations.cuts.kept(store))
+
+
+@router.post(
+    "/verification",
+    summary="Verify the files of a tree",
+    **openapi_operation(
+        success={
+            200: (
+                "What is there, and what is damaged (the first hundred files by name).",
+                {
+                    "files": 120,
+                    "bytes": 4096,
+                    "intact": True,
+                    "damaged": [],
+                    "damagedCount": 0,
+                    "cuts": [{**_CUT, "intact": True}],
+                    "pins": [],
+                },
+            )
+        },
+        codes=[*FIELDS, Code.CORRUPT, Code.STORAGE_UNAVAILABLE, Code.UNSUPPORTED_MEDIA_TYPE],
+        body=json_body({"digests": False}, {"digests": {"type": "boolean"}}, []),
+    ),
+)
+async def verify(request: HttpRequest, store: str) -> Response:
+    """Look whether the bytes of every file are there, now and at each cut and pin.
+
+    Sizes are compared; with `digests`, all files are read, and compared with what was written.
+    """
+    checked_name(store, "store")
+    body = await json_of(request, VerificationBody, optional=True)
+    return json_reply(await request.operations.cuts.verify(store, digests=body.digests))
+
+
+@router.post(
+    "/rollback",
+    summary="Go back to a cut",
+    **openapi_operation(
+        success={200: ("The files are those of the cut again.", {"revision": 42})},
+        codes=[Code.NOT_EXIST, Code.FENCED, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
+        headers=WRITING,
+        answers=[Header.REPLAYED],
+        body=json_body(
+            {"revision": 42, "keep": ["checkpoint/sources"]}, {"revision": _REVISION, "keep": _PATHS}, ["revision"]
+        ),
+    ),
+)
+async def roll_back(request: HttpRequest, store: str) -> Response:
+    """Let the files be what they were at `revision`, that of a cut or of a pin, under the store's current epoch.
+
+    What is at the paths in `keep`, sixteen at most, and below them stays as it is. Cuts that came later are kept no
+    longer; pins are. The query of the job must not be running.
+    """
+    checked_name(store, "store")
+    body = await json_of(request, RollbackBody)
+    keep = _kept_paths(body.keep)
+    return json_reply(await request.operations.cuts.roll_back(caller(request), store, body.revision, keep))
+
+
+def _kept_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        checked = tuple(checked_path(path) for path in paths)
+    except ValueError as error:
+        raise problem(Code.INVALID_REQUEST, str(error)) from error
+    if len(checked) > MOST_KEPT_PATHS or "" in checked:
+        raise problem(Code.INVALID_REQUEST, f"keep names at most {MOST_KEPT_PATHS} paths, and not that of the tree")
+    return checked
+
+
+@router.post(
+    "/clone",
+    summary="Clone a cut of another job",
+    **openapi_operation(
+        success={201: ("The files of the cut are there, as copies.", {"files": 120, "bytes": 4096})},
+        codes=[
+            Code.NOT_EXIST,
+            Code.NOT_EMPTY,
+            Code.FENCED,
+            Code.CORRUPT,
+            Code.BLOB_MISSING,
+            Code.STORAGE_FULL,
+            Code.UNSUPPORTED_MEDIA_TYPE,
+            *ACTING,
+        ],
+        headers=WRITING,
+        answers=[Header.REPLAYED],
+        body=json_body(
+            {"source": "flights", "snapshot": "before-upgrade"},
+            {"source": {"type": "string"}, "snapshot": {"type": "string"}},
+            ["source", "snapshot"],
+        ),
+    ),
+)
+async def clone(request: HttpRequest, store: str) -> Response:
+    """Let the empty tree of this store begin with copies of the files that a snapshot of another one shows.
+
+    A snapshot is named by a pin, or by `@` and the revision of a cut. Pin it first: a cut may go while it is copied.
+    """
+    checked_name(store, "store")
+    body = await json_of(request, CloneBody)
+    checked_name(body.source, "source")
+    reply = await request.operations.cuts.clone(caller(request), store, body.source, body.snapshot)
+    return json_reply(reply, 201)
+
+
+@router.put(
+    "/pins/{pin}",
+    summary="Pin a cut",
+    **openapi_operation(
+        success={200: ("It stays until it is unpinned.", {"revision": 42})},
+        codes=[Code.NOT_EXIST, Code.ALREADY_EXISTS, Code.UNSUPPORTED_MEDIA_TYPE, *ACTING],
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+        body=json_body({"revision": 42}, {"revision": _REVISION}, []),
+    ),
+)
+async def pin(request: HttpRequest, store: str, pin: str) -> Response:
+    """Keep the cut at `revision`, or the newest if that is 0 or absent, under a name: a savepoint."""
+    checked_name(store, "store")
+    checked_name(pin, "pin")
+    body = await json_of(request, RevisionBody, optional=True)
+    return json_reply(await request.operations.cuts.pin(caller(request), store, pin, body.revision))
+
+
+@router.delete(
+    "/pins/{pin}",
+    summary="Unpin a cut",
+    **openapi_operation(
+        success={204: ("What only this pin kept is dropped in the background.", None)},
+        codes=[Code.NOT_EXIST, *ACTING],
+        headers=CHANGING,
+        answers=[Header.REPLAYED],
+    ),
+)
+async def unpin(request: HttpRequest, store: str, pin: str) -> Response:
+    """Keep a cut no longer for the sake of its name."""
+    checked_name(store, "store")
+    checked_name(pin, "pin")
+    return empty_reply(await request.operations.cuts.unpin(caller(request), store, pin))

@@ -1,0 +1,88 @@
+"""Read what a WebHDFS request is about: which file, and under which epoch of which job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from milepost.wire import NAME, Code
+from service.basics.problems import problem
+from service.http.requests import Fields, HttpRequest
+from service.operations.trees import At
+from service.rules.stored.paths import checked_path
+
+JOBS = "jobs"
+EPOCH_PREFIX = "x-milepost-"
+
+_NO_UTF_8 = "\ufffd"
+"""What bytes that are no UTF-8 have become in a path, so that names that differ could not be told apart."""
+
+_MOST_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """A directory above all trees: the root, or the one of all jobs."""
+
+    path: str
+
+
+def place_of(path: str) -> At | Above:
+    """Return what a path of the file system names. Raises ``invalid-name`` and ``not-exist`` problems."""
+    first, _, rest = path.strip("/").partition("/")
+    store, _, inner = rest.partition("/")
+    try:
+        for part in (first, store, inner):
+            checked_path(part)
+    except ValueError as error:
+        raise problem(Code.INVALID_NAME, str(error)) from error
+    if rest.startswith("/") or inner.startswith("/"):
+        raise problem(Code.INVALID_NAME, f"{path[:80]!r} has an empty part")
+    if _NO_UTF_8 in path:
+        raise problem(Code.INVALID_NAME, f"{path[:80]!r} is no UTF-8")
+    if first in ("", JOBS) and not store:
+        return Above(first)
+    if first != JOBS:
+        raise problem(Code.NOT_EXIST, f"{path[:80]!r} does not exist: the trees of jobs are in /{JOBS}")
+    if not NAME.match(store):
+        raise problem(Code.INVALID_NAME, f"no job can have the name {store[:60]!r}")
+    return At(store, inner)
+
+
+def in_tree(place: At | Above) -> At:
+    """Return a place in a tree. Raises a ``forbidden`` problem for what lies above all trees: nobody changes that."""
+    if isinstance(place, Above):
+        raise problem(Code.FORBIDDEN, f"/{place.path} is not part of a job's tree: nothing can be changed there")
+    return place
+
+
+def allowed(request: HttpRequest, place: At | Above) -> None:
+    """Raise ``forbidden`` for the files of another job than the one that the request's token is for."""
+    job = request.job
+    if job is not None and isinstance(place, At) and place.store != job.store:
+        raise problem(Code.FORBIDDEN, f"the token is for the files of {job.store!r}, not for those of {place.store!r}")
+
+
+def epoch_of(request: HttpRequest, at: At) -> int | None:
+    """Return the epoch that a request is made under: its token's, if that is a job's, else the one that a header says.
+
+    That header is one whose *name* says it, ``X-Milepost-<job>-<epoch>``: Hadoop's client can be told to send a header
+    of any name, but not its value. It sends one header for all it does, so a request for one job that carries another
+    job's header, or another epoch than its token, comes from a configuration that was mixed up: ``forbidden``.
+    """
+    job, said = request.job, _epoch_said(request.fields, at)
+    if job is None:
+        return said
+    if said not in (None, job.epoch):
+        raise problem(Code.FORBIDDEN, f"the token is for epoch {job.epoch} of {at.store!r}, and the header for {said}")
+    return job.epoch
+
+
+def _epoch_said(fields: Fields, at: At) -> int | None:
+    named = [name.removeprefix(EPOCH_PREFIX) for name, _ in fields.items() if name.startswith(EPOCH_PREFIX)]
+    found = [(job, epoch) for job, _, epoch in (name.rpartition("-") for name in named) if epoch.isdigit() and job]
+    if not found:
+        return None
+    if len(found) > 1 or found[0][0] != at.store.lower() or len(found[0][1]) > _MOST_DIGITS:
+        said = ", ".join(f"{epoch[:40]} of {job!r}" for job, epoch in found)
+        raise problem(Code.FORBIDDEN, f"the request is about {at.store!r}, but made under epoch {said}")
+    return int(found[0][1])

@@ -1,0 +1,292 @@
+"""The routes of WebHDFS: one for each method, which lead to the operation that the parameter ``op`` names."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+from fastapi import APIRouter
+from starlette.datastructures import QueryParams
+from starlette.responses import Response, StreamingResponse
+
+from milepost.errors import Problem
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.http.bodies import file_of
+from service.http.connection.pieces import InPieces
+from service.http.doors.permits import PARAMETER, PutPermit, ReadPermit
+from service.http.openapi.files import (
+    DELETE_QUERY,
+    DONE,
+    READ_EXAMPLES,
+    READ_QUERY,
+    WRITE_QUERY,
+    files_operation,
+)
+from service.http.requests import HttpRequest
+from service.http.webhdfs.errors import remote_exception
+from service.http.webhdfs.places import JOBS, Above, allowed, epoch_of, in_tree, place_of
+from service.http.webhdfs.statuses import SERVER_DEFAULTS, Statuses, file_status
+from service.operations.trees import At
+from service.rules.requests import OntoExisting
+from service.rules.stored.trees import Entry
+from service.rules.trees.sight import ROOT
+
+PREFIX = "/webhdfs/v1"
+router = APIRouter(prefix=PREFIX, tags=["files"])
+
+_BATCH = 1000
+"""How many entries one answer to LISTSTATUS_BATCH has, as HDFS has it."""
+
+READS: Final = (
+    "GETFILESTATUS",
+    "GETFILELINKSTATUS",
+    "LISTSTATUS",
+    "LISTSTATUS_BATCH",
+    "OPEN",
+    "GETHOMEDIRECTORY",
+    "GETSERVERDEFAULTS",
+)
+WRITES: Final = ("CREATE", "MKDIRS", "RENAME")
+
+_BY_DOORS = frozenset({"OPEN", "CREATE"})
+"""What every replica answers, if the address holds a permit."""
+
+Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]
+
+
+@router.get(
+    "/{path:path}",
+    summary="Look at files, and read them",
+    **files_operation(
+        READS,
+        READ_QUERY,
+        {200: "What was asked for, or the bytes at the address that a 307 gave."},
+        READ_EXAMPLES,
+        gives_bytes=True,
+    ),
+)
+async def read(request: HttpRequest, path: str = "") -> Response:
+    """Answer what changes nothing. OPEN is a redirect to a replica, which gives the bytes."""
+    return await _answered(request, path, _READS)
+
+
+@router.put(
+    "/{path:path}",
+    summary="Make and rename files",
+    **files_operation(
+        WRITES,
+        WRITE_QUERY,
+        {200: "MKDIRS and RENAME: done, or not.", 201: "CREATE: the file is there, whole."},
+        {"MKDIRS": DONE, "RENAME": DONE},
+        takes_bytes=True,
+    ),
+)
+async def write(request: HttpRequest, path: str = "") -> Response:
+    """Answer what makes or renames files, under the current epoch of the store.
+
+    CREATE is a redirect to a replica, which takes the bytes; the file is there once the last one has come.
+    """
+    return await _answered(request, path, _WRITES)
+
+
+@router.post("/{path:path}", include_in_schema=False)
+async def change(request: HttpRequest, path: str = "") -> Response:
+    """Refuse what would change bytes that are there (APPEND, CONCAT, TRUNCATE): a file is written once, whole."""
+    return await _answered(request, path, {})
+
+
+@router.delete(
+    "/{path:path}",
+    summary="Delete files",
+    **files_operation(
+        ["DELETE"],
+        DELETE_QUERY,
+        {200: "Whether there was something to delete."},
+        {"DELETE": DONE},
+        redirects=False,
+    ),
+)
+async def delete(request: HttpRequest, path: str = "") -> Response:
+    """Answer what deletes files, under the current epoch of the store."""
+    return await _answered(request, path, {"DELETE": _delete})
+
+
+async def _answered(request: HttpRequest, path: str, known: Mapping[str, Answer]) -> Response:
+    try:
+        asked = request.query_params.get("op", "").upper()
+        if asked not in known:
+            raise problem(Code.NOT_SUPPORTED, f"{request.method} with op={asked[:40]!r} is not answered here")
+        place = place_of(path)
+        allowed(request, place)
+        leads = request.context.journal.lease_holds()
+        if not leads and not (asked in _BY_DOORS and PARAMETER in request.query_params):
+            raise problem(Code.NO_LEADER, "this replica does not lead")
+        if leads and isinstance(place, At):
+            await request.operations.trees.ready(place.store)
+        return await known[asked](request, place)
+    except Problem as error:
+        return remote_exception(error)
+
+
+# -- what changes nothing ----------------------------------------------------------------------------------------------
+
+
+async def _status(request: HttpRequest, place: At | Above) -> Response:
+    entry = ROOT if isinstance(place, Above) else request.operations.trees.entry(place)
+    return _json({"FileStatus": file_status(entry, "")})
+
+
+async def _list(request: HttpRequest, place: At | Above) -> Response:
+    listed = Statuses()
+    await _children(request, place, listed.add, "", None)
+    return InPieces([b'{"FileStatuses":', *listed.pieces(), b"}"], 200, {}, None)
+
+
+async def _list_batch(request: HttpRequest, place: At | Above) -> Response:
+    listed = Statuses(_BATCH)
+    await _children(request, place, listed.add, request.query_params.get("startAfter", ""), _BATCH + 1)
+    more = b'},"remainingEntries":%d}}' % (listed.given > _BATCH)
+    return InPieces([b'{"DirectoryListing":{"partialListing":{"FileStatuses":', *listed.pieces(), more], 200, {}, None)
+
+
+async def _children(
+    request: HttpRequest, place: At | Above, add: Callable[[str, Entry], object], after: str, most: int | None
+) -> None:
+    trees = request.operations.trees
+    if isinstance(place, At):
+        return await trees.each_child(place, add, after, most)
+    names = [JOBS]
+    if place.path:
+        names = trees.stores() if request.job is None else [request.job.store]
+    for name in [name for name in names if name > after][:most]:
+        add(name, ROOT)
+    return None
+
+
+async def _open(request: HttpRequest, place: At | Above) -> Response:
+    if isinstance(place, Above):
+        raise problem(Code.NOT_EXIST, f"/{place.path} is a directory")
+    query, doors = request.query_params, request.context.doors
+    if PARAMETER not in query:
+        entry = request.operations.trees.readable(place)
+        return _to_door(request, *await doors.to_read(place, entry, _excluded(query)))
+    permit = await doors.permit(query[PARAMETER], ReadPermit, place)
+    start, length = _number(query, "offset") or 0, _number(query, "length")
+    if permit.blob:
+        size, chunks = await doors.own.give(permit, start, length)
+        headers = {"Content-Length": str(size), **_closing(request)}
+        return StreamingResponse(chunks, 200, headers, "application/octet-stream")
+    entry = request.operations.trees.readable(place)
+    if entry.has_own_blob or entry.sha256 != permit.sha256:  # it was replaced meanwhile
+        return _to_door(request, *await doors.to_read(place, entry, _excluded(query)))
+    if start > entry.size:
+        raise problem(Code.RANGE_NOT_SATISFIABLE, f"{place.path!r} has {entry.size} bytes, and none at {start}")
+    data = await request.operations.trees.bytes_of_small(entry)
+    return Response(
+        data[start : None if length is None else start + length], 200, media_type="application/octet-stream"
+    )
+
+
+async def _home(_request: HttpRequest, _place: At | Above) -> Response:
+    return _json({"Path": "/"})
+
+
+async def _defaults(_request: HttpRequest, _place: At | Above) -> Response:
+    return _json({"FsServerDefaults": SERVER_DEFAULTS})
+
+
+# -- what changes something --------------------------------------------------------------------------------------------
+
+
+async def _create(request: HttpRequest, place: At | Above) -> Response:
+    at, query, doors = in_tree(place), request.query_params, request.context.doors
+    epoch = epoch_of(request, at)
+    if PARAMETER not in query:
+        overwrite = _flag(query, "overwrite")
+        request.operations.trees.may_put(at, epoch, overwrite=overwrite)
+        return _to_door(request, *await doors.to_put(at, epoch, overwrite=overwrite, excluded=_excluded(query)))
+    text = query[PARAMETER]
+    permit = await doors.permit(text, PutPermit, at)
+    if permit.epoch != epoch:
+        raise problem(Code.FORBIDDEN, f"the permit in this address is for epoch {permit.epoch}, not for {epoch}")
+    await doors.own.take(permit, text, file_of(request))
+    made = {"Location": f"webhdfs://milepost/{JOBS}/{at.store}/{quote(at.path)}"}
+    return Response(status_code=201, headers={**made, **_closing(request)})
+
+
+async def _make_directory(request: HttpRequest, place: At | Above) -> Response:
+    at = in_tree(place)
+    await request.operations.trees.make_directory(at, epoch_of(request, at))
+    return _json({"boolean": True})
+
+
+async def _rename(request: HttpRequest, place: At | Above) -> Response:
+    at, query = in_tree(place), request.query_params
+    target = in_tree(place_of(query.get("destination", "")))
+    if target.store != at.store:
+        raise problem(Code.NOT_SUPPORTED, "a file cannot be renamed from one job's tree to another's")
+    options = query.get("renameoptions")
+    onto = OntoExisting.ANSWER_FALSE
+    if options is not None:
+        onto = OntoExisting.REPLACE if "OVERWRITE" in options.upper() else OntoExisting.REFUSE
+    renamed = await request.operations.trees.rename(at, target.path, epoch_of(request, at), onto)
+    return _json({"boolean": renamed}) if options is None else Response()
+
+
+async def _delete(request: HttpRequest, place: At | Above) -> Response:
+    at, recursive = in_tree(place), _flag(request.query_params, "recursive")
+    deleted = await request.operations.trees.delete(at, epoch_of(request, at), recursive=recursive)
+    return _json({"boolean": deleted})
+
+
+_READS: Mapping[str, Answer] = dict(
+    zip(READS, (_status, _status, _list, _list_batch, _open, _home, _defaults), strict=True)
+)
+_WRITES: Mapping[str, Answer] = dict(zip(WRITES, (_create, _make_directory, _rename), strict=True))
+
+
+def _json(body: Mapping[str, Any]) -> Response:
+    """Return a JSON answer without a Content-Type; `remote_exception` says why."""
+    return Response(msgspec.json.encode(body))
+
+
+def _to_door(request: HttpRequest, door: str, permit: str) -> Response:
+    """Send the client on to where bytes are taken and given. Its first request never has a body."""
+    query = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
+    raw_path = request.scope["raw_path"].decode("ascii")
+    location = f"{door}{raw_path}?{urlencode([*query, (PARAMETER, permit)])}"
+    if _flag(request.query_params, "noredirect"):
+        return _json({"Location": location})
+    return Response(status_code=307, headers={"Location": location})
+
+
+def _closing(request: HttpRequest) -> dict[str, str]:
+    """Have the client close its connection to a door that does not lead.
+
+    Java would use it for the next body, without looking whether it still stands, and fail if the door has died since.
+    A new connection that is refused makes Hadoop's client ask for another door.
+    """
+    return {} if request.context.journal.lease_holds() else {"Connection": "close"}
+
+
+def _excluded(query: QueryParams) -> list[str]:
+    """Return the doors (host and port) that did not answer the client when it was sent there."""
+    return query.get("excludedatanodes", "").split(",")
+
+
+def _flag(query: QueryParams, name: str) -> bool:
+    """Return a flag as Java reads one: everything that is not ``true``, in any case, is false."""
+    return query.get(name, "").lower() == "true"
+
+
+def _number(query: QueryParams, name: str) -> int | None:
+    """Return a whole number; None if there is none, or -1, by which some clients say that they have none."""
+    value = query.get(name, "-1")
+    if value in ("-1", "null"):
+        return None
+    if not value.isascii() or not value.isdigit() or len(value) > 18:
+        raise problem(Code.INVALID_REQUEST, f"{name} takes a whole number, not {value[:20]!r}")
+    return int(value)

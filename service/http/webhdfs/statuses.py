@@ -1,0 +1,69 @@
+"""Say what files and directories are, in the JSON of WebHDFS."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from service.operations.many import JsonList
+from service.rules.stored.trees import Entry
+
+_BLOCK_BYTES = 128 * 1024 * 1024
+_OWNER = "milepost"
+
+SERVER_DEFAULTS: dict[str, Any] = {
+    "blockSize": _BLOCK_BYTES,
+    "bytesPerChecksum": 512,
+    "checksumType": 2,
+    "defaultStoragePolicyId": 7,
+    "encryptDataTransfer": False,
+    "fileBufferSize": 65536,
+    "keyProviderUri": "",
+    "replication": 1,
+    "trashInterval": 0,
+    "writePacketSize": 65536,
+}
+"""What HDFS says of itself; Hadoop's client asks for it before some operations."""
+
+
+def file_status(entry: Entry, name: str) -> dict[str, Any]:
+    """Return the status of an entry. ``name`` is its last part in a listing, else empty."""
+    modified = round(datetime.fromisoformat(entry.modified).timestamp() * 1000)
+    directory = entry.directory
+    return {
+        "accessTime": 0 if directory else modified,
+        "blockSize": 0 if directory else _BLOCK_BYTES,
+        "childrenNum": 0,
+        "fileId": entry.born,
+        "group": _OWNER,
+        "length": entry.size,
+        "modificationTime": modified,
+        "owner": _OWNER,
+        "pathSuffix": name,
+        "permission": "755" if directory else "644",
+        "replication": 0 if directory else 1,
+        "storagePolicy": 0,
+        "type": "DIRECTORY" if directory else "FILE",
+    }
+
+
+class Statuses:
+    """The statuses of a directory's entries, made while they are found, so that a long one holds nobody up.
+
+    Of those that are ``given``, the first ``most`` are shown.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self.given = 0
+        self._most = most
+        self._statuses = JsonList()
+
+    def add(self, name: str, entry: Entry) -> None:
+        """Add the entry that is there under a name."""
+        self.given += 1
+        if self._most is None or self.given <= self._most:
+            self._statuses.add(file_status(entry, name))
+
+    def pieces(self) -> list[bytes]:
+        """Return the JSON of all that are shown, in pieces."""
+        return [b'{"FileStatus":', *self._statuses.build().pieces, b"}"]

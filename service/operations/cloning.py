@@ -1,0 +1,253 @@
+"""Clone the files of a job: let the tree of another job begin with copies of what a cut or a pin shows.
+
+Nothing is shared, so that either job can go on, and end, without the other. All copies are there, in one manifest,
+before a single commit names it: a clone that breaks off leaves an empty tree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from backends.contract import BlobStore
+from milepost.errors import Problem
+from milepost.wire import Code, Outcome
+from service.basics.problems import problem
+from service.basics.slices import Slices
+from service.basics.together import all_of
+from service.blobs.deletion_queue import DeletionQueue
+from service.blobs.delivery import DeliveryCut, deliver
+from service.blobs.intake import Incoming, take_in
+from service.blobs.keys import blob_key
+from service.journal import Journal
+from service.journal.retries import MaySubmit, Superseded
+from service.operations.file_bytes import blob_ref, bytes_of_small
+from service.operations.records import store_in
+from service.operations.trees import At, all_readable, tree_in
+from service.replica.submitter import Caller, Reply, Submitter, reply_of
+from service.replica.trees.loading import Manifests
+from service.rules.decisions import Accepted, Refused
+from service.rules.memory.state import State
+from service.rules.requests import BlobRef, CloneTree
+from service.rules.stored.manifest_rows import ManifestRows
+from service.rules.stored.trees import Cut, Entry, Pin, TreePath
+from service.rules.trees.manifests import packed
+from service.rules.trees.sight import shown_at
+
+_AT_ONCE = 8
+"""So many files are copied at the same time."""
+
+_METADATA = re.compile(r"(?:.*/)?_metadata/v2/\d+")
+"""What Spark says of an operator's state: text, with the absolute paths of the schemas of transformWithState."""
+
+_MOST_METADATA_BYTES = 1024 * 1024
+_PIECE_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Copies:
+    """What was copied so far: ``records`` by path, and the keys of the blobs that were put for it."""
+
+    caller: Caller
+    source: str
+    store: str
+    revision: int
+    term: int
+    records: list[TreePath] = field(default_factory=list)
+    blobs: list[str] = field(default_factory=list)
+
+    @property
+    def original(self) -> bytes:
+        """What the absolute paths of the source's files have in them."""
+        return f"/jobs/{self.source}/".encode()
+
+
+class Cloning:
+    """Clones trees. Its work on the event loop is divided into slices."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        blobs: BlobStore,
+        deletions: DeletionQueue,
+        slices: Slices,
+        submitter: Submitter,
+        manifests: Manifests,
+    ) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._deletions = deletions
+        self._slices = slices
+        self._submitter = submitter
+        self._manifests = manifests
+
+    async def clone(self, caller: Caller, store: str, source: str, snapshot: str) -> Reply:
+        """Let the empty tree of ``store`` begin with what a snapshot of ``source`` shows. Raises problems.
+
+        Absolute paths in Spark's own descriptions of state are changed to those of the copies. Any other file that
+        names the source's directory is refused: nobody knows what its copy would lead to.
+        """
+        for tree in (source, store):
+            await self._manifests.ready(tree)
+        request = CloneTree(caller.attempt, store, "", caller.epoch, f"{source}/{snapshot}")
+        foreseen = self._submitter.foreseen(request)
+        if isinstance(foreseen, Accepted) and foreseen.answer.replayed:
+            return await self._submitter.perform(request)
+        generation, term = self._journal.generation, self._journal.term
+
+        async def act(may_submit: MaySubmit) -> Reply:
+            cut = self._cut(source, snapshot)
+            copies = _Copies(caller, source, store, cut.revision, term)
+            return await self._copied(copies, replace(request, cut=cut), generation, may_submit)
+
+        return await self._submitter.attempted(caller, store, act)
+
+    def _cut(self, source: str, snapshot: str) -> Cut:
+        tree = tree_in(self._state(), source)
+        revision = tree.snapshots.get(snapshot)
+        kept: tuple[Cut | Pin, ...] = (*tree.pins, *tree.cuts)
+        for each in kept:
+            if each.revision == revision:
+                return Cut(each.directory, each.batch, each.revision)
+        raise problem(Code.NOT_EXIST, f"the tree of {source!r} has no snapshot {snapshot!r}")
+
+    async def _copied(self, copies: _Copies, request: CloneTree, generation: int, may_submit: MaySubmit) -> Reply:
+        try:
+            rows, request = await self._prepared(copies, request)
+        except BaseException:
+            self._discard(copies)
+            raise
+        assert request.manifest is not None
+        with self._state().holding(request.manifest.blob, rows):
+            try:
+                served = await self._submitter.decided(request, generation, may_submit)
+            except Superseded:
+                self._discard(copies)
+                raise
+            except Problem as error:
+                if error.outcome is Outcome.NOT_APPLIED:
+                    self._discard(copies)
+                raise
+        if isinstance(served.decision, Refused):
+            self._discard(copies)
+        return reply_of(served)
+
+    async def _prepared(self, copies: _Copies, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
+        """Copy all that there is; return the rows of the manifest, and the request that names it."""
+        await self._copy_all(copies)
+        pack, blob = self._key(copies), self._key(copies)
+        rows, content, request = await asyncio.to_thread(_folded, copies, pack, blob, request)
+        if content:
+            await self._put(pack, content)
+        await self._put(blob, rows.content)
+        return rows, request
+
+    async def _copy_all(self, copies: _Copies) -> None:
+        shown = await self._shown(copies)
+        waiting = iter(shown)
+
+        async def some() -> None:
+            for path, entry in waiting:
+                copies.records.append(TreePath(path, (await self._copy(copies, path, entry),)))
+                await asyncio.sleep(0)  # not every copy waits for something, and there may be thousands
+
+        await all_of(some() for _ in range(_AT_ONCE))
+
+    async def _shown(self, copies: _Copies) -> list[tuple[str, Entry]]:
+        found: list[tuple[str, Entry]] = []
+
+        def add(path: str) -> None:
+            state, source = self._state(), copies.source
+            record = state.path(source, path)
+            if record is not None and not isinstance(record, TreePath):
+                raise problem(Code.CORRUPT, f"the record of {path!r} of {source!r} is damaged: {record.reason}")
+            store, tree = store_in(state, source), tree_in(state, source)
+            entry = None if record is None else shown_at(record, copies.revision, store, tree)
+            if entry is not None:
+                found.append((path, entry))
+
+        await self._slices.each_after(lambda last: self._state().paths(copies.source, "", last), "", add)
+        all_readable(self._state(), At(copies.source, ""))
+        if copies.revision not in tree_in(self._state(), copies.source).kept:
+            detail = f"the cut of {copies.source!r} at revision {copies.revision} went while it was looked through"
+            raise problem(Code.NOT_EXIST, f"{detail}: pin it first")
+        return found
+
+    async def _copy(self, copies: _Copies, path: str, entry: Entry) -> Entry:
+        """Copy a file; what is returned was born before the clone is committed, under the caller's epoch."""
+        born = Entry(self._journal.read().revision, entry.modified, copies.caller.epoch, entry.directory)
+        if entry.directory:
+            return born
+        is_metadata = _METADATA.fullmatch(path) is not None and entry.size <= _MOST_METADATA_BYTES
+        if entry.has_own_blob and not is_metadata:
+            ref = await self._copy_blob(copies, path, entry)
+            return msgspec.structs.replace(born, size=ref.size, sha256=ref.sha256, blob=ref.key)
+        data = await self._bytes(entry)
+        if copies.original in data:
+            if not is_metadata:
+                raise _names(copies, path)
+            data = data.replace(copies.original, f"/jobs/{copies.store}/".encode())
+        sha256 = hashlib.sha256(data).hexdigest()
+        return msgspec.structs.replace(born, size=len(data), sha256=sha256, data=data)
+
+    async def _bytes(self, entry: Entry) -> bytes:
+        if not entry.has_own_blob:
+            return await bytes_of_small(self._blobs, entry)
+        return b"".join([chunk async for chunk in await deliver(self._blobs, blob_ref(entry))])
+
+    async def _copy_blob(self, copies: _Copies, path: str, entry: Entry) -> BlobRef:
+        chunks = await deliver(self._blobs, blob_ref(entry))
+
+        async def looked_through() -> AsyncIterator[bytes]:
+            end = b""
+            async for chunk in chunks:
+                if copies.original in end + chunk:
+                    raise _names(copies, path)
+                end = (end + chunk)[-len(copies.original) :]
+                yield chunk
+
+        key = self._key(copies)
+        try:
+            return await take_in(self._blobs, key, Incoming(looked_through(), entry.size, entry.sha256), None)
+        except DeliveryCut as error:
+            raise problem(Code.CORRUPT, f"{path!r} of {copies.source!r} cannot be read: {error}") from error
+
+    async def _put(self, key: str, content: bytes) -> None:
+        await take_in(self._blobs, key, Incoming(_pieces(content)), None)
+
+    def _key(self, copies: _Copies) -> str:
+        key = blob_key(self._journal.deployment, copies.store, copies.term)
+        copies.blobs.append(key)
+        return key
+
+    def _discard(self, copies: _Copies) -> None:
+        for key in copies.blobs:
+            self._deletions.schedule(key, 0.0)
+
+    def _state(self) -> State:
+        return self._journal.read().view.state
+
+
+def _folded(copies: _Copies, pack: str, blob: str, request: CloneTree) -> tuple[ManifestRows, bytes, CloneTree]:
+    """Return the rows of the copies, the bytes of all small ones, and the request that names them."""
+    folded, content = packed(sorted(copies.records, key=lambda record: record.path), pack)
+    rows = ManifestRows.of(folded)
+    sizes = [entry.size for record in folded for entry in record.entries if not entry.directory]
+    return rows, content, replace(request, manifest=rows.manifest(blob), files=len(sizes), bytes=sum(sizes))
+
+
+async def _pieces(content: bytes) -> AsyncIterator[bytes]:
+    """Yield the content in pieces, so that others are served between two of them."""
+    for start in range(0, len(content), _PIECE_BYTES):
+        yield content[start : start + _PIECE_BYTES]
+        await asyncio.sleep(0)
+
+
+def _names(copies: _Copies, path: str) -> Exception:
+    named = copies.original.decode()
+    return problem(Code.INVALID_REQUEST, f"{path!r} of {copies.source!r} names {named!r}: its copy would lead there")

@@ -1,0 +1,85 @@
+"""Publish files whose bytes a door has taken: the leader's part of a put."""
+
+from __future__ import annotations
+
+from milepost.wire import Code, Outcome
+from service.basics.problems import problem
+from service.blobs.deletion_queue import DeletionQueue
+from service.blobs.keys import place_of
+from service.journal import Journal
+from service.operations.trees import At
+from service.replica.submitter import Submitter, reply_of
+from service.replica.trees.attempts import NewestAttempts
+from service.replica.trees.loading import Manifests
+from service.rules.decisions import Refused
+from service.rules.requests import Attempt, BlobRef, PutFile, Request
+
+
+class Publisher:
+    """Let a file be at a path, whose bytes are there."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        deletions: DeletionQueue,
+        submitter: Submitter,
+        manifests: Manifests,
+        attempts: NewestAttempts,
+    ) -> None:
+        self._journal = journal
+        self._deletions = deletions
+        self._submitter = submitter
+        self._manifests = manifests
+        self._attempts = attempts
+
+    async def publish(
+        self,
+        at: At,
+        epoch: int | None,
+        blob: BlobRef,
+        data: bytes | None,
+        *,
+        overwrite: bool,
+        key: str,
+        attempt: int,
+    ) -> int | None:
+        """Let a file be at a path; ``key`` is known if it is published again. Raises problems.
+
+        An attempt that comes in late, after a newer one or after one that has landed, does nothing: the file may have
+        been renamed or deleted since.
+
+        Nothing is done if its blob was put under an older leadership: the collector of this one may be about to delete
+        it, since it trusts that nobody begins to name such a blob any more. The present term is returned then, under
+        which the bytes have to be put first.
+
+        A door asks again unless the rules refuse. So only then is the blob deleted, and only if no earlier attempt can
+        have published it.
+        """
+        journal = self._journal
+        if not journal.lease_holds():
+            raise problem(Code.NO_LEADER, "this replica does not lead")
+        self._attempts.begin(key, attempt)
+        place = place_of(blob.key) if blob.key else None
+        if blob.key and (place is None or (place.deployment, place.store) != (journal.deployment, at.store)):
+            raise problem(Code.FORBIDDEN, f"no file of {at.store!r} can have these bytes")
+        if (landed := self._attempts.blob_of(key)) is not None:
+            if blob.key not in ("", landed):
+                await self._deletions.try_delete(blob.key)
+            return None
+        await self._manifests.ready(at.store)
+        if place is not None and place.term < journal.first_term:
+            return journal.term
+        attempted = Attempt("", key, attempt)
+        request = PutFile(attempted, at.store, at.path, epoch, blob, data, overwrite)
+
+        def may_submit(_: Request) -> None:
+            self._attempts.check(key, attempt)
+
+        served = await self._submitter.decided(request, journal.generation, may_submit)
+        refused = isinstance(served.decision, Refused) and served.decision.outcome is not Outcome.UNKNOWN
+        if refused and blob.key and attempt == 1:
+            await self._deletions.try_delete(blob.key)
+        reply = reply_of(served)
+        if not reply.answer.replayed:
+            self._attempts.landed(key, blob.key)
+        return None

@@ -1,0 +1,181 @@
+"""Operations on trees: look at files, rename and delete them. Their bytes go through doors (`publishing`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from backends.contract import BlobStore
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.basics.slices import Slices
+from service.journal import Journal
+from service.operations.file_bytes import bytes_of_small
+from service.operations.records import store_in
+from service.replica.submitter import Reply, Submitter
+from service.replica.trees.loading import Manifests
+from service.rules.memory.lookup import Lookup
+from service.rules.memory.state import State
+from service.rules.records import Corrupt, Store
+from service.rules.requests import (
+    LEADER,
+    NO_BLOB,
+    DeletePath,
+    MakeDirectory,
+    OntoExisting,
+    PutFile,
+    RenamePath,
+)
+from service.rules.stored.paths import SNAPSHOTS, snapshot_of
+from service.rules.stored.trees import Entry, Tree
+from service.rules.trees.sight import shown
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A path of a store's tree."""
+
+    store: str
+    path: str
+
+
+class TreeOperations:
+    """The operations on the files of a store's tree. A write names the driver's epoch, and needs no session."""
+
+    def __init__(
+        self, journal: Journal, blobs: BlobStore, slices: Slices, submitter: Submitter, manifests: Manifests
+    ) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._slices = slices
+        self._submitter = submitter
+        self._manifests = manifests
+
+    def stores(self) -> list[str]:
+        """Return the names of all stores."""
+        return list(self._journal.read().view.state.stores())
+
+    async def ready(self, store: str) -> None:
+        """Wait until all is in memory that says what is in a store's tree; the other operations need that.
+
+        Raises problems: ``corrupt``, ``storage-unavailable``, ``no-leader``.
+        """
+        await self._manifests.ready(store)
+
+    def entry(self, at: At) -> Entry:
+        """Return what is at a path. Raises ``not-exist`` and ``corrupt`` problems."""
+        view = self._journal.read().view.state
+        return _existing(view, store_in(view, at.store), tree_in(view, at.store), at)
+
+    async def children(self, at: At, after: str = "", most: int | None = None) -> list[tuple[str, Entry]]:
+        """Return the names and entries of what lies in a directory; of a file, its own entry under an empty name.
+
+        They are sorted, and begin after the name ``after``; ``most`` is how many there may be.
+        """
+        found: list[tuple[str, Entry]] = []
+        await self.each_child(at, lambda name, entry: found.append((name, entry)), after, most)
+        return found
+
+    async def each_child(
+        self, at: At, act: Callable[[str, Entry], object], after: str = "", most: int | None = None
+    ) -> None:
+        """Call ``act`` with each of the `children`, in slices.
+
+        What is renamed while a long directory is read may be missing, or be there under either name.
+        """
+        entry = self.entry(at)
+        if not entry.directory:
+            act("", entry)
+            return
+        all_readable(self._journal.read().view.state, at)
+        given = 0
+        before = len(at.path) + 1 if at.path else 0
+
+        def add(path: str) -> bool:
+            nonlocal given
+            view = self._journal.read().view.state
+            there = shown(view, store_in(view, at.store), tree_in(view, at.store), path)
+            if isinstance(there, Entry):
+                act(path[before:], there)
+                given += 1
+            return given == most
+
+        def paths(last: str) -> Iterator[str]:
+            return _children(self._journal.read().view.state, at, last)
+
+        await self._slices.each_after(paths, f"{at.path}/{after}" if at.path else after, add)
+        if snapshot_of(at.path) is not None:
+            self.entry(at)  # of a snapshot that went meanwhile, the rest would be missing
+
+    def readable(self, at: At) -> Entry:
+        """Return the file at a path. Raises ``not-exist`` problems, also for a directory."""
+        entry = self.entry(at)
+        if entry.directory:
+            raise problem(Code.NOT_EXIST, f"{at.path!r} is a directory")
+        return entry
+
+    async def bytes_of_small(self, entry: Entry) -> bytes:
+        """Return the bytes of a file that has no blob of its own. Raises ``corrupt`` and other problems."""
+        return await bytes_of_small(self._blobs, entry)
+
+    def may_put(self, at: At, epoch: int | None, *, overwrite: bool) -> None:
+        """Refuse early, before any byte is sent, a put that the rules would refuse now. Raises problems."""
+        self._submitter.foreseen(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite))
+
+    async def make_directory(self, at: At, epoch: int | None) -> None:
+        """Let there be a directory, with those above it. Raises problems."""
+        await self._submitter.perform(MakeDirectory(LEADER, at.store, at.path, epoch))
+
+    async def rename(self, at: At, target: str, epoch: int | None, onto: OntoExisting) -> bool:
+        """Rename a file or a directory; whether that was done. Raises problems."""
+        reply = await self._submitter.perform(RenamePath(LEADER, at.store, at.path, epoch, target, onto))
+        return bool(reply.answer.body["renamed"])
+
+    async def delete(self, at: At, epoch: int | None, *, recursive: bool) -> bool:
+        """Delete a file or a directory; whether there was one. Raises problems."""
+        reply: Reply = await self._submitter.perform(DeletePath(LEADER, at.store, at.path, epoch, recursive))
+        return bool(reply.answer.body["deleted"])
+
+
+def tree_in(view: Lookup, store: str) -> Tree:
+    """Return the record of a store's tree. Raises a ``corrupt`` problem if it cannot be read."""
+    record = view.tree(store)
+    if isinstance(record, Corrupt):
+        raise problem(Code.CORRUPT, f"the record of the tree of {store!r} is damaged: {record.reason}")
+    return record or Tree(store)
+
+
+def _children(view: State, at: At, after: str) -> Iterator[str]:
+    """Yield what may lie right in a directory, sorted, from after ``after`` on. Snapshots are listed nowhere else."""
+    inside = snapshot_of(at.path)
+    if inside is None:
+        yield from view.children(at.store, at.path, after)
+        return
+    snapshot, inner = inside
+    if not snapshot:
+        names = (f"{SNAPSHOTS}/{name}" for name in sorted(tree_in(view, at.store).snapshots))
+        yield from (path for path in names if path > after)
+        return
+    before = f"{SNAPSHOTS}/{snapshot}/"
+    for path in view.children(at.store, inner, after.removeprefix(before)):
+        yield f"{before}{path}"
+
+
+def _existing(view: Lookup, store: Store, tree: Tree, at: At) -> Entry:
+    found = shown(view, store, tree, at.path)
+    if isinstance(found, Corrupt):
+        raise problem(Code.CORRUPT, f"the record of {at.path!r} is damaged: {found.reason}")
+    if found is None:
+        raise problem(Code.NOT_EXIST, f"{at.path!r} does not exist in the tree of {at.store!r}")
+    return found
+
+
+def all_readable(state: State, at: At) -> None:
+    """Refuse to list what may lack a file: of a record that cannot be read, nobody knows which path it is of.
+
+    A driver that does not see its newest commit would run that batch again. Raises a ``corrupt`` problem.
+    """
+    damaged = next(state.damaged_paths(at.store), None)
+    if damaged is not None:
+        detail = f"{at.path or '/'!r} cannot be listed: the record {damaged}, of a path that is not known, is damaged"
+        raise problem(Code.CORRUPT, detail)

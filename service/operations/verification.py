@@ -1,0 +1,191 @@
+"""Check that the bytes of all files are there that a tree shows, now and at each cut and pin that is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from backends.contract import BlobStore
+from milepost.errors import Problem
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.basics.slices import Slices
+from service.basics.together import all_of
+from service.blobs.delivery import check_bytes, stored_size, verify
+from service.journal import Journal
+from service.operations.file_bytes import blob_ref, bytes_of_small
+from service.operations.records import store_in
+from service.operations.trees import tree_in
+from service.rules.memory.state import State
+from service.rules.stored.paths import path_key
+from service.rules.stored.trees import Cut, Entry, Pin, Tree, TreePath
+from service.rules.trees.sight import living_in, shown_at
+
+_AT_ONCE = 16
+"""So many files are looked at at the same time."""
+
+_MOST_NAMED = 100
+"""A report names so many damaged files at most."""
+
+_DAMAGE = (Code.CORRUPT, Code.BLOB_MISSING)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A file, and the revisions at which it is shown; 0 stands for now."""
+
+    path: str
+    entry: Entry
+    at: frozenset[int]
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found: how many files and bytes there are now, and which files are damaged, and why."""
+
+    files: int = 0
+    bytes: int = 0
+    damaged: dict[str, str] = field(default_factory=dict)
+    broken: set[int] = field(default_factory=set)
+    """The revisions at which a damaged file is shown; 0 stands for now."""
+
+    def body(self, tree: Tree) -> dict[str, Any]:
+        """Return the report as JSON."""
+        named = sorted(self.damaged)[:_MOST_NAMED]
+        return {
+            "files": self.files,
+            "bytes": self.bytes,
+            "intact": 0 not in self.broken,
+            "damaged": [{"path": path, "reason": self.damaged[path]} for path in named],
+            "damagedCount": len(self.damaged),
+            "cuts": [{**cut_body(cut), "intact": cut.revision not in self.broken} for cut in tree.cuts],
+            "pins": [
+                {"name": pin.name, **cut_body(pin), "intact": pin.revision not in self.broken} for pin in tree.pins
+            ],
+        }
+
+
+def cut_body(cut: Cut | Pin) -> dict[str, Any]:
+    """Return a cut or a pin as JSON."""
+    return {"directory": cut.directory, "batch": cut.batch, "revision": cut.revision}
+
+
+class Packs:
+    """The blobs that many small files share: the size of each is asked for once."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._sizes: dict[str, int | Problem] = {}
+
+    async def check(self, key: str, end: int) -> None:
+        """Check that a blob has at least so many bytes. Raises the problems that `verify` raises."""
+        if key not in self._sizes:
+            try:
+                self._sizes[key] = await stored_size(self._blobs, key)
+            except Problem as error:
+                self._sizes[key] = error
+        size = self._sizes[key]
+        if isinstance(size, Problem):
+            raise problem(size.code, size.detail) from size
+        if size < end:
+            raise problem(Code.CORRUPT, f"{size} bytes are stored, and {end} were written")
+
+
+class Verification:
+    """Verifies trees. Its work on the event loop is divided into slices."""
+
+    def __init__(self, journal: Journal, blobs: BlobStore, slices: Slices) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._slices = slices
+
+    async def verify(self, store: str, *, digests: bool) -> Report:
+        """Look whether each file is there, whole by its size; with ``digests`` also read each of them.
+
+        Files that come or go meanwhile count as they are at the end. Raises ``storage-unavailable`` problems where it
+        cannot be known.
+        """
+        files = await self._shown(store)
+        report = Report()
+        for shown in files:
+            if 0 in shown.at:
+                report.files += 1
+                report.bytes += shown.entry.size
+        waiting, packs = iter(files), Packs(self._blobs)
+        found: dict[Shown, str] = {}
+
+        async def look() -> None:
+            for shown in waiting:
+                if (reason := await self._damage(shown, packs, digests)) is not None:
+                    found[shown] = reason
+                await asyncio.sleep(0)  # not every look waits for something, and there may be thousands
+
+        await all_of(look() for _ in range(_AT_ONCE))
+
+        def note(shown: Shown) -> None:
+            if at := self._at(store, shown):
+                report.damaged[shown.path] = found[shown]
+                report.broken |= at
+
+        await self._slices.each(found, note)
+        return report
+
+    async def _shown(self, store: str) -> list[Shown]:
+        files: list[Shown] = []
+        await self._slices.each_after(
+            lambda last: self._lookup().paths(store, "", last), "", lambda path: files.extend(self._files(store, path))
+        )
+        state = self._lookup()
+        named = {path_key(store, shown.path) for shown in files if shown.entry.born == 0}
+        for key in state.damaged_paths(store):
+            if key not in named:
+                files.extend(self._files(store, key))
+        return files
+
+    def _files(self, store: str, path: str) -> Iterator[Shown]:
+        """Yield each file that is at a path, now or at a revision that is kept."""
+        view = self._lookup()
+        record, of_store, tree = view.path(store, path), store_in(view, store), tree_in(view, store)
+        if not isinstance(record, TreePath):
+            yield Shown(path, Entry(0, "", blob=path), frozenset({0, *tree.kept}))  # a damaged record
+            return
+        shown: dict[Entry, set[int]] = {}
+        for revision in (0, *tree.kept):
+            entry = living_in(record, of_store, tree) if not revision else shown_at(record, revision, of_store, tree)
+            if entry is not None and not entry.directory:
+                shown.setdefault(entry, set()).add(revision)
+        yield from (Shown(path, entry, frozenset(at)) for entry, at in shown.items())
+
+    def _at(self, store: str, damaged: Shown) -> frozenset[int]:
+        """Return at which revisions this very file is shown by now."""
+        same = (damaged.entry.blob, damaged.entry.start, damaged.entry.sha256)
+        for shown in self._files(store, damaged.path):
+            if (shown.entry.blob, shown.entry.start, shown.entry.sha256) == same:
+                return shown.at
+        return frozenset()
+
+    async def _damage(self, shown: Shown, packs: Packs, digests: bool) -> str | None:
+        """Return what is wrong with a file; None if nothing is."""
+        entry = shown.entry
+        try:
+            if entry.born == 0:
+                return "its record is damaged"
+            if entry.data is not None:
+                if digests:
+                    check_bytes(entry.data, entry.sha256)
+            elif entry.start is not None and digests:
+                await bytes_of_small(self._blobs, entry)
+            elif entry.start is not None:
+                await packs.check(entry.blob, entry.start + entry.size)
+            elif entry.blob:
+                await verify(self._blobs, blob_ref(entry), digest=digests)
+        except Problem as error:
+            if error.code not in _DAMAGE:
+                raise problem(Code.STORAGE_UNAVAILABLE, f"cannot look at {shown.path!r}: {error.detail}") from error
+            return error.detail
+        return None
+
+    def _lookup(self) -> State:
+        return self._journal.read().view.state

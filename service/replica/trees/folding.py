@@ -1,0 +1,142 @@
+"""The leader's upkeep of manifests: records that have not changed for long are folded into one, and these are merged.
+
+Each step leaves all paths as they were, for whoever reads, and may be the last one: what it began is begun again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from backends.contract import BackendError, BlobStore
+from milepost.errors import Problem
+from milepost.wire import Outcome
+from service.basics.slices import Slices
+from service.basics.streams import stream_of
+from service.blobs.deletion_queue import DeletionQueue
+from service.blobs.keys import blob_key
+from service.journal import Journal
+from service.replica.commits import commit
+from service.replica.settings import Settings
+from service.replica.submitter import Reply
+from service.replica.trees.loading import Manifests
+from service.rules.memory.state import State
+from service.rules.requests import LEADER, BeginFold, DropFolded, FoldTree
+from service.rules.stored.manifest_rows import ManifestRows
+from service.rules.stored.trees import Tree, TreePath
+from service.rules.trees.manifests import first_to_merge, is_foldable, merged, no_longer_named, packed
+
+log = logging.getLogger("milepost.upkeep")
+
+_MOST_ROWS = 5_000
+"""A manifest is made of so many records at most; merging makes larger ones."""
+
+_BATCH = 100
+"""How many folded records one commit drops."""
+
+
+class Folding:
+    """Folds the trees of a journal, one after the other."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        blobs: BlobStore,
+        manifests: Manifests,
+        deletions: DeletionQueue,
+        slices: Slices,
+        clock: Callable[[], float],
+        settings: Settings,
+    ) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._manifests = manifests
+        self._deletions = deletions
+        self._slices = slices
+        self._clock = clock
+        self._settings = settings
+
+    async def run(self) -> None:
+        """Fold again and again, until cancelled."""
+        interval = self._settings.tidy_interval_seconds
+        while True:
+            await asyncio.sleep(interval)
+            for store in self._state().stores_to_fold(self._settings.fold_from) if self._journal.lease_holds() else ():
+                try:
+                    await self.fold(store)
+                except (Problem, BackendError) as error:
+                    log.warning("cannot fold the tree of %s, trying again in %s s: %s", store, interval, error)
+
+    async def fold(self, store: str) -> None:
+        """Fold the records of a tree that are old enough, then merge manifests where that is due. Raises problems."""
+        await self._manifests.ready(store)
+        if len(await self._foldable(store)) >= self._settings.fold_from:
+            begun = await self._commit(BeginFold(LEADER, store))
+            records = await self._foldable(store)
+            await self._add(store, records, begun.answer.body["begun"])
+            for at in range(0, len(records), _BATCH):
+                paths = tuple(record.path for record in records[at : at + _BATCH])
+                await self._commit(DropFolded(LEADER, store, paths))
+        tree = self._state().tree(store)
+        if isinstance(tree, Tree) and not tree.rollbacks and (first := first_to_merge(tree)) is not None:
+            await self._merge(store, tree, first)
+
+    async def _foldable(self, store: str) -> list[TreePath]:
+        """Return the records that may be folded, sorted by path."""
+        until = self._journal.revision_before(self._settings.fold_after_seconds)
+        tree = self._state().tree(store) or Tree(store)
+        if not isinstance(tree, Tree) or tree.rollbacks:
+            return []  # what a rollback left is not in all records yet
+        found: list[TreePath] = []
+
+        def judge(record: TreePath) -> bool:
+            if is_foldable(record, until, tree):
+                found.append(record)
+            return len(found) == _MOST_ROWS
+
+        await self._slices.each_after(lambda last: self._state().own_paths(store, last.path), TreePath(""), judge)
+        return found
+
+    async def _add(self, store: str, records: list[TreePath], begun: int) -> None:
+        pack, blob = self._key(store), self._key(store)
+        folded, content = packed(records, pack)
+        rows = await asyncio.to_thread(ManifestRows.of, folded)
+        if content:
+            await self._blobs.put(pack, stream_of(content))
+        await self._land(FoldTree(LEADER, store, (), rows.manifest(blob), begun), rows, *([pack] if content else []))
+
+    async def _merge(self, store: str, tree: Tree, first: int) -> None:
+        several = self._state().manifests(store)[first:]
+        rows, gone = await asyncio.to_thread(_merged, several, tree, first == 0)
+        blob, replaced = self._key(store), tuple(manifest.blob for manifest in tree.manifests[first:])
+        await self._land(FoldTree(LEADER, store, replaced, rows.manifest(blob), 0, gone, tree.pins), rows)
+        log.info("merged %d manifests of the tree of %s into one with %d paths", len(several), store, len(rows))
+
+    async def _land(self, request: FoldTree, rows: ManifestRows, *packs: str) -> None:
+        """Put a manifest and let the tree name it."""
+        assert request.manifest is not None
+        blob, state = request.manifest.blob, self._state()
+        await self._blobs.put(blob, stream_of(rows.content))
+        with state.holding(blob, rows):
+            try:
+                await self._commit(request)
+            except Problem as error:
+                if error.outcome is Outcome.NOT_APPLIED:
+                    for unused in (blob, *packs):
+                        await self._deletions.try_delete(unused)
+                raise
+
+    async def _commit(self, request: BeginFold | FoldTree | DropFolded) -> Reply:
+        return await commit(self._journal, request, self._clock)
+
+    def _key(self, store: str) -> str:
+        return blob_key(self._journal.deployment, store, self._journal.term)
+
+    def _state(self) -> State:
+        return self._journal.read().view.state
+
+
+def _merged(several: list[ManifestRows], tree: Tree, with_oldest: bool) -> tuple[ManifestRows, tuple[str, ...]]:
+    rows = ManifestRows.of(merged(several, tree, with_oldest=with_oldest))
+    return rows, no_longer_named(several, rows)

@@ -1,0 +1,37 @@
+"""Define what is asked about sessions, and about the deployment as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.rules.requests.base import Request, fingerprint_of
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession(Request):
+    """Create a session, or renew the one that lives under this id."""
+
+    ttl: float = 0.0
+    holder: str = ""
+
+    def fingerprint(self) -> str:
+        return fingerprint_of("OpenSession", self.ttl, self.holder)
+
+
+@dataclass(frozen=True, slots=True)
+class EndSession(Request):
+    """End a session that its client asks to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireSession(Request):
+    """End the session created at revision ``born``, whose deadline has passed; a request of the leader's own."""
+
+    born: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDeployment(Request):
+    """Give the deployment the id ``deployment`` if it has none, before the leader serves; a request of its own."""
+
+    deployment: str = ""

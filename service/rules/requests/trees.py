@@ -1,0 +1,161 @@
+"""Define what is asked about the tree of a store: about paths, about what is kept, and what upkeep asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from service.rules.requests.base import NO_BLOB, BlobRef, StoreRequest, fingerprint_of
+from service.rules.stored.trees import Cut, Manifest, Pin, Rollback, Sweep
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRequest(StoreRequest):
+    """This request is about one path of a store's tree. It needs no session: the ``epoch`` is what allows it."""
+
+    path: str = ""
+    epoch: int | None = None
+
+    def fingerprint(self) -> str:
+        return fingerprint_of(type(self).__name__, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class PutFile(TreeRequest):
+    """Let a file be at a path, whole: its bytes are ``data`` or, if that is None, in the blob."""
+
+    blob: BlobRef = NO_BLOB
+    data: bytes | None = None
+    overwrite: bool = False
+
+    def fingerprint(self) -> str:
+        return fingerprint_of("PutFile", self.path, self.blob.size, self.blob.sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class MakeDirectory(TreeRequest):
+    """Let there be a directory, with those above it."""
+
+
+class OntoExisting(Enum):
+    """What a rename does about what is at its target: refuse, replace it, or answer that nothing was renamed.
+
+    The third also moves *into* a directory that is there, as Hadoop's first rename did.
+    """
+
+    REFUSE = "refuse"
+    REPLACE = "replace"
+    ANSWER_FALSE = "answer false"
+
+
+@dataclass(frozen=True, slots=True)
+class RenamePath(TreeRequest):
+    """Let what is at a path be at ``target`` instead, in one act."""
+
+    target: str = ""
+    onto: OntoExisting = OntoExisting.REFUSE
+
+    def fingerprint(self) -> str:
+        return fingerprint_of("RenamePath", self.path, self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePath(TreeRequest):
+    """Delete a file or a directory; one that is not empty only if ``recursive``."""
+
+    recursive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RollBack(TreeRequest):
+    """Let the tree be again what it was at ``revision``, that of a cut that is kept, or of a pin.
+
+    What is at the paths ``keep`` and below them stays as it is now.
+    """
+
+    revision: int = 0
+    keep: tuple[str, ...] = ()
+
+    def fingerprint(self) -> str:
+        return fingerprint_of("RollBack", self.revision, *self.keep)
+
+
+@dataclass(frozen=True, slots=True)
+class CloneTree(TreeRequest):
+    """Let a tree in which there is nothing begin with copies of another job's files, those of ``original``, a snapshot.
+
+    A manifest names the copies; they are ``files`` of ``bytes`` bytes, and make the one ``cut``.
+    """
+
+    original: str = ""
+    manifest: Manifest | None = None
+    cut: Cut | None = None
+    files: int = 0
+    bytes: int = 0
+
+    def fingerprint(self) -> str:
+        return fingerprint_of("CloneTree", self.original)
+
+
+@dataclass(frozen=True, slots=True)
+class PinCut(StoreRequest):
+    """Keep a cut under a name: the one at ``revision``, or the newest if that is 0. It needs no epoch."""
+
+    pin: str = ""
+    revision: int = 0
+
+    def fingerprint(self) -> str:
+        return fingerprint_of("PinCut", self.pin, self.revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Unpin(StoreRequest):
+    """Keep a cut no longer for the sake of its name."""
+
+    pin: str = ""
+
+    def fingerprint(self) -> str:
+        return fingerprint_of("Unpin", self.pin)
+
+
+@dataclass(frozen=True, slots=True)
+class TrimTree(StoreRequest):
+    """Drop entries of these paths that nothing shows any more; a request of the leader's own.
+
+    ``sweeps`` and ``rollbacks`` are finished: no record of a path has to be changed for them any more.
+    """
+
+    paths: tuple[str, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
+    rollbacks: tuple[Rollback, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BeginFold(StoreRequest):
+    """Let no record of a path of the tree go from now on, until `FoldTree`; a request of the leader's own.
+
+    A manifest that somebody began to make before is not taken any more.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class FoldTree(StoreRequest):
+    """Let a tree have this manifest, in the place of those in the blobs ``replaced``; a request of the leader's own.
+
+    ``begun`` is the revision at which `BeginFold` was committed, 0 for a manifest that only takes the place of others.
+    ``discards`` are blobs that rows of those named, and that no row of the new one does. ``pins`` were the tree's pins
+    when it was made, if what nothing shows was left out of it, else None.
+    """
+
+    replaced: tuple[str, ...] = ()
+    manifest: Manifest | None = None
+    begun: int = 0
+    discards: tuple[str, ...] = ()
+    pins: tuple[Pin, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropFolded(StoreRequest):
+    """Drop the records of these paths of which a manifest says the same; a request of the leader's own."""
+
+    paths: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""What is stored of trees, and what every record has."""

@@ -1,0 +1,119 @@
+"""Draft what one request changes in a tree: entries begin, and entries end; those that a cut shows are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from service.rules import replays
+from service.rules.decisions import Accepted, Answer, DecisionContext
+from service.rules.memory.view import View
+from service.rules.records import Store, Stored, tree_key
+from service.rules.requests import TreeRequest
+from service.rules.stored.paths import commit_of, path_key
+from service.rules.stored.trees import MOST_CUTS, Cut, Entry, Sweep, Tree, TreePath
+from service.rules.trees.sight import died_at, is_shown, rolled_back
+
+
+class Draft:
+    """A draft holds the records that a request changes. ``tree`` is the tree's own record, as it will be."""
+
+    def __init__(self, view: View, store: Store, tree: Tree, context: DecisionContext) -> None:
+        self.tree = tree
+        self._unchanged = tree
+        self._view = view
+        self._store = store
+        self._context = context
+        self._records: dict[str, TreePath] = {}
+
+    def begin(self, path: str, entry: Entry) -> None:
+        """Put an entry at a path; what was there ends. A cut is made where Spark has committed a batch with it."""
+        self._records[path] = self._with(path, entry)
+        committed = None if entry.directory else commit_of(path)
+        if committed is not None:
+            self._cut(*committed)
+
+    def end(self, path: str, *, shared: bool = False) -> None:
+        """End what is at a path; ``shared`` says that what was there goes on under another path."""
+        self._records[path] = self._with(path, shared=shared)
+
+    def sweep(self, path: str) -> None:
+        """End everything below a path."""
+        self.tree = replace(self.tree, sweeps=(*self.tree.sweeps, Sweep(path, self._context.revision)))
+
+    def entry(self, *, epoch: int | None, directory: bool = False) -> Entry:
+        """Make an entry that begins with this request."""
+        return Entry(born=self._context.revision, modified=self._context.wall, epoch=epoch, directory=directory)
+
+    def accepted(self, request: TreeRequest, answer: Answer) -> Accepted:
+        """Return the decision. The answer is kept with the path that the request was about, if a record of it stays."""
+        changes: dict[str, Stored | None] = {}
+        for path, record in self._records.items():
+            key = path_key(self._store.name, path)
+            if record.entries or is_kept(self._view, self.tree, path):
+                asked = path == request.path
+                changes[key] = replays.remember(record, request, self._context, answer) if asked else record
+            elif self._view.get(key) is not None:
+                changes[key] = None
+        if self.tree is not self._unchanged:
+            changes[tree_key(self._store.name)] = self.tree
+        return Accepted(answer, changes, discards=unnamed(self._view, self._store.name, self._records))
+
+    def _with(self, path: str, *begun: Entry, shared: bool = False) -> TreePath:
+        record = self._records.get(path) or self._view.path(self._store.name, path)
+        if not isinstance(record, TreePath):  # one that cannot be read is replaced
+            return TreePath(path, begun)
+        record = rolled_back(record, self.tree)
+        last = record.newest
+        if last is None:
+            return replace(record, entries=(*record.entries, *begun))
+        died = died_at(path, last, self._store, self.tree) or self._context.revision
+        if is_shown(path, last, died, self.tree.kept):
+            ended = replace(last, died=died, shared=last.shared or shared)
+            return replace(record, entries=(*record.entries[:-1], ended, *begun))
+        return replace(record, entries=(*record.entries[:-1], *begun))
+
+    def _cut(self, directory: str, batch: int) -> None:
+        """Make a cut of a query, in the place of one of the same batch and of the oldest ones that are too many.
+
+        When a query's directory is renamed, all its cuts are of one revision, in no order: the latest batches count.
+        """
+        others = [cut for cut in self.tree.cuts if (cut.directory, cut.batch) != (directory, batch)]
+        cuts = [*others, Cut(directory, batch, self._context.revision)]
+        of_query = sorted(
+            (cut for cut in cuts if cut.directory == directory), key=lambda cut: (cut.revision, cut.batch)
+        )
+        too_many = of_query[: max(0, len(of_query) - self._context.kept_cuts)]
+        kept = [cut for cut in cuts if cut not in too_many]
+        self.tree = replace(self.tree, cuts=tuple(kept[-MOST_CUTS:]))
+
+
+def is_kept(view: View, tree: Tree, path: str) -> bool:
+    """Return whether a path must keep a record, even if nothing is there: else a manifest would show what was there."""
+    return tree.folding > 0 or view.folded(tree.name, path) is not None
+
+
+def unnamed(view: View, store: str, changed: Mapping[str, TreePath]) -> tuple[str, ...]:
+    """Return the blobs that nothing will name any more once these records of paths have taken the place of the old.
+
+    A manifest does not count: the row of a path that has a record of its own shows nothing any more. That is different
+    for the blob of a renamed file, which the row of another path may show. Such a blob stays until the manifest goes,
+    and so does a blob that several small files share.
+    """
+    more: Counter[str] = Counter()
+    shared: dict[str, bool] = {}
+    for path, record in changed.items():
+        old = view.path(store, path)
+        was = old.whole_blobs if isinstance(old, TreePath) else {}
+        more.update(record.whole_blobs.keys())
+        more.subtract(was.keys())
+        shared |= was
+    gone = [blob for blob, count in more.items() if count < 0 and view.times_named(store, blob) + count <= 0]
+    return tuple(blob for blob in gone if not (shared[blob] and names_in_manifests(view, store, blob)))
+
+
+def names_in_manifests(view: View, store: str, blob: str) -> bool:
+    """Return whether a manifest of the tree may name the blob."""
+    return any(rows.may_name(blob) for rows in view.manifests(store))

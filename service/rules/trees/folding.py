@@ -1,0 +1,74 @@
+"""Fold the records of paths into manifests: one record, that of the tree, then names what thousands did."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from service.rules.memory.view import View
+from service.rules.records import Corrupt, Store, Stored, tree_key
+from service.rules.requests import DropFolded, FoldTree
+from service.rules.stored.manifest_rows import ManifestRows
+from service.rules.stored.paths import path_key
+from service.rules.stored.trees import Tree, TreePath
+
+
+def begin_fold(view: View, store: Store, context: DecisionContext) -> Decision:
+    """Let no record of a path go from now on, so that what a manifest is made of can be read."""
+    tree = view.tree(store.name) or Tree(store.name)
+    if isinstance(tree, Corrupt) or tree.rollbacks:
+        return Refused(Code.VERSION_MISMATCH, f"the tree of {store.name!r} cannot be folded now")
+    return Accepted(
+        Answer({"begun": context.revision}), {tree_key(store.name): replace(tree, folding=context.revision)}
+    )
+
+
+def fold(view: View, store: Store, request: FoldTree) -> Decision:
+    """Let a manifest follow those that the tree has, or take the place of some that stand together.
+
+    Nothing that is shown changes by it.
+    """
+    tree = view.tree(store.name) or Tree(store.name)
+    added = () if request.manifest is None else (request.manifest,)
+    if isinstance(tree, Corrupt):
+        return Accepted(Answer())
+    names, count = [manifest.blob for manifest in tree.manifests], len(request.replaced)
+    first = names.index(request.replaced[0]) if count and request.replaced[0] in names else len(names)
+    if tuple(names[first : first + count]) != request.replaced or {each.blob for each in added} & set(names):
+        return Accepted(Answer())  # this was done already, or cannot be done any more
+    if not count and not 0 < tree.folding == request.begun:
+        return Refused(
+            Code.VERSION_MISMATCH,
+            "a rollback or another fold came between: the manifest was made of what was there before",
+        )
+    left = (*tree.manifests[:first], *added, *tree.manifests[first + count :])
+    rows = [view.rows(manifest.blob) for manifest in left]
+    gone = [blob for blob in request.discards if not _is_named(view, store.name, blob, rows)]
+    stale = tree.stale and (len(left) > 1 or request.pins != tree.pins)
+    folded = replace(tree, manifests=left, folding=tree.folding if count else 0, stale=stale)
+    changes: dict[str, Stored | None] = {tree_key(store.name): folded}
+    return Accepted(Answer(), changes, discards=(*request.replaced, *gone))
+
+
+def drop_folded(view: View, store: Store, request: DropFolded) -> Decision:
+    """Drop the records of these paths of which the manifests say the same; their blobs stay, which a manifest names."""
+    changes: dict[str, Stored | None] = {}
+    for path in request.paths:
+        key = path_key(store.name, path)
+        record = view.get(key)
+        if not isinstance(record, TreePath):
+            continue
+        row = view.folded(store.name, path)
+        if _spans(record) == (() if row is None else _spans(row)):
+            changes[key] = None
+    return Accepted(Answer(), changes)
+
+
+def _spans(record: TreePath) -> tuple[tuple[int, int], ...]:
+    """Return when each entry was born and died: no two entries of one path are born at the same revision."""
+    return tuple((entry.born, entry.died) for entry in record.entries)
+
+
+def _is_named(view: View, store: str, blob: str, rows: list[ManifestRows | None]) -> bool:
+    return view.times_named(store, blob) > 0 or any(each is None or each.may_name(blob) for each in rows)

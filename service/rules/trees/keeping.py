@@ -1,0 +1,115 @@
+"""Keep what a tree was: pin a cut under a name, go back to a cut, and let another tree begin with it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from service.rules import guards, replays
+from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
+from service.rules.memory.view import View
+from service.rules.records import Corrupt, Store, tree_key
+from service.rules.requests import CloneTree, PinCut, RollBack, TreeRequest, Unpin
+from service.rules.stored.paths import parent_of
+from service.rules.stored.trees import MOST_PINS, MOST_ROLLBACKS, Cut, Entry, Pin, Rollback, Tree, TreePath
+from service.rules.trees.sight import living, shown_at
+
+
+def decide(
+    view: View, store: Store, request: PinCut | Unpin | RollBack | CloneTree, context: DecisionContext
+) -> Decision:
+    """Return what happens if the request is applied on top of ``view``."""
+    record = view.tree(store.name)
+    if isinstance(record, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of the tree of {store.name!r} is damaged: {record.reason}")
+    if isinstance(request, TreeRequest) and (
+        fenced := guards.epoch_is_current(store, request.epoch, context.epoch_floor)
+    ):
+        return fenced
+    tree = record or Tree(store.name)
+    match request:
+        case PinCut():
+            return _pin(store, tree, request, context)
+        case Unpin():
+            return _unpin(store, tree, request, context)
+        case RollBack():
+            return _roll_back(view, store, tree, request, context)
+        case CloneTree():
+            return _clone(view, store, tree, request, context)
+
+
+def _pin(store: Store, tree: Tree, request: PinCut, context: DecisionContext) -> Decision:
+    """Pin the cut at a revision, or the newest; a name that pins the same cut already is no error.
+
+    What is pinned already may get another name.
+    """
+    pinned = [pin for pin in tree.pins if pin.revision == request.revision]
+    cuts: list[Cut | Pin] = [*pinned, *(cut for cut in tree.cuts if request.revision in (0, cut.revision))]
+    if not cuts:
+        detail = f"at revision {request.revision}" if request.revision else "yet"
+        return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no cut {detail}")
+    cut = max(cuts, key=lambda each: each.revision)
+    pin = Pin(request.pin, cut.directory, cut.batch, cut.revision)
+    if any(each.name == pin.name for each in tree.pins):
+        if pin in tree.pins:
+            return Accepted(Answer({"revision": pin.revision}))
+        return Refused(Code.ALREADY_EXISTS, f"{request.pin!r} pins another cut of {store.name!r}")
+    if len(tree.pins) >= MOST_PINS:
+        return Refused(Code.TOO_MANY_REQUESTS, f"{len(tree.pins)} cuts of {store.name!r} are pinned, which is the most")
+    answer = Answer({"revision": pin.revision}, created=True)
+    return _kept(store, replace(tree, pins=(*tree.pins, pin)), request, context, answer)
+
+
+def _unpin(store: Store, tree: Tree, request: Unpin, context: DecisionContext) -> Decision:
+    pins = tuple(pin for pin in tree.pins if pin.name != request.pin)
+    if pins == tree.pins:
+        return Refused(Code.NOT_EXIST, f"nothing is pinned as {request.pin!r} in the tree of {store.name!r}")
+    return _kept(
+        store, replace(tree, pins=pins, stale=bool(tree.manifests or tree.folding)), request, context, Answer()
+    )
+
+
+def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context: DecisionContext) -> Decision:
+    """Let the tree be what it was. Cuts that came later go, pins stay, and no manifest that is being made is used.
+
+    What is to be kept must be there, and have a directory to be in.
+    """
+    if request.revision not in tree.kept:
+        return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no cut and no pin at {request.revision}")
+    if tree.sweeps or len(tree.rollbacks) >= MOST_ROLLBACKS:
+        return Refused(Code.TOO_MANY_REQUESTS, "what was deleted before is still being cleared away; try again later")
+    for path in request.keep:
+        parent = parent_of(path)
+        record = view.path(store.name, parent)
+        directory = shown_at(record, request.revision, store, tree) if isinstance(record, TreePath) else None
+        if not isinstance(living(view, store, tree, path), Entry) or (
+            parent and not (directory and directory.directory)
+        ):
+            return Refused(
+                Code.NOT_EXIST, f"{path!r} cannot be kept: it is not there, or had no directory at {request.revision}"
+            )
+    rollback = Rollback(request.revision, context.revision, request.keep)
+    cuts = tuple(cut for cut in tree.cuts if cut.revision <= request.revision)
+    back = replace(tree, rollbacks=(*tree.rollbacks, rollback), cuts=cuts, folding=0)
+    return _kept(store, back, request, context, Answer({"revision": request.revision}))
+
+
+def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: DecisionContext) -> Decision:
+    """Let the tree begin with the files that a manifest names. They were all born before, and make a cut now."""
+    path = next((record.path for record in view.paths(store.name, "")), None)
+    if path is not None or tree.manifests or tree.kept or tree.sweeps or tree.rollbacks:
+        there = f": it has {path!r}" if path is not None else ", or was not a short while ago"
+        return Refused(Code.NOT_EMPTY, f"the tree of {store.name!r} is not empty{there}; a clone begins one")
+    begun = replace(
+        tree,
+        manifests=() if request.manifest is None else (request.manifest,),
+        cuts=() if request.cut is None else (replace(request.cut, revision=context.revision),),
+    )
+    answer = Answer({"files": request.files, "bytes": request.bytes}, created=True)
+    return _kept(store, begun, request, context, answer)
+
+
+def _kept(
+    store: Store, tree: Tree, request: PinCut | Unpin | RollBack | CloneTree, context: DecisionContext, answer: Answer
+) -> Accepted:
+    return Accepted(answer, {tree_key(store.name): replays.remember(tree, request, context, answer)})

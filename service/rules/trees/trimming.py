@@ -1,0 +1,56 @@
+"""Drop what nothing shows any more: dead entries, what a sweep has deleted, temporary files of older epochs."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from service.rules.decisions import Accepted, Answer, Decision
+from service.rules.memory.view import View
+from service.rules.records import Corrupt, Store, Stored, tree_key
+from service.rules.requests import TrimTree
+from service.rules.stored.paths import path_key
+from service.rules.stored.trees import Tree, TreePath
+from service.rules.trees.draft import is_kept, unnamed
+from service.rules.trees.sight import died_at, is_shown, rolled_back
+
+
+def trim(view: View, store: Store, request: TrimTree) -> Decision:
+    """Drop the entries of these paths that nothing shows, and the sweeps and rollbacks that the leader saw the end of.
+
+    An entry that a sweep ended, or a rollback changed, begins before it. So once upkeep has been through all paths that
+    it is about, no more come.
+    """
+    tree = view.tree(store.name) or Tree(store.name)
+    if isinstance(tree, Corrupt):
+        return Accepted(Answer())
+    changed: dict[str, TreePath] = {}
+    for path in request.paths:
+        record = view.path(store.name, path)
+        if isinstance(record, TreePath) and (trimmed := trimmed_of(record, store, tree)) != record:
+            changed[path] = trimmed
+    changes: dict[str, Stored | None] = {}
+    for path, record in changed.items():
+        stays = record.entries or is_kept(view, tree, path)
+        changes[path_key(store.name, path)] = record if stays else None
+    sweeps = tuple(sweep for sweep in tree.sweeps if sweep not in request.sweeps)
+    rollbacks = tuple(rollback for rollback in tree.rollbacks if rollback not in request.rollbacks)
+    if (sweeps, rollbacks) != (tree.sweeps, tree.rollbacks):
+        changes[tree_key(store.name)] = replace(tree, sweeps=sweeps, rollbacks=rollbacks)
+    return Accepted(Answer(), changes, discards=unnamed(view, store.name, changed))
+
+
+def trimmed_of(record: TreePath, store: Store, tree: Tree) -> TreePath:
+    """Return the record without the entries that nothing shows; of those that are left, it says itself when they died.
+
+    A rollback that changed nothing is not noted, as long as the record need not be written for anything else. One that
+    brought an entry back must be, even if a sweep has ended that entry since: else it would bring it back again.
+    """
+    known = rolled_back(record, tree)
+    entries = []
+    for entry in known.entries:
+        died = died_at(record.path, entry, store, tree)
+        if not died or is_shown(record.path, entry, died, tree.kept):
+            entries.append(entry if died == entry.died else replace(entry, died=died))
+    if tuple(entries) == known.entries == record.entries:
+        return record
+    return replace(known, entries=tuple(entries))
