@@ -37,6 +37,8 @@ from milepost.errors import (
     InvalidName,
     InvalidRequest,
     MilepostError,
+    NotDirectory,
+    NotEmpty,
     NotExist,
     NotLocked,
     NotSupported,
@@ -52,22 +54,32 @@ from milepost.errors import (
     Unavailable,
     VersionMismatch,
 )
+from milepost.files import JobFiles
 from milepost.session import Session
 from milepost.store import StateHandleStore
 from milepost.types import (
+    Clone,
     CorruptHandle,
+    Cut,
+    DamagedFile,
     Epoch,
+    FileCredential,
     Handle,
+    KeptCuts,
     LockedHandles,
+    Pin,
     Removal,
     SessionInfo,
     Status,
     StoreSummary,
+    Verification,
 )
 from milepost.wire import Code, Outcome
 
 __all__ = [
     "Client",
+    "Clone",
+    "JobFiles",
     "Session",
     "StateHandleStore",
     "aio",
@@ -92,6 +104,8 @@ __all__ = [
     "InvalidRequest",
     "MilepostError",
     "NotExist",
+    "NotDirectory",
+    "NotEmpty",
     "NotLocked",
     "NotSupported",
     "OutcomeUnknown",
@@ -106,13 +120,19 @@ __all__ = [
     "Unavailable",
     "VersionMismatch",
     "CorruptHandle",
+    "Cut",
+    "DamagedFile",
     "Epoch",
+    "FileCredential",
     "Handle",
+    "KeptCuts",
     "LockedHandles",
+    "Pin",
     "Removal",
     "SessionInfo",
     "Status",
     "StoreSummary",
+    "Verification",
     "Code",
     "Outcome",
 ]

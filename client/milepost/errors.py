@@ -15,6 +15,8 @@
     │   ├── UploadUnknown
     │   ├── AlreadyExists
     │   ├── VersionMismatch           ``current`` holds the version that is there
+    │   ├── NotDirectory
+    │   ├── NotEmpty
     │   ├── NotLocked
     │   ├── EpochHeld                 a campaign's wait ended; ``holder`` and ``epoch`` say who leads
     │   ├── Fenced                    a newer driver leads this store; stop writing
@@ -38,9 +40,12 @@
     ├── NoIntactCheckpoint            all stored checkpoints are damaged; nothing was removed
     ├── SparkDriverError              `milepost.spark` refuses to continue; ``str()`` says why and what to do
     │   ├── UnsafeQuery               exactly-once cannot be guaranteed with this query, session or option
-    │   ├── WrongCheckpoint           the query does not run in the directory that was restored for it
-    │   ├── NoSafeCheckpoint          no stored checkpoint is intact and new enough to continue from
+    │   ├── WrongCheckpoint           the query does not go on from the job's checkpoint, or not from what was published
+    │   ├── NoSafeCheckpoint          the job's checkpoint is behind what it has published
+    │   │   └── CheckpointDamaged     files are damaged, and the job must not go on from there; ``damaged`` names them
+    │   ├── RestartNeeded             the job went back because of damaged files, and has to be started once more
     │   ├── InputMissing              input files of the batch to replay were deleted
+    │   ├── OffsetsExpired            Kafka no longer has records that a query would read next
     │   ├── JobUnknown                the service does not know the job that the output belongs to
     │   ├── NoProgress                drivers began one batch as often as allowed, and never finished it
     │   ├── JvmLost                   Spark's JVM ended or did not answer for too long; the epoch was given up
@@ -53,8 +58,8 @@ A write whose connection broke after it was sent ends as `OutcomeUnknown`, never
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from milepost.wire import PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Outcome
 
@@ -96,15 +101,54 @@ class UnsafeQuery(SparkDriverError):
 
 
 class WrongCheckpoint(SparkDriverError):
-    """The query does not run in the directory that was restored for this epoch."""
+    """The query does not go on from the job's checkpoint as this driver found it, or Spark cannot read that."""
 
 
 class NoSafeCheckpoint(SparkDriverError):
-    """No stored checkpoint is both intact and new enough to continue from without repeating published batches."""
+    """The job's checkpoint does not hold what it takes to go on without repeating published batches."""
+
+
+class CheckpointDamaged(NoSafeCheckpoint):
+    """Files of the job are damaged, and it does not go on: it is not allowed to, or no cut is safe to go back to.
+
+    ``damaged`` has the paths of a hundred of them at most.
+    """
+
+    def __init__(self, message: str, damaged: Sequence[str]) -> None:
+        super().__init__(message)
+        self.damaged = tuple(damaged)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.damaged)
+
+
+class RestartNeeded(SparkDriverError):
+    """The job went back because of damaged files, and is where it was again once it was started once more."""
 
 
 class InputMissing(SparkDriverError):
     """Input files of the batch that must be replayed were deleted; its replay would differ from the first run."""
+
+
+class LostOffsets(NamedTuple):
+    """A partition of Kafka is to be read from offset ``wanted`` on, and has only ``earliest`` up to ``latest``."""
+
+    topic: str
+    partition: int
+    wanted: int
+    earliest: int
+    latest: int
+
+
+class OffsetsExpired(SparkDriverError):
+    """Kafka no longer has records that a query would read next; nothing was read. ``lost`` has each partition."""
+
+    def __init__(self, message: str, lost: Sequence[LostOffsets]) -> None:
+        super().__init__(message)
+        self.lost = tuple(lost)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.lost)
 
 
 class JobUnknown(SparkDriverError):
@@ -219,6 +263,14 @@ class VersionMismatch(Problem):
     """The handle has another version; ``current`` holds it."""
 
 
+class NotDirectory(Problem):
+    """A file of a tree is where a directory has to be (``not-directory``)."""
+
+
+class NotEmpty(Problem):
+    """A directory of a tree is not empty (``not-empty``)."""
+
+
 class NotLocked(Problem):
     """The session holds no lock on the handle it wants to replace."""
 
@@ -307,6 +359,8 @@ ERROR_OF: dict[Code, type[Problem]] = {
     Code.UNSUPPORTED_MEDIA_TYPE: InvalidRequest,
     Code.RANGE_NOT_SATISFIABLE: InvalidRequest,
     Code.ALREADY_EXISTS: AlreadyExists,
+    Code.NOT_DIRECTORY: NotDirectory,
+    Code.NOT_EMPTY: NotEmpty,
     Code.NOT_LOCKED: NotLocked,
     Code.HELD: EpochHeld,
     Code.FENCED: Fenced,

@@ -9,7 +9,8 @@ from milepost.core.body import State
 from milepost.core.campaign import campaign
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
-from milepost.types import Epoch, Handle, LockedHandles, Removal
+from milepost.files import JobFiles
+from milepost.types import Epoch, FileCredential, Handle, LockedHandles, Removal
 from milepost.wire import MAX_PAGE
 
 
@@ -43,6 +44,11 @@ class StateHandleStore:
         `campaign` and `under` set it; before them, and after `resign`, it is None.
         """
         return self._operations.epoch
+
+    @property
+    def files(self) -> JobFiles:
+        """What is kept of the files of the job: cuts, pins, and whether they are whole."""
+        return JobFiles(self._driver, self._operations)
 
     def under(self, epoch: int) -> StateHandleStore:
         """Return this store under a given epoch, for executors that got the epoch from their driver."""
@@ -154,6 +160,14 @@ class StateHandleStore:
     def current_epoch(self) -> Epoch:
         """Return the store's current epoch, whoever holds it; the one of this object is `epoch`."""
         return self._driver.run(self._operations.current_epoch())
+
+    def file_credential(self) -> FileCredential | None:
+        """Return the credential with which Hadoop reaches this store's files under the epoch that this session holds.
+
+        None means that the service has no tokens, so that none is needed. Raises `Fenced` if the session does not hold
+        the epoch.
+        """
+        return self._driver.run(self._operations.file_credential())
 
     def resign(self) -> None:
         """Give up the epoch, so that another driver can get it at once. Raises `Fenced` if another session holds it."""

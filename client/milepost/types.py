@@ -8,10 +8,17 @@ from datetime import datetime
 
 __all__ = [
     "Handle",
+    "Clone",
     "CorruptHandle",
     "LockedHandles",
     "Removal",
     "Epoch",
+    "Cut",
+    "Pin",
+    "KeptCuts",
+    "DamagedFile",
+    "Verification",
+    "FileCredential",
     "SessionInfo",
     "StoreSummary",
     "Status",
@@ -71,6 +78,90 @@ class Epoch:
     session: str | None = None
     holder: str | None = None
     since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The files of a job at ``revision``, right after the query in ``directory`` committed ``batch``.
+
+    ``intact`` says whether the bytes of all its files are there; None if that was not looked at.
+    """
+
+    directory: str
+    batch: int
+    revision: int
+    intact: bool | None = None
+
+    @property
+    def snapshot(self) -> str:
+        """The directory in the job's ``.snapshot`` where all files can be read as they were, while the cut is kept."""
+        return f"@{self.revision}"
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A cut that stays for as long as it has this ``name``: a savepoint."""
+
+    name: str
+    cut: Cut
+
+    @property
+    def snapshot(self) -> str:
+        """The directory in the job's ``.snapshot`` where all files can be read as they were, while the pin is there."""
+        return self.name
+
+
+@dataclass(frozen=True)
+class KeptCuts:
+    """What is kept of the files of a job: the cuts of the last batches, and the pins, each the oldest first."""
+
+    cuts: list[Cut]
+    pins: list[Pin]
+
+
+@dataclass(frozen=True)
+class DamagedFile:
+    """A file whose bytes are not what was written, and why that is known."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found of the files of a job.
+
+    There are ``files`` files of ``bytes`` bytes now, and they are ``intact`` or not. ``kept`` says the same of each cut
+    and pin. ``damaged`` names a hundred of the ``damaged_count`` damaged files at most.
+    """
+
+    files: int
+    bytes: int
+    intact: bool
+    damaged: list[DamagedFile]
+    damaged_count: int
+    kept: KeptCuts
+
+
+@dataclass(frozen=True)
+class Clone:
+    """What was copied from another job: ``files`` files of ``bytes`` bytes."""
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class FileCredential:
+    """What Hadoop's client shows, under one epoch of a store, to get tokens for the store's files (OAuth2).
+
+    It gets them at ``token_path`` of any replica. ``client_secret`` is left out of the ``repr``.
+    """
+
+    epoch: int
+    client_id: str
+    client_secret: str = field(repr=False)
+    token_path: str = "/oauth2/token"
 
 
 @dataclass(frozen=True)

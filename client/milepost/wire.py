@@ -71,6 +71,8 @@ class Code(str, Enum):
     UNSUPPORTED_MEDIA_TYPE = "unsupported-media-type"
     RANGE_NOT_SATISFIABLE = "range-not-satisfiable"
     ALREADY_EXISTS = "already-exists"
+    NOT_DIRECTORY = "not-directory"
+    NOT_EMPTY = "not-empty"
     NOT_LOCKED = "not-locked"
     HELD = "held"
     FENCED = "fenced"
@@ -120,6 +122,8 @@ PROBLEMS: Final[dict[Code, ProblemKind]] = {
     Code.UNSUPPORTED_MEDIA_TYPE: ProblemKind(415, "This media type is not taken here"),
     Code.RANGE_NOT_SATISFIABLE: ProblemKind(416, "The range lies outside of the state"),
     Code.ALREADY_EXISTS: ProblemKind(409, "The handle exists already"),
+    Code.NOT_DIRECTORY: ProblemKind(409, "A file is where a directory has to be"),
+    Code.NOT_EMPTY: ProblemKind(409, "The directory is not empty"),
     Code.NOT_LOCKED: ProblemKind(409, "The session holds no lock on the handle"),
     Code.HELD: ProblemKind(409, "Another session holds the epoch"),
     Code.FENCED: ProblemKind(409, "Another epoch is the current one"),

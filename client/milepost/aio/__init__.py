@@ -1,7 +1,8 @@
 """The asynchronous client: the same calls as `milepost.Client`, to be awaited."""
 
 from milepost.aio.client import AsyncClient
+from milepost.aio.files import AsyncJobFiles
 from milepost.aio.session import AsyncSession
 from milepost.aio.store import AsyncStateHandleStore
 
-__all__ = ["AsyncClient", "AsyncSession", "AsyncStateHandleStore"]
+__all__ = ["AsyncClient", "AsyncJobFiles", "AsyncSession", "AsyncStateHandleStore"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
+from milepost.aio.files import AsyncJobFiles
 from milepost.core.body import AsyncState
 from milepost.core.campaign import campaign
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
-from milepost.types import Epoch, Handle, LockedHandles, Removal
+from milepost.types import Epoch, FileCredential, Handle, LockedHandles, Removal
 from milepost.wire import MAX_PAGE
 
 
@@ -39,6 +40,11 @@ class AsyncStateHandleStore:
         `campaign` and `under` set it; before them, and after `resign`, it is None.
         """
         return self._operations.epoch
+
+    @property
+    def files(self) -> AsyncJobFiles:
+        """What is kept of the files of the job: cuts, pins, and whether they are whole."""
+        return AsyncJobFiles(self._driver, self._operations)
 
     def under(self, epoch: int) -> AsyncStateHandleStore:
         """Return this store under a given epoch, for executors that got the epoch from their driver."""
@@ -152,6 +158,14 @@ class AsyncStateHandleStore:
     async def current_epoch(self) -> Epoch:
         """Return the store's current epoch, whoever holds it; the one of this object is `epoch`."""
         return await self._driver.run(self._operations.current_epoch())
+
+    async def file_credential(self) -> FileCredential | None:
+        """Return the credential with which Hadoop reaches this store's files under the epoch that this session holds.
+
+        None means that the service has no tokens, so that none is needed. Raises `Fenced` if the session does not hold
+        the epoch.
+        """
+        return await self._driver.run(self._operations.file_credential())
 
     async def resign(self) -> None:
         """Give up the epoch, so that another driver can get it at once. Raises `Fenced` if another session holds it."""

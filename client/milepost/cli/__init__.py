@@ -1,4 +1,4 @@
-"""The ``milepost`` command, which shows stores, handles, sessions and epochs. It needs the extra ``milepost[cli]``."""
+"""The ``milepost`` command shows what a service holds, and runs Spark jobs. It needs the extra ``milepost[cli]``."""
 
 from __future__ import annotations
 

@@ -4,34 +4,29 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from milepost.cli.table import table
+from milepost.cli.files import files
+from milepost.cli.options import Options
+from milepost.cli.output import show, show_all
+from milepost.cli.run import RUN_SETTINGS, run
 from milepost.client import Client
-from milepost.errors import MilepostError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Show what a Milepost service holds.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Show what a Milepost service holds, and run Spark jobs."
+)
 sessions = typer.Typer(no_args_is_help=True, help="Show sessions.")
 app.add_typer(sessions, name="sessions")
+app.add_typer(files, name="files")
+app.command("run", context_settings=RUN_SETTINGS)(run)
 
 Store = Annotated[str, typer.Argument(help="Name of the store.")]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Settings:
-    urls: tuple[str, ...]
-    token: str | None
-    timeout: float
-    as_json: bool
 
 
 @app.callback()
@@ -54,21 +49,21 @@ def settings(
 ) -> None:
     """Read the options that all commands share."""
     urls = tuple(part.strip() for part in url.split(",") if part.strip())
-    context.obj = _Settings(urls, token, timeout, as_json)
+    context.obj = Options(urls, token, timeout, as_json)
 
 
 @app.command()
 def status(context: typer.Context) -> None:
     """Show the status of one replica, and the leader that it knows."""
     with _client(context) as client:
-        _show(context, client.status())
+        show(context, client.status())
 
 
 @app.command()
 def stores(context: typer.Context) -> None:
     """List all stores."""
     with _client(context) as client:
-        _list(context, client.stores(), ("store", "handles", "revision", "epoch"))
+        show_all(context, client.stores(), ("store", "handles", "revision", "epoch"))
 
 
 @app.command()
@@ -76,7 +71,7 @@ def handles(context: typer.Context, store: Store) -> None:
     """List the handles of a store."""
     with _client(context) as client:
         columns = ("name", "version", "size", "updated", "epoch", "locks", "labels", "removing")
-        _list(context, client.store(store).get_all_handles(), columns)
+        show_all(context, client.store(store).get_all_handles(), columns)
 
 
 @app.command()
@@ -93,7 +88,7 @@ def get(
     with _client(context) as client:
         handle = client.store(store).get(name)
         if output is None:
-            _show(context, handle)
+            show(context, handle)
             return
         with client.store(store).open(name, handle.version) as chunks:
             if str(output) == "-":
@@ -110,46 +105,19 @@ def get(
 def epoch(context: typer.Context, store: Store) -> None:
     """Show which driver leads a store."""
     with _client(context) as client:
-        _show(context, client.store(store).current_epoch())
+        show(context, client.store(store).current_epoch())
 
 
 @sessions.command("show")
 def show_session(context: typer.Context, session: Annotated[str, typer.Argument(help="Id of the session.")]) -> None:
     """Show one session."""
     with _client(context) as client:
-        _show(context, client.session_info(session))
+        show(context, client.session_info(session))
 
 
-@contextmanager
-def _client(context: typer.Context) -> Iterator[Client]:
-    chosen: _Settings = context.obj
-    try:
-        with Client(chosen.urls, token=chosen.token, timeout=chosen.timeout) as client:
-            yield client
-    except (MilepostError, OSError, ValueError) as error:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
-        raise typer.Exit(1) from error
-
-
-def _show(context: typer.Context, record: Any) -> None:
-    fields = _plain(record)
-    if context.obj.as_json:
-        typer.echo(json.dumps(fields, indent=2))
-    else:
-        typer.echo(table([(key, value) for key, value in fields.items()]))
-
-
-def _list(context: typer.Context, records: Iterable[Any], columns: tuple[str, ...]) -> None:
-    rows = [_plain(record) for record in records]
-    if context.obj.as_json:
-        typer.echo(json.dumps(rows, indent=2))
-    else:
-        typer.echo(table([tuple(column.upper() for column in columns), *([row[c] for c in columns] for row in rows)]))
-
-
-def _plain(record: Any) -> dict[str, Any]:
-    fields = dataclasses.asdict(record)
-    return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in fields.items()}
+def _client(context: typer.Context) -> AbstractContextManager[Client]:
+    options: Options = context.obj
+    return options.client()
 
 
 def _write(chunks: Iterable[bytes], write: Callable[[bytes], object]) -> None:

@@ -1,4 +1,4 @@
-"""The operations of one store: Flink's ten, reading a state's bytes, and the epoch."""
+"""The operations of one store: Flink's ten, reading a state's bytes, the epoch, and the files of a job."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, checked_name, 
 from milepost.core.download import download
 from milepost.core.effects import Emit, Operation, Work
 from milepost.core.upload import REFUSED_FOR_NOW, Upload, put, upload_of
-from milepost.errors import NotExist, ServerFault, UploadUnknown
-from milepost.types import Epoch, Handle, LockedHandles, Removal
+from milepost.errors import NotExist, NotSupported, ServerFault, UploadUnknown
+from milepost.types import Clone, Epoch, FileCredential, Handle, KeptCuts, LockedHandles, Removal, Verification
 from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, Code, Header
 
 T = TypeVar("T")
@@ -151,10 +151,57 @@ class StoreOperations:
         )
         return reply.value
 
+    def file_credential(self) -> Operation[FileCredential | None]:
+        """Ask for the credential of the store's files under the epoch that the session holds; None if none is needed.
+
+        Raises `Fenced` if the session does not hold the epoch.
+        """
+        reader = answers.document(answers.file_credential)
+        try:
+            return (yield from self._act("POST", self._path("epoch", "credentials"), reader)).value
+        except NotSupported:
+            return None
+
     def resign(self) -> Operation[None]:
         """Give up the epoch. Raises `Fenced` if another session holds it."""
         yield from self._act("DELETE", self._path("epoch"), answers.nothing)
         self.epoch = None
+
+    def kept_cuts(self) -> Operation[KeptCuts]:
+        """Return the cuts and pins of the files of the job. Raises `Corrupt`."""
+        request = Request("GET", self._path("tree"), answers.document(answers.kept_cuts))
+        return (yield from self.caller.call(request)).value
+
+    def verify(self, digests: bool, timeout: float | None) -> Operation[Verification]:
+        """Look whether the bytes of all files of the job are there. Raises `Corrupt`."""
+        timeout = self.caller.timeout if timeout is None else timeout
+        target, reader = self._path("tree", "verification"), answers.document(answers.verification)
+        request = Request("POST", target, reader, _JSON, json_body({"digests": digests}), timeout)
+        return (yield from self.caller.call(request, timeout=timeout)).value
+
+    def pin(self, name: str, revision: int) -> Operation[int]:
+        """Keep a cut under a name. Raises `NotExist`, `AlreadyExists`."""
+        target, reader = self._path("tree", "pins", checked_name(name)), answers.document(answers.revision)
+        return (yield from self._act("PUT", target, reader, _JSON, json_body({"revision": revision}))).value
+
+    def unpin(self, name: str) -> Operation[None]:
+        """Keep a cut no longer for the sake of its name. Raises `NotExist`."""
+        yield from self._act("DELETE", self._path("tree", "pins", checked_name(name)), answers.nothing)
+
+    def roll_back(self, revision: int, keep: Collection[str]) -> Operation[int]:
+        """Let the files of the job be those of a cut again, but for those in ``keep``. Raises `NotExist`, `Fenced`."""
+        target, reader = self._path("tree", "rollback"), answers.document(answers.revision)
+        headers = {**_JSON, **self._token()}
+        body = json_body({"revision": revision, **({"keep": list(keep)} if keep else {})})
+        return (yield from self._act("POST", target, reader, headers, body)).value
+
+    def clone(self, source: str, snapshot: str, timeout: float | None) -> Operation[Clone]:
+        """Begin the files of the job with copies of a snapshot of another one. Raises `NotExist`, `NotEmpty`."""
+        target, reader = self._path("tree", "clone"), answers.document(answers.clone, 201)
+        timeout = self.caller.timeout if timeout is None else timeout
+        body = json_body({"source": checked_name(source), "snapshot": snapshot})
+        headers = {**_JSON, **self._token()}
+        return (yield from self._act("POST", target, reader, headers, body, timeout=timeout, wait=timeout)).value
 
     def _write(
         self,

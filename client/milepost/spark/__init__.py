@@ -21,17 +21,21 @@ How one driver continues the work of another, and which module does each step:
 step  what                                                                                    module
 ====  ======================================================================================  ====================
 1     get the epoch, then read the job record                                                 ``lead``, ``pointer``
-2     build the checkpoint directory of this epoch, whole or not at all                       ``restore``
-3     the query runs in it                                                                    ``guard``
-4     batch N is entered: N is P, the batch that was published last, or P + 1                 ``batch``
-5     read the checkpoint at entry, before anything of N is evaluated, and register it        ``snapshotter``
+2     put the settings of this epoch into the session; from now on the service refuses        ``session_settings``
+      every write of an older driver and of its executors
+3     read how far the checkpoint has come, and check that it fits the record                 ``tree``, ``recovery``
+4     batch N is entered: N is P, the batch that was published last, or P + 1                 ``batch``, ``guard``
+5     at the driver's first batch: note in the record that it was begun                       ``batch``
 6     if N = P: evaluate the batch for its state only, and publish nothing                    ``batch``
-7     else evaluate it once, beside step 5; after both, call the publishing function          ``batch``
+7     else evaluate it once, and call the publishing function                                 ``batch``
 8     output is staged per attempt and named by a manifest                                    ``sink``, ``manifest``
 9     compare-and-set P to N with the manifest, under the epoch                               ``pointer``, ``store``
-10    after the query's end: register the final checkpoint                                    ``final_checkpoint``
-11    SIGTERM stops the query from a thread                                                   ``sigterm``
+10    SIGTERM stops the query from a thread                                                   ``sigterm``
 ====  ======================================================================================  ====================
+
+The checkpoint itself is written by Spark, straight to the service, which checks the epoch of each write
+(``milepost.core.checkpoint_location``). So at entry to batch N, ``offsets/N`` is stored already, and nothing is copied
+when another driver takes over.
 
 All the time, ``watch`` checks that Spark's JVM answers and that the batch ends; otherwise it gives up the epoch.
 
@@ -49,11 +53,11 @@ except ModuleNotFoundError as missing:
         "milepost.spark needs pyspark: pip install 'milepost[spark]'", name=missing.name
     ) from missing
 
-from milepost.spark.checkpoints.recovery import JobRecovery
 from milepost.spark.context import BatchContext
 from milepost.spark.job import Job
 from milepost.spark.lead import lead
 from milepost.spark.output.manifest import PublishedBatch
 from milepost.spark.output.reader import published_batches, read_published
+from milepost.spark.recovery import JobRecovery
 
 __all__ = ["lead", "Job", "BatchContext", "JobRecovery", "read_published", "published_batches", "PublishedBatch"]

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
-from milepost.errors import MilepostError, UnsafeQuery, WrongCheckpoint
-from milepost.spark.beside import Beside
-from milepost.spark.checkpoints.removals import Removals
-from milepost.spark.checkpoints.snapshotter import Reading, Snapshotter
+from milepost.errors import MilepostError, RestartNeeded, UnsafeQuery, WrongCheckpoint
 from milepost.spark.context import BatchContext
 from milepost.spark.driver.running import calling_run
 from milepost.spark.driver.stopping import BatchGate, end_as_stopped
 from milepost.spark.guard import QueryGuard
 from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
-from milepost.spark.record import JobCheckpoint
+from milepost.spark.recovery import JobRecovery
+from milepost.spark.tree import CheckpointTree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,12 +41,11 @@ class ExactlyOnce:
 
     publish: Publish
     pointer: JobPointer
-    snapshotter: Snapshotter
+    tree: CheckpointTree
     guard: QueryGuard
-    removals: Removals
-    retain: int
-    resumed: JobCheckpoint | None = None
-    """The checkpoint that the query continues from; None for a job that begins."""
+    recovery: JobRecovery
+    """From where the query goes on, which its first batch has to prove."""
+    began: bool = field(default=False, init=False)
     gate: BatchGate = field(default_factory=BatchGate, init=False)
     failure: BaseException | None = field(default=None, init=False)
 
@@ -87,67 +84,63 @@ class ExactlyOnce:
             return True
 
     def _run(self, frame: DataFrame, batch: int, query: StreamingQuery) -> bool:
-        published = self.pointer.record.published
-        if batch not in (published, published + 1):
+        if batch not in (self.pointer.record.published, self.pointer.record.published + 1):
             raise WrongCheckpoint(
-                f"Spark runs batch {batch}, but batch {published} was published last: "
-                "this query does not continue from the checkpoint that was restored for it"
+                f"Spark runs batch {batch}, but batch {self.pointer.record.published} was published last: "
+                "this query does not go on from the job's checkpoint as this driver found it"
             )
-        reading = self.snapshotter.read(batch, committed=False)
-        self._check_resumed(reading)
-        if batch == published:
+        if batch == self.recovery.set_aside:
+            raise RestartNeeded(
+                f"Spark has planned batch {batch} anew, but it was begun before the job went back because of damaged "
+                "files, and a sink may have seen it: start the job again, and it is run with the input that it had"
+            )
+        if not self.began:
+            self._begin(batch, query)
+        if batch == self.pointer.record.published:
             # The driver that published this batch died before Spark noted the commit. The state that the next batch
             # builds on comes from evaluating this one, so it is evaluated again, but not published again.
-            self._enter(reading)
             _log.info("batch %d is published already: evaluating it again for its state, without publishing it", batch)
             _evaluate(frame)
             # Without this, each driver of a job without new input would be counted as one that ended inside this batch.
-            self.pointer.move(self.pointer.record.replayed(self.snapshotter.store.epoch))
+            self.pointer.move(self.pointer.record.replayed(self.pointer.store.epoch))
             return False
-        # The checkpoint was read, so it can be stored while Spark evaluates. Before it is registered, nobody is shown
-        # anything of the batch, and no function of the user's is called with it.
-        with Beside(lambda: self._enter(reading), "milepost-entry") as entry:
-            manifest = self._publish(frame, batch, entry)
+        manifest = self._publish(frame, batch)
         if not query.isActive:
             # The stop may have cut the function's writes short without the function noticing. So this attempt does
             # not count: the next driver runs the batch again.
             return True
-        self.pointer.move(self.pointer.record.publishing(batch, manifest, self.snapshotter.store.epoch))
+        self.pointer.move(self.pointer.record.publishing(batch, manifest, self.pointer.store.epoch))
         return False
 
-    def _check_resumed(self, reading: Reading) -> None:
-        """Check that the first batch is the one that the restored checkpoint knows, by its query and its offsets.
+    def _begin(self, batch: int, query: StreamingQuery) -> None:
+        """Note in the job record that this driver begins with ``batch``; before that, it is checked that the query goes
+        on from the checkpoint that was found.
 
-        If the directory was emptied meanwhile, Spark begins at batch 0 and divides the input anew. If batch 0 is also
-        the one that was published last, its new rows would be taken for published.
+        If the checkpoint was emptied meanwhile, Spark begins at batch 0 and divides the input anew. If batch 0 is also
+        the one that was published last, its new rows would be taken for published. The note is refused to a driver that
+        stood still since it was granted the epoch, and whose successor has logged this batch. Later batches need no
+        note: the driver itself has logged their offsets under its epoch.
         """
-        checkpoint, self.resumed = self.resumed, None
-        if checkpoint is None:
-            return
-        log = ("metadata", f"offsets/{checkpoint.batch}")
-        differing = [path for path in log if reading.inline.get(path) != checkpoint.inline.get(path)]
-        if differing or reading.batch != checkpoint.resumes_at:
+        found = self.recovery
+        differing = []
+        if found.query is not None and str(query.id) != found.query:
+            differing.append("metadata")
+        if found.offsets is not None and self.tree.read(f"offsets/{found.resumes_at}") != found.offsets:
+            differing.append(f"offsets/{found.resumes_at}")
+        if differing or batch != found.resumes_at:
+            why = f", and {', '.join(differing)} differs" if differing else ""
             raise WrongCheckpoint(
-                f"Spark runs batch {reading.batch}, but not from the {checkpoint} that was restored for it"
-                f"{', as ' if differing else ''}{', '.join(differing)}{' differs' if differing else ''}: "
-                f"{self.snapshotter.directory} was emptied or changed since"
+                f"Spark runs batch {batch}, but batch {found.resumes_at} came next when this driver took the job over"
+                f"{why}: {self.tree.location} was emptied or changed since"
             )
+        entries = found.entries + 1
+        self.pointer.move(self.pointer.record.entering(batch, entries, self.pointer.store.epoch))
+        self.began = True
+        if entries >= WORRYING_ENTRIES:
+            _log.warning("replays without progress: this is entry no. %d to batch %d", entries, batch)
 
-    def _enter(self, reading: Reading) -> None:
-        """Register the checkpoint at the entry to a batch. From then on any driver can run this batch again with the
-        same offsets.
-        """
-        before = self.pointer.record
-        record = before.entering(self.snapshotter.keep(reading), self.retain)
-        self.pointer.move(record)
-        self.removals.remove(before.layer_names() - record.layer_names())
-        if record.entries >= WORRYING_ENTRIES:
-            _log.warning("replays without progress: this is entry no. %d to batch %d", record.entries, reading.batch)
-
-    def _publish(self, frame: DataFrame, batch: int, entry: Beside) -> Any:
-        """Return what the publishing function returned, for the job record. The user's function is called once
-        ``entry`` is done.
-        """
+    def _publish(self, frame: DataFrame, batch: int) -> Any:
+        """Return what the publishing function returned, for the job record."""
         if isinstance(self.publish, FilesSink):
             # The sink writes the frame once, every partition to its end: this is the one complete evaluation. Nobody
             # sees what it writes before the batch is published.
@@ -157,7 +150,6 @@ class ExactlyOnce:
             # The frame is evaluated completely and once before the function sees it. Whatever the function then does
             # (take, limit, reading twice or not at all) neither leaves state half-written nor evaluates a second time.
             _evaluate(kept)
-            entry.join()
             return _manifest(self.publish(kept, self._context(batch)))
         finally:
             _unpersist(kept)
@@ -165,7 +157,7 @@ class ExactlyOnce:
     def _context(self, batch: int) -> BatchContext:
         record = self.pointer.record
         attempt = record.entries if record.entered == batch else 1
-        return BatchContext(batch, self.snapshotter.store.epoch, attempt, record.job, record.manifest)
+        return BatchContext(batch, self.pointer.store.epoch, attempt, record.job, record.manifest)
 
 
 def _evaluate(frame: DataFrame) -> None:

@@ -1,13 +1,13 @@
-"""Checks that a batch is called by the query that was set up: in the right directory, run once, with safe sources."""
+"""Checks that a batch is called by the query that was set up: in the right place, run once, with safe sources."""
 
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.errors import UnsafeQuery, WrongCheckpoint
-from milepost.spark.driver.running import is_same, running_query
+from milepost.spark.driver.running import running_query
 from milepost.spark.preflight import RETAINED, check_clean_source, check_retained
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ REPLAYABLE = ("filesource", "kafka", "rate", "delta", "iceberg")
 class QueryGuard:
     """Checks the calling query completely on its first batch; on each later batch, that it is still the same run."""
 
-    def __init__(self, spark: SparkSession, directory: Path) -> None:
+    def __init__(self, spark: SparkSession, location: CheckpointLocation) -> None:
         self._spark = spark
-        self._directory = directory
+        self._location = location
         self._run: str | None = None
         self.query: StreamingQuery | None = None
         """The query that was checked; None before the first check."""
@@ -39,16 +39,23 @@ class QueryGuard:
         if self._run is not None:
             raise UnsafeQuery(
                 "another run of a query calls the same function: one lead() serves one start of one query, since each "
-                "start needs an epoch and a directory of its own"
+                "start needs an epoch of its own"
             )
         query, found = running_query(self._spark, query_id), self._spark.streams.get(query_id)
         if found is None:
             raise UnsafeQuery("the query has ended already")
-        if not is_same(query.checkpoint_root, self._directory):
+        if query.checkpoint_root != self._location.url:
             raise WrongCheckpoint(
-                f"the query keeps its checkpoint in {query.checkpoint_root}, not in {self._directory}: "
+                f"the query keeps its checkpoint in {query.checkpoint_root}, not in {self._location.url}: "
                 'start it with .option("checkpointLocation", job.checkpointLocation)'
             )
+        for key, value in self._location.fence.items():
+            found_value = frame.sparkSession.conf.get(key, None)
+            if found_value != value:
+                raise UnsafeQuery(
+                    f"the query was started with {key} set to {found_value!r}, but lead() had set it to {value!r}: "
+                    "leave this setting alone, and read job.checkpointLocation where the query is started"
+                )
         check_retained(frame.sparkSession.conf.get(RETAINED))
         for source in query.sources:
             check_clean_source(source.options, source.name)

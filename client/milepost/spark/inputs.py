@@ -11,8 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from milepost.errors import InputMissing
 
@@ -27,11 +26,18 @@ class InputFile:
     modified_ms: int
 
 
-def inputs_of(directory: Path, batch: int) -> Iterator[InputFile]:
+class Checkpoint(Protocol):
+    """What is read of a checkpoint: of `CheckpointTree`."""
+
+    def names(self, directory: str) -> list[str]: ...
+    def read(self, path: str) -> bytes | None: ...
+
+
+def inputs_of(checkpoint: Checkpoint, batch: int) -> Iterator[InputFile]:
     """Yield the input files of ``batch`` that its file sources read."""
-    before = _source_offsets(directory / "offsets" / str(batch - 1)) if batch else {}
-    for source, end in _source_offsets(directory / "offsets" / str(batch)).items():
-        yield from _logged(directory / "sources" / source, before.get(source, -1), end)
+    before = _source_offsets(checkpoint.read(f"offsets/{batch - 1}")) if batch else {}
+    for source, end in _source_offsets(checkpoint.read(f"offsets/{batch}")).items():
+        yield from _logged(checkpoint, f"sources/{source}", before.get(source, -1), end)
 
 
 def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | None], batch: int) -> list[str]:
@@ -53,12 +59,12 @@ def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | 
     return rewritten
 
 
-def _source_offsets(log: Path) -> dict[str, int]:
+def _source_offsets(log: bytes | None) -> dict[str, int]:
     """Return for each file source, by the name of its directory, the id in the file log at which the batch ends.
 
     Version 1 of the log counts the sources, version 2 (``spark.sql.streaming.offsetLog.formatVersion``) names them.
     """
-    lines = log.read_text().splitlines() if log.exists() else []
+    lines = (log or b"").decode().splitlines()
     if lines[:1] == ["v1"]:
         sources = [(str(index), line) for index, line in enumerate(lines[2:])]
     elif lines[:1] == ["v2"]:
@@ -78,14 +84,14 @@ def _log_offset(line: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _logged(source: Path, after: int, until: int) -> Iterator[InputFile]:
+def _logged(checkpoint: Checkpoint, source: str, after: int, until: int) -> Iterator[InputFile]:
     """Yield the entries of the source's log with ``after`` < id <= ``until``; compacted files repeat older entries."""
     seen: set[tuple[int, str]] = set()
-    for log in sorted(source.iterdir()) if source.is_dir() else []:
-        match = _LOG_FILE.match(log.name)
+    for name in checkpoint.names(source):
+        match = _LOG_FILE.match(name)
         if match is None or int(match.group(1)) <= after:
             continue
-        for line in log.read_text().splitlines()[1:]:
+        for line in (checkpoint.read(f"{source}/{name}") or b"").decode().splitlines()[1:]:
             entry = json.loads(line)
             key = (int(entry["batchId"]), str(entry["path"]))
             if after < key[0] <= until and key not in seen:

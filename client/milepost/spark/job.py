@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -12,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
+from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.errors import Fenced, JvmLost, MilepostError, SparkDriverError, UnsafeQuery, WrongCheckpoint
 from milepost.session import Session
 from milepost.spark.batch import ExactlyOnce, Publish
-from milepost.spark.checkpoints.final_checkpoint import register_final_checkpoint
-from milepost.spark.checkpoints.recovery import JobRecovery
-from milepost.spark.checkpoints.removals import Removals
-from milepost.spark.checkpoints.snapshotter import Snapshotter
 from milepost.spark.driver.awaiting import Awaiting
-from milepost.spark.driver.running import active_in
+from milepost.spark.driver.running import active_in, committed_by
 from milepost.spark.guard import QueryGuard
 from milepost.spark.output.claim import claim
 from milepost.spark.output.hadoop import HadoopFiles
@@ -28,6 +24,9 @@ from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.manifest import published_by_files
 from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
+from milepost.spark.recovery import JobRecovery, check_published
+from milepost.spark.session_settings import SessionSettings
+from milepost.spark.tree import CheckpointTree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,10 +49,10 @@ class Job:
         name: str,
         session: Session,
         pointer: JobPointer,
-        snapshotter: Snapshotter,
-        removals: Removals,
+        location: CheckpointLocation,
+        settings: SessionSettings,
+        tree: CheckpointTree,
         recovery: JobRecovery,
-        retain: int,
         grace: float,
     ) -> None:
         self.recovery = recovery
@@ -61,23 +60,27 @@ class Job:
         self._name = name
         self._session = session
         self._pointer = pointer
-        self._snapshotter = snapshotter
-        self._removals = removals
-        self._retain = retain
+        self._location = location
+        self._settings = settings
+        self._tree = tree
         self._grace = grace
         self._function: ExactlyOnce | None = None
         self._query: StreamingQuery | None = None
         self._raised = False
         self._stopping = False
         self._one_stops = threading.RLock()
-        self._ended = False
         self._awaiting = Awaiting()
         self._given_up: SparkDriverError | None = None
 
     @property
     def checkpointLocation(self) -> str:
-        """The directory that was restored for this epoch; pass it to the query's option of the same name."""
-        return str(self._snapshotter.directory)
+        """The job's checkpoint location, the same for every driver; pass it to the query's option of the same name.
+
+        Reading it puts the Hadoop settings of this job and its epoch into the session, where another job that is led
+        from the same session may have put its own. So read it where the query is started.
+        """
+        self._settings.place()
+        return self._location.url
 
     @property
     def epoch(self) -> int:
@@ -103,8 +106,9 @@ class Job:
         directory, best that of the output, in which the job's identity is kept, so that a service that does not know
         this job is refused.
 
-        Raises `UnsafeQuery` when called a second time, and for a job that published by `files` before; `JobUnknown` if
-        ``beside`` holds the identity of another job with this name.
+        Raises `UnsafeQuery` when called a second time, and for a job that published by `files` before;
+        `WrongCheckpoint` if a query has committed batches in the checkpoint that were not published this way;
+        `JobUnknown` if ``beside`` holds the identity of another job with this name.
         """
         if self._function is not None:
             raise UnsafeQuery("one lead() serves one start of one query: a second query needs a store of its own")
@@ -112,12 +116,11 @@ class Job:
             raise UnsafeQuery(
                 "this job publishes by job.files; to publish in another way, begin a job under another name"
             )
+        check_published(self.recovery, self.published)
         if beside is not None:
             self._claim(HadoopFiles(self._spark), beside)
-        guard = QueryGuard(self._spark, self._snapshotter.directory)
-        self._function = ExactlyOnce(
-            publish, self._pointer, self._snapshotter, guard, self._removals, self._retain, self.recovery.checkpoint
-        )
+        guard = QueryGuard(self._spark, self._location)
+        self._function = ExactlyOnce(publish, self._pointer, self._tree, guard, self.recovery)
         return self._function
 
     def files(self, output: str) -> Callable[[DataFrame, int], None]:
@@ -130,8 +133,7 @@ class Job:
         return self.exactlyOnce(FilesSink(HadoopFiles(self._spark), output), beside=output)
 
     def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
-        """Wait like ``query.awaitTermination``; then register the final checkpoint, so that the next driver need not
-        run a batch again.
+        """Wait like ``query.awaitTermination``.
 
         Raises what ended the query: `Fenced`, `SessionExpired`, `JvmLost`, `BatchTimeout` or another `MilepostError` as
         itself, otherwise Spark's StreamingQueryException, with the publishing function's own exception as its cause.
@@ -151,13 +153,12 @@ class Job:
         if timeout is not None and not ended:
             return False
         self._raise_own(None)
-        self._end(query)
         return ended
 
     @property
     def running(self) -> bool:
         """Return whether there is a query to stop, or will be one."""
-        return self._function is not None
+        return self._function is not None or self._query is not None
 
     def stop(self) -> None:
         """Stop the query between two batches. Returns once it has ended.
@@ -215,14 +216,11 @@ class Job:
         self.stop()
 
     def close(self) -> None:
-        """Stop the query and register the final checkpoint. `lead` calls this at the end of its block."""
+        """Stop the query. `lead` calls this at the end of its block."""
         if self._given_up is not None:
             return
         try:
-            queries = self._queries()
             self.stop()
-            if len(queries) == 1:
-                self._end(queries[0])
         except (Py4JError, ConnectionError) as error:
             _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
 
@@ -238,7 +236,10 @@ class Job:
             _log.warning("Spark does not answer any more, so it is not known how the query ended: %s", away)
             return
         if error is not None:
+            self.raise_if_fenced(error)
             raise error from self._failure()
+        if query is None and self._function is not None:  # it may have ended before its first batch
+            self.raise_if_fenced(None)
 
     def _claim(self, hadoop: HadoopFiles, beside: str) -> None:
         output = hadoop.qualified(beside)
@@ -262,30 +263,22 @@ class Job:
 
     def _let_commit(self, query: StreamingQuery) -> None:
         """Wait a moment for Spark to note the batch as done; otherwise the next driver evaluates it again."""
-        commit = self._snapshotter.directory / "commits" / str(self.published)
         until = time.monotonic() + _COMMIT_SECONDS
-        while not commit.exists() and query.isActive and time.monotonic() < until:
+        while query.isActive and committed_by(query) < self.published and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
 
     def _queries(self) -> list[StreamingQuery]:
-        return [self._query] if self._query is not None else active_in(self._spark, self._snapshotter.directory)
+        return [self._query] if self._query is not None else active_in(self._spark, self._location.url)
 
     def _failure(self) -> BaseException | None:
         return self._function.failure if self._function is not None else None
-
-    def _end(self, query: StreamingQuery) -> None:
-        if self._ended or self._session.lost or query.exception() is not None:
-            return
-        self._ended = True
-        register_final_checkpoint(self._pointer, self._snapshotter, self._retain)
-        shutil.rmtree(self._snapshotter.directory, ignore_errors=True)
 
     def _raise_own(self, cause: StreamingQueryException | None) -> None:
         """Raise the error itself that Spark turned into text, or the one from which Spark's error only followed."""
         failure = self._failure()
         self._raised = True
-        if isinstance(failure, WrongCheckpoint):  # a newer driver deletes the directories of older ones
-            self._raise_if_fenced(failure)
+        if isinstance(failure, WrongCheckpoint):  # what differs may be the work of a newer driver
+            self.raise_if_fenced(failure)
         if isinstance(failure, MilepostError):
             raise failure from (failure.__cause__ or cause)
         if self._session.lost and (self._stopping or cause is not None):
@@ -294,9 +287,10 @@ class Job:
             except MilepostError as lost:
                 raise lost from cause
         if cause is not None:
-            self._raise_if_fenced(cause)
+            self.raise_if_fenced(cause)
 
-    def _raise_if_fenced(self, cause: Exception) -> None:
+    def raise_if_fenced(self, cause: Exception | None) -> None:
+        """Raise `Fenced` if a newer driver leads this job; return if not, or if nobody can be asked."""
         try:
             self._pointer.store.raise_if_fenced(cause)
         except Fenced:

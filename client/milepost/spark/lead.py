@@ -1,40 +1,47 @@
-"""Leads a job: gets the epoch, the record, the checkpoint and the query, and gives them up in reverse order."""
+"""Leads a job: gets the epoch, the record, the settings and the query, and gives them up in reverse order."""
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.errors import SparkNoSuchElementException
 
 from milepost.client import Client
 from milepost.core.calls.calls import Token
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
+from milepost.core.checkpoint_location import checkpoint_location, default_authority
 from milepost.drivers.connections import Verify
 from milepost.errors import Fenced, NoProgress, SessionLost, UnsafeQuery
-from milepost.session import Session
-from milepost.spark.checkpoints.recovery import recover
-from milepost.spark.checkpoints.removals import Removals
-from milepost.spark.checkpoints.snapshotter import LAYER_PREFIX, Snapshotter
-from milepost.spark.checkpoints.workdir import default_workdir, remove_older
+from milepost.integrity import IfDamaged, look
 from milepost.spark.driver.driver import Driver
 from milepost.spark.driver.sigterm import on_sigterm
-from milepost.spark.driver.standby import Standby
 from milepost.spark.driver.watch import Watch
+from milepost.spark.fallback import bring_back, fall_back
 from milepost.spark.job import Job
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.pointer import JobPointer
 from milepost.spark.preflight import RETAINED, check_retained
+from milepost.spark.recovery import JobRecovery, recover
+from milepost.spark.session_settings import check_free, in_place
 from milepost.spark.store import SettlingStore
+from milepost.spark.tree import CheckpointTree
+from milepost.standby import Standby
+from milepost.store import StateHandleStore
+from milepost.types import Cut, DamagedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_log = logging.getLogger(__name__)
+_ENTRIES_TO_READ_ALL = 2
+"""After a batch was begun so often without being finished, each byte of the job's files is looked at."""
 _led: set[tuple[str, str]] = set()
 _led_lock = threading.Lock()
 
@@ -45,7 +52,7 @@ def lead(
     url: str | Sequence[str],
     store: str,
     *,
-    workdir: str | os.PathLike[str] | None = None,
+    authority: str | None = None,
     holder: str | None = None,
     wait: float | None = None,
     must_exist: bool = False,
@@ -56,41 +63,54 @@ def lead(
     jvm_timeout: float | None = 60.0,
     batch_timeout: float | None = None,
     max_entries: int | None = 100,
-    retain: int = 2,
+    if_damaged: Literal["refuse", "fall-back", "go-on"] = "fall-back",
+    digests: bool = False,
     token: Token | None = None,
+    token_url: str | None = None,
     verify: Verify = True,
 ) -> Iterator[Job]:
-    """Wait until this driver leads the job ``store``, restore its newest safe checkpoint, and yield the `Job`.
+    """Wait until this driver leads the job ``store``, put the settings of its epoch into the session, and yield the
+    `Job`.
 
     Standbys wait here, at most ``wait`` seconds (None: for ever), through outages and lost sessions. Leaving the block
-    stops the query, registers the final checkpoint and resigns. SIGTERM does the same if this runs in the main thread;
-    before there is a query, it ends the program with status 143. ``url`` is the address of the service, or several;
-    ``holder`` is the name that others see. ``token`` and ``verify`` are those of `milepost.Client`. With
-    ``must_exist``, a service that does not know the job is refused (`JobUnknown`), instead of beginning the job there.
+    stops the query, takes the settings out of the session and resigns. SIGTERM does the same if this runs in the main
+    thread; before there is a query, it ends the program with status 143. ``url`` is the address of the service, or
+    several; Spark's executors have to reach it as well. ``holder`` is the name that others see. ``token`` and
+    ``verify`` are those of `milepost.Client`. With ``must_exist``, a service that does not know the job is refused
+    (`JobUnknown`), instead of beginning the job there.
 
-    ``workdir`` holds the checkpoint directories; on a cluster it must be the same path for the driver and the
-    executors. ``ttl`` is the length of the session in seconds: a driver that freezes is replaced after it, and one that
-    cannot reach the service for so long ends. ``timeout`` (seconds) bounds one call to the service, beside the time for
-    its bytes; ``outage_timeout`` bounds how long a batch waits for an outage of the service to end, within ``ttl``.
+    Where the service has tokens, Spark is given a credential for this job's files under this driver's epoch. With it
+    Spark gets itself tokens at ``token_url``, by default at the first of the addresses.
+
+    ``authority`` is what the job's checkpoint location begins with, ``webhdfs://<authority>/jobs/<store>/…``. It never
+    changes: the first driver chooses it, by default the host and port of a lone server and a name for several, and the
+    others follow.
+
+    ``ttl`` is the length of the session in seconds: a driver that freezes is replaced after it, and one that cannot
+    reach the service for so long ends. ``timeout`` (seconds) bounds one call to the service, beside the time for its
+    bytes; ``outage_timeout`` bounds how long a batch waits for an outage of the service to end, within ``ttl``.
     ``grace`` (seconds) bounds how long stopping waits for the batch that is being published; a batch that takes longer
-    is interrupted, and the next driver runs it again. ``retain`` checkpoints are kept; more than two only help a person
-    with a repair, since a query cannot continue from older ones.
+    is interrupted, and the next driver runs it again.
 
     A driver that is alive but makes no progress gives up the epoch: when Spark's JVM has not answered for
     ``jvm_timeout`` seconds (`JvmLost`; the JVM is killed, so that calls which wait for it end), and when a batch has
-    taken ``batch_timeout`` seconds (`BatchTimeout`); None turns either off. A batch that was entered ``max_entries``
-    times and never finished is not entered again (`NoProgress`; with None it always is).
+    taken ``batch_timeout`` seconds (`BatchTimeout`); None turns either off. A batch that drivers began ``max_entries``
+    times and never finished is not begun again (`NoProgress`; with None it always is).
 
-    Raises `EpochHeld` when the wait has ended, `UnsafeQuery`, `NoSafeCheckpoint`, `InputMissing`, `RecordUnreadable`,
-    and the errors of `milepost.Client`.
+    Before the job goes on, it is looked whether the bytes of its files are all there, in their full size; with
+    ``digests``, and where a batch was begun twice and never finished, whether each is right. If some are not, the
+    driver falls back to the newest cut that is whole and safe, and says so in the log and in `Job.recovery`;
+    ``if_damaged`` may also let it refuse, or go on all the same, as long as no query needs what is damaged.
+
+    Raises `EpochHeld` when the wait has ended, `UnsafeQuery`, `WrongCheckpoint`, `NoSafeCheckpoint`,
+    `CheckpointDamaged`, `InputMissing`, `RecordUnreadable`, and the errors of `milepost.Client`.
     """
-    if retain < 1:
-        raise ValueError("retain must be at least one")
     for name, least in (("jvm_timeout", jvm_timeout), ("batch_timeout", batch_timeout), ("max_entries", max_entries)):
         if least is not None and least <= 0:
             raise ValueError(f"{name} must be more than 0, or None")
-    _check_session(spark)
-    parent = Path(workdir) if workdir is not None else default_workdir(spark.sparkContext.master or "")
+    chosen = IfDamaged(if_damaged)
+    urls = [url] if isinstance(url, str) else list(url)
+    _check_session(spark, checkpoint_location(urls, store, 0).fence)
     who = holder or f"{spark.sparkContext.applicationId}@{socket.gethostname()}:{os.getpid()}"
     driver = Driver(spark)
     with (
@@ -100,20 +120,32 @@ def lead(
         driver.standing_by(Standby(client, who, store, ttl, wait, driver.lost)) as standby,
         Watch(spark, jvm_timeout, batch_timeout, driver.batch, driver.overdue, driver.give_up),
         driver.raising_cause(),
-        ExitStack() as led,
+        in_place(spark) as settings,
     ):
         while driver.job is None:
             handles = standby.lead()
             try:
-                removals = led.enter_context(closing(Removals(handles)))
-                certain = SettlingStore(handles, outage_timeout=outage_timeout, timeout=timeout)
-                pointer = JobPointer.take(certain, must_exist=must_exist)
-                _check_entries(pointer, max_entries)
-                driver.job = _take_over(spark, store, standby.led_by, pointer, removals, parent, retain, grace)
+                certain = SettlingStore(handles, outage_timeout=outage_timeout)
+                pointer = JobPointer.take(certain, authority or default_authority(urls), must_exist=must_exist)
+                known = _authority(store, pointer, authority)
+                location = checkpoint_location(
+                    _leader_first(client, urls),
+                    store,
+                    certain.epoch,
+                    authority=known,
+                    credential=handles.file_credential(),
+                    token_url=token_url,
+                )
+                settings.put(location.settings, location.fence)
+                tree = CheckpointTree(spark, location, timeout)
+                damaged, cut = _made_whole(tree, handles, pointer, chosen, digests)
+                recovery = _recovered(tree, spark, pointer, max_entries)
+                recovery = replace(recovery, damaged=damaged, went_back_to=None if cut is None else cut.batch)
+                tree = CheckpointTree(spark, location, outage_timeout)
+                driver.job = Job(spark, store, standby.led_by, pointer, location, settings, tree, recovery, grace)
                 standby.led_by.raise_if_lost()  # if it was lost before there was a job, nothing was stopped
             except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:
                 driver.job = None
-                led.close()
                 standby.again(error)
         try:
             yield driver.job
@@ -142,53 +174,71 @@ def _alone(spark: SparkSession, store: str) -> Iterator[None]:
             _led.discard(key)
 
 
-def _check_session(spark: SparkSession) -> None:
+def _check_session(spark: SparkSession, fence: Mapping[str, str]) -> None:
+    """Raise `UnsafeQuery` for a session that cannot be led from, before anybody waits for the epoch."""
     if not hasattr(spark, "_jsparkSession"):
         raise UnsafeQuery(
             "Spark Connect runs foreachBatch on its server, where this driver does not see it: use a classic session"
         )
     check_retained(spark.conf.get(RETAINED))
+    check_free(spark, fence)
 
 
-def _check_entries(pointer: JobPointer, most: int | None) -> None:
-    record = pointer.record
-    if most is not None and record.entries >= most:
+def _authority(store: str, pointer: JobPointer, authority: str | None) -> str:
+    """Return the authority of the job's checkpoint location. Raises `UnsafeQuery` if another one is asked for."""
+    known = pointer.record.authority
+    if authority is not None and authority != known:
+        raise UnsafeQuery(
+            f"the checkpoint location of job {store!r} has the authority {known!r}, and Spark has written it into the "
+            f"checkpoint: it cannot become {authority!r}; leave out lead's authority"
+        )
+    return known
+
+
+def _leader_first(client: Client, urls: Sequence[str]) -> Sequence[str]:
+    """Return the addresses in the order in which Hadoop's client should try them.
+
+    Each of its file systems begins with the first, and waits a little before it goes on to the next; a query has many.
+    """
+    if len(urls) == 1:
+        return urls
+    try:
+        leader = (client.status().leader or "").rstrip("/")
+    except OUTAGES_OR_DOUBT as error:
+        _log.info("it is not known which replica leads, so Spark has to find out: %s", error)
+        return urls
+    return sorted(urls, key=lambda url: url.rstrip("/") != leader)
+
+
+def _made_whole(
+    tree: CheckpointTree, store: StateHandleStore, pointer: JobPointer, if_damaged: IfDamaged, digests: bool
+) -> tuple[tuple[DamagedFile, ...], Cut | None]:
+    """Look for damaged files, and go back to a cut if there are some; return what was found, and the cut."""
+    found = look(store, digests=digests or pointer.record.entries >= _ENTRIES_TO_READ_ALL)
+    try:
+        cut = fall_back(found, tree, store.files, pointer.record.published, if_damaged)
+        bring_back(tree)
+    except UnsafeQuery as error:  # the service refuses to let Spark write
+        pointer.store.raise_if_fenced(error)
+        raise
+    return () if found is None else tuple(found.damaged), cut
+
+
+def _recovered(tree: CheckpointTree, spark: SparkSession, pointer: JobPointer, most: int | None) -> JobRecovery:
+    """Read and check how far the job has come, once the epoch is granted and the job record is read."""
+    recovery = recover(
+        tree,
+        pointer.record,
+        pointer.store.epoch,
+        setting=lambda key: _setting(spark, key),
+        modified_ms=HadoopFiles(spark).modified_ms,
+    )
+    if most is not None and recovery.entries >= most:
         raise NoProgress(
-            f"batch {record.entered} was entered {record.entries} times and never finished, as often as lead's "
+            f"batch {recovery.resumes_at} was entered {recovery.entries} times and never finished, as often as lead's "
             "max_entries allows: find out what ends its drivers, then set it higher, or to None"
         )
-
-
-def _take_over(
-    spark: SparkSession,
-    name: str,
-    session: Session,
-    pointer: JobPointer,
-    removals: Removals,
-    parent: Path,
-    retain: int,
-    grace: float,
-) -> Job:
-    """Build the checkpoint directory and the job, once the epoch is granted and the job record is read."""
-    store = pointer.store
-    files = HadoopFiles(spark)
-    directory = parent / name / pointer.record.job
-    try:
-        restored, recovery = recover(
-            store.plain,
-            pointer.record,
-            directory,
-            store.epoch,
-            setting=lambda key: _setting(spark, key),
-            modified_ms=files.modified_ms,
-        )
-    except OSError as error:  # a newer driver deletes what older ones build
-        store.raise_if_fenced(error)
-        raise
-    remove_older(directory, store.epoch)
-    removals.sweep(LAYER_PREFIX, pointer.record.layer_names())
-    snapshotter = Snapshotter(store, restored.directory, restored.layer_index)
-    return Job(spark, name, session, pointer, snapshotter, removals, recovery, retain, grace)
+    return recovery
 
 
 def _setting(spark: SparkSession, key: str) -> str | None:

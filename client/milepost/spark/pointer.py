@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
-from milepost.errors import JobUnknown, NotExist
+from milepost.errors import JobUnknown, NoSafeCheckpoint, NotExist
 from milepost.spark.record import JOB, JobRecord, decode
 from milepost.spark.store import SettlingStore
 
@@ -18,11 +19,12 @@ class JobPointer:
         self._version = version
 
     @classmethod
-    def take(cls, store: SettlingStore, *, must_exist: bool = False) -> JobPointer:
-        """Read the record, or make the first one. Call this after the epoch was granted, never before.
+    def take(cls, store: SettlingStore, authority: str, *, must_exist: bool = False) -> JobPointer:
+        """Read the record, or make the first one, with this ``authority`` for the job's checkpoint location. Call this
+        after the epoch was granted, never before.
 
-        Raises `RecordUnreadable`, `JobUnknown` if there is no record but it ``must_exist``, and the SDK's errors
-        (`Corrupt`, `BlobMissing`, `Fenced` …).
+        Raises `RecordUnreadable`, `JobUnknown` if there is no record but it ``must_exist``, `NoSafeCheckpoint` if an
+        older release stored the checkpoint, and the SDK's errors (`Corrupt`, `BlobMissing`, `Fenced` …).
         """
         try:
             handle = store.plain.get_and_lock(JOB)
@@ -32,10 +34,17 @@ class JobPointer:
                     "the service knows no such job, and lead's must_exist is set: is the address right, and is its "
                     "storage the one that the job ran with?"
                 ) from absent
-            record = JobRecord(job=uuid.uuid4().hex, epoch=store.epoch)
+            record = JobRecord(job=uuid.uuid4().hex, epoch=store.epoch, authority=authority)
             handle = store.add(JOB, record.encode(), _labels(record))
             return cls(store, record, handle.version)
-        return cls(store, decode(store.plain.read(JOB, handle.version)), handle.version)
+        record = decode(store.plain.read(JOB, handle.version))
+        if record.layered:
+            raise NoSafeCheckpoint(
+                f"an older release of milepost stored this job's checkpoint (after batch {record.published}), in a "
+                "form that this release does not read: let that release run the job to the end of its input, and then "
+                "begin a job under another name, with another output; what was published can still be read"
+            )
+        return cls(store, record if record.authority else replace(record, authority=authority), handle.version)
 
     def move(self, record: JobRecord) -> None:
         """Replace the record by ``record`` with a compare-and-set; return once the service has surely stored it.
@@ -51,5 +60,4 @@ class JobPointer:
 
 def _labels(record: JobRecord) -> dict[str, str]:
     """Make the labels that a person sees in a listing of handles."""
-    newest = str(record.checkpoints[0].resumes_at) if record.checkpoints else "none"
-    return {"published": str(record.published), "resumes-at": newest, "epoch": str(record.epoch)}
+    return {"published": str(record.published), "epoch": str(record.epoch)}

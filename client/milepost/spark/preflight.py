@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from milepost.errors import UnsafeQuery
 
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
-LEAST_RETAINED = 3
+LEAST_RETAINED = 2
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,12 @@ class ConfDifference:
 
 
 def check_retained(batches: str | None) -> None:
-    """Raise `UnsafeQuery` if Spark's maintenance could delete state files while they are copied."""
+    """Raise `UnsafeQuery` if Spark's maintenance could delete state that the next driver needs."""
     if batches is not None and int(batches) < LEAST_RETAINED:
         raise UnsafeQuery(
-            f"{RETAINED} is {batches}: Spark's maintenance could delete files of the checkpoint while they are copied; "
-            f"set it to {LEAST_RETAINED} or more"
+            f"{RETAINED} is {batches}: a driver that dies before Spark has noted its batch as done leaves that batch "
+            "to the next one, and Spark's maintenance could have deleted the state before it; set it to "
+            f"{LEAST_RETAINED} or more"
         )
 
 

@@ -8,12 +8,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from milepost.core.calls.calls import SLOWEST_BYTES_PER_SECOND
 from milepost.core.calls.outages import OUTAGES
 from milepost.errors import (
     AlreadyExists,
@@ -24,7 +21,7 @@ from milepost.errors import (
     SessionLost,
     VersionMismatch,
 )
-from milepost.types import Epoch, Handle, Removal
+from milepost.types import Epoch, Handle
 from milepost.wire import Code, Outcome
 
 _log = logging.getLogger(__name__)
@@ -36,26 +33,18 @@ class HandleStore(Protocol):
 
     @property
     def epoch(self) -> int | None: ...
-    def add_and_lock(
-        self, name: str, state: bytes | Path, labels: Mapping[str, str] | None = None, *, timeout: float | None = None
-    ) -> Handle: ...
-    def replace(
-        self, name: str, version: str, state: bytes | Path, labels: Mapping[str, str] | None = None
-    ) -> Handle: ...
+    def add_and_lock(self, name: str, state: bytes, labels: Mapping[str, str] | None = None) -> Handle: ...
+    def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str] | None = None) -> Handle: ...
     def get(self, name: str) -> Handle: ...
     def get_and_lock(self, name: str) -> Handle: ...
-    def get_all_handles(self) -> Iterator[Handle]: ...
     def read(self, name: str, version: str | None = None) -> bytes: ...
-    def open(self, name: str, version: str | None = None) -> AbstractContextManager[Iterator[bytes]]: ...
-    def release_and_try_remove(self, name: str) -> Removal: ...
     def current_epoch(self) -> Epoch: ...
 
 
 class SettlingStore:
     """A job's store under this driver's epoch; it settles the outcome of each write.
 
-    ``outage_timeout`` is how long, in seconds, a write waits for an outage to end. ``timeout`` is how long one call may
-    take, beside the time for its bytes.
+    ``outage_timeout`` is how long, in seconds, a write waits for an outage to end.
     """
 
     def __init__(
@@ -63,13 +52,11 @@ class SettlingStore:
         store: HandleStore,
         *,
         outage_timeout: float,
-        timeout: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.plain = store
         self._outage_timeout = outage_timeout
-        self._timeout = timeout
         self._clock = clock
         self._sleep = sleep
 
@@ -80,17 +67,10 @@ class SettlingStore:
             raise ValueError("a driver may only write under an epoch")
         return self.plain.epoch
 
-    def add(self, name: str, state: bytes | Path, labels: Mapping[str, str]) -> Handle:
-        """Store a handle. ``name`` is used by this epoch only, so a handle with this name and digest is this very
-        write.
-        """
+    def add(self, name: str, state: bytes, labels: Mapping[str, str]) -> Handle:
+        """Store a handle. Only this epoch stores this very state, so a handle with its digest is this very write."""
         digest = _digest(state)
-        size = len(state) if isinstance(state, bytes) else state.stat().st_size
-        # Each call sends all bytes from the start: with too little time for them, no call would ever succeed.
-        seconds = self._timeout + size / SLOWEST_BYTES_PER_SECOND
-        return self._settle(
-            lambda: self.plain.add_and_lock(name, state, labels, timeout=seconds), lambda: self._landed(name, digest)
-        )
+        return self._settle(lambda: self.plain.add_and_lock(name, state, labels), lambda: self._landed(name, digest))
 
     def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str]) -> Handle:
         """Replace a handle by compare-and-set.
@@ -154,12 +134,5 @@ class SettlingStore:
             self._sleep(_PAUSE)
 
 
-def _digest(state: bytes | Path) -> str:
-    digest = hashlib.sha256()
-    if isinstance(state, bytes):
-        digest.update(state)
-    else:
-        with open(state, "rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()
+def _digest(state: bytes) -> str:
+    return hashlib.sha256(state).hexdigest()

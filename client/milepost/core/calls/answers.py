@@ -15,7 +15,23 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from milepost.core.effects import Answer
-from milepost.types import CorruptHandle, Epoch, Handle, LockedHandles, Removal, SessionInfo, Status, StoreSummary
+from milepost.types import (
+    Clone,
+    CorruptHandle,
+    Cut,
+    DamagedFile,
+    Epoch,
+    FileCredential,
+    Handle,
+    KeptCuts,
+    LockedHandles,
+    Pin,
+    Removal,
+    SessionInfo,
+    Status,
+    StoreSummary,
+    Verification,
+)
 from milepost.wire import Header, unquote_version
 
 T = TypeVar("T")
@@ -144,6 +160,53 @@ def epoch_of(session: str | None) -> Callable[[Document], Epoch]:
         return found
 
     return read
+
+
+def kept_cuts(document: Document) -> KeptCuts:
+    """Read the cuts and pins of the files of a job."""
+    pins = [Pin(_text(pin, "name"), _cut(pin)) for pin in _list(document, "pins")]
+    return KeptCuts([_cut(cut) for cut in _list(document, "cuts")], pins)
+
+
+def revision(document: Document) -> int:
+    """Read the revision of the cut that a request was about."""
+    return _whole(document, "revision")
+
+
+def verification(document: Document) -> Verification:
+    """Read what was found of the files of a job."""
+    return Verification(
+        files=_whole(document, "files"),
+        bytes=_whole(document, "bytes"),
+        intact=_flag(document["intact"]),
+        damaged=[DamagedFile(_text(file, "path"), _text(file, "reason")) for file in _list(document, "damaged")],
+        damaged_count=_whole(document, "damagedCount"),
+        kept=kept_cuts(document),
+    )
+
+
+def clone(document: Document) -> Clone:
+    """Read what was copied from another job."""
+    return Clone(_whole(document, "files"), _whole(document, "bytes"))
+
+
+def _cut(document: Document) -> Cut:
+    return Cut(
+        directory=_text(document, "directory"),
+        batch=_whole(document, "batch"),
+        revision=_whole(document, "revision"),
+        intact=_flag(document["intact"]) if "intact" in document else None,
+    )
+
+
+def file_credential(document: Document) -> FileCredential:
+    """Read the credential of a store's files."""
+    return FileCredential(
+        _whole(document, "epoch"),
+        _text(document, "client_id"),
+        _text(document, "client_secret"),
+        _text(document, "token_path"),
+    )
 
 
 def session(document: Document) -> SessionInfo:

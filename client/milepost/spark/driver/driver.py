@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from milepost.errors import BatchTimeout, JvmLost, MilepostError, SparkDriverError
 from milepost.session import Session
-from milepost.spark.driver.liveness import end_jvm, jvm_has_ended
-from milepost.spark.driver.standby import Standby
+from milepost.spark.driver.liveness import end_jvm, jvm_ends
 from milepost.spark.job import Job
+from milepost.standby import Standby
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,21 +95,30 @@ class Driver:
     def raising_cause(self) -> Iterator[None]:
         """Raise, at the end of the block, the error for which the driver was given up.
 
-        It replaces errors that only followed from it. Where the driver was not given up and the connection to Spark
-        broke because the JVM has ended, that is raised as `JvmLost`.
+        It replaces errors that only followed from it. Where the driver was not given up and Spark failed, or the
+        connection to it did, because the JVM ends, that is raised as `JvmLost`; and if a newer driver leads, whatever
+        Java's code raised (the start of a query does) as `Fenced`.
         """
         try:
             yield
         except (MilepostError, PySparkException, Py4JError, ConnectionError) as error:
-            if self._error is None and isinstance(error, (Py4JNetworkError, ConnectionError)):
-                if jvm_has_ended(self._spark):
-                    raise JvmLost(f"Spark's JVM has ended: {error}") from error
-                raise
+            if self._error is None and not isinstance(error, MilepostError) and jvm_ends(self._spark):
+                raise JvmLost(f"Spark's JVM has ended: {_said(error)}") from error
+            if self._error is None and self.job is not None and isinstance(error, Py4JJavaError):
+                self.job.raise_if_fenced(error)
             if self._error is None or error is self._error:
                 raise
             raise self._error from error
         if self._error is not None:
             raise self._error
+
+
+def _said(error: Exception) -> str:
+    """Return what an error says; Java's has to be asked for that, where there may be no JVM any more."""
+    try:
+        return str(error)
+    except (Py4JError, ConnectionError):
+        return type(error).__name__
 
 
 @contextmanager

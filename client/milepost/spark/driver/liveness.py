@@ -12,6 +12,8 @@ import math
 import os
 import signal
 import socket
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _CONNECT_SECONDS = 1.0
+_END_SECONDS = 10.0
+"""A JVM whose SparkContext is stopped ends within so many seconds, or goes on without it."""
+_END_POLL_SECONDS = 0.1
 _REFUSALS = 3
 """After so many failures of the connection in a row, without an answer in between, the JVM counts as gone."""
 _UNDERSTOOD = (protocol.RETURN_MESSAGE + protocol.SUCCESS).encode()
@@ -117,8 +122,38 @@ class JvmProbe:
             self._open, self._refusals, self.silent, self._rest = 0, 0, 0.0, self._every
 
 
-def jvm_has_ended(spark: SparkSession) -> bool:
-    """Return whether nobody listens at the gateway of Spark's JVM any more."""
+def jvm_ends(spark: SparkSession) -> bool:
+    """Return whether Spark's JVM has ended, or is about to: then its shutdown has stopped the SparkContext first.
+
+    Its queries fail meanwhile, in whatever way. So this waits for the end of a JVM whose SparkContext is stopped, but
+    not for long, since a program may have stopped that itself.
+    """
+    until = time.monotonic() + _END_SECONDS
+    while not _nobody_listens(spark):
+        if time.monotonic() > until or not _context_is_stopped(spark):
+            return False
+        time.sleep(_END_POLL_SECONDS)
+    return True
+
+
+def _context_is_stopped(spark: SparkSession) -> bool:
+    """Return whether the SparkContext is stopped, or cannot be asked; a JVM that hangs has not stopped it."""
+    context: Any = spark.sparkContext
+    found: list[bool] = []
+
+    def ask() -> None:
+        try:
+            found.append(bool(context._jsc.sc().isStopped()))
+        except (protocol.Py4JError, ConnectionError):
+            found.append(True)
+
+    asking = threading.Thread(target=ask, name="milepost-is-stopped", daemon=True)
+    asking.start()
+    asking.join(_CONNECT_SECONDS)
+    return found == [True]
+
+
+def _nobody_listens(spark: SparkSession) -> bool:
     gateway: Any = spark.sparkContext._gateway
     parameters = gateway.gateway_parameters
     try:

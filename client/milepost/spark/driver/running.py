@@ -6,11 +6,8 @@ options.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from milepost.errors import UnsafeQuery
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
 
 _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"
-_PATH = re.compile(r"(?:file:)?/+(?P<rest>[^/].*)\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -34,11 +30,11 @@ class Source:
 
 @dataclass(frozen=True)
 class RunningQuery:
-    """A query that is running. ``checkpoint_root`` is None if it is not on a local file system."""
+    """A query that is running; ``checkpoint_root`` is where, as Spark says it."""
 
     id: str
     run_id: str
-    checkpoint_root: Path | None
+    checkpoint_root: str
     sources: tuple[Source, ...]
 
 
@@ -65,24 +61,29 @@ def running_query(spark: SparkSession, query_id: str) -> RunningQuery:
     return RunningQuery(
         id=query_id,
         run_id=str(execution.runId().toString()),
-        checkpoint_root=_local(str(execution.resolvedCheckpointRoot())),
+        checkpoint_root=_root(execution),
         sources=tuple(_sources(execution.analyzedPlan().collectLeaves())),
     )
 
 
-def active_in(spark: SparkSession, directory: Path) -> list[StreamingQuery]:
-    """Return the active queries of ``spark`` that run in ``directory``."""
+def active_in(spark: SparkSession, location: str) -> list[StreamingQuery]:
+    """Return the active queries of ``spark`` whose checkpoint location is ``location``."""
     found = []
     for query in spark.streams.active:
         execution = _execution(spark, str(query.id))  # None: it has ended meanwhile
-        if execution is not None and is_same(_local(str(execution.resolvedCheckpointRoot())), directory):
+        if execution is not None and _root(execution) == location:
             found.append(query)
     return found
 
 
-def is_same(root: Path | None, directory: Path) -> bool:
-    """Return whether a query's checkpoint root is ``directory``."""
-    return root is not None and os.path.realpath(root) == os.path.realpath(directory)
+def committed_by(query: StreamingQuery) -> int:
+    """Return the batch that a query reported last, which it does once the batch is committed; -1 before the first."""
+    progress = query.lastProgress
+    return -1 if progress is None else int(progress["batchId"])
+
+
+def _root(execution: Any) -> str:
+    return str(execution.resolvedCheckpointRoot())
 
 
 def _execution(spark: SparkSession, query_id: str) -> Any:
@@ -109,9 +110,3 @@ def _scala_options(options: Any) -> dict[str, str]:
         pair = pairs.next()
         found[str(pair._1())] = str(pair._2())
     return found
-
-
-def _local(path: str) -> Path | None:
-    """Return the local path for a path as Hadoop prints it: with its scheme, and without escapes."""
-    match = _PATH.match(path)
-    return Path("/" + match["rest"]) if match is not None else None

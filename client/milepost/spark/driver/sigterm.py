@@ -1,4 +1,4 @@
-"""Handles SIGTERM: a driver's queries are stopped, their final checkpoints registered, and then it resigns."""
+"""Handles SIGTERM: a driver's queries are stopped, and then it resigns."""
 
 from __future__ import annotations
 

@@ -11,16 +11,22 @@ if TYPE_CHECKING:
 
 
 class HadoopFiles:
-    """The few file operations that publishing and checking need. Paths are URIs or absolute paths."""
+    """The few file operations that publishing and checking need. Paths are URIs or absolute paths.
 
-    def __init__(self, spark: SparkSession) -> None:
+    ``conf`` is Hadoop's configuration; by default the one that the whole application shares. With another one, all
+    paths must be on one file system: it is kept, as Hadoop keeps those of the shared configuration.
+    """
+
+    def __init__(self, spark: SparkSession, conf: Any = None) -> None:
         self._jvm: Any = spark.sparkContext._jvm
-        self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
+        self._shared: Any = spark.sparkContext._jsc.hadoopConfiguration()
+        self._conf = conf
+        self._system: Any = None
 
     def qualified(self, path: str) -> str:
         """Return ``path`` as an absolute URI with its scheme, without a slash at the end."""
         jpath = self._path(path)
-        return str(jpath.getFileSystem(self._conf).makeQualified(jpath).toString())
+        return str(self._of(jpath).makeQualified(jpath).toString())
 
     def modified_ms(self, uri: str) -> int | None:
         """Return when the file at an escaped ``uri`` (as Spark logs them) was modified, in milliseconds; None if it is
@@ -28,7 +34,7 @@ class HadoopFiles:
         """
         jpath = self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(uri))
         try:
-            return int(jpath.getFileSystem(self._conf).getFileStatus(jpath).getModificationTime())
+            return int(self._of(jpath).getFileStatus(jpath).getModificationTime())
         except Py4JJavaError as error:
             if _absent(error):
                 return None
@@ -38,7 +44,7 @@ class HadoopFiles:
         """Read the bytes at ``path``; None if there is no such file."""
         jpath = self._path(path)
         try:
-            stream = jpath.getFileSystem(self._conf).open(jpath)
+            stream = self._of(jpath).open(jpath)
         except Py4JJavaError as error:
             if _absent(error):
                 return None
@@ -48,10 +54,10 @@ class HadoopFiles:
         finally:
             stream.close()
 
-    def write_new(self, path: str, content: bytes) -> None:
-        """Write a file that does not exist yet."""
+    def write_new(self, path: str, content: bytes, *, overwrite: bool = False) -> None:
+        """Write a file that does not exist yet, or with ``overwrite`` in the place of one that does."""
         jpath = self._path(path)
-        stream = jpath.getFileSystem(self._conf).create(jpath, False)
+        stream = self._of(jpath).create(jpath, overwrite)
         try:
             stream.write(bytearray(content))
         finally:
@@ -60,7 +66,7 @@ class HadoopFiles:
     def files(self, path: str) -> list[tuple[str, int]]:
         """List the files under ``path`` except hidden ones (``_``, ``.``): path relative to it, and size in bytes."""
         jpath = self._path(path)
-        system = jpath.getFileSystem(self._conf)
+        system = self._of(jpath)
         prefix = str(system.makeQualified(jpath).toString()) + "/"
         found = []
         remaining = system.listFiles(jpath, True)
@@ -75,9 +81,7 @@ class HadoopFiles:
         """List the names directly in the directory ``path``; none if it does not exist."""
         jpath = self._path(path)
         try:
-            return sorted(
-                str(status.getPath().getName()) for status in jpath.getFileSystem(self._conf).listStatus(jpath)
-            )
+            return sorted(str(status.getPath().getName()) for status in self._of(jpath).listStatus(jpath))
         except Py4JJavaError as error:
             if _absent(error):
                 return []
@@ -86,7 +90,15 @@ class HadoopFiles:
     def delete(self, path: str) -> None:
         """Delete ``path`` with everything below it, if it exists."""
         jpath = self._path(path)
-        jpath.getFileSystem(self._conf).delete(jpath, True)
+        self._of(jpath).delete(jpath, True)
+
+    def _of(self, jpath: Any) -> Any:
+        """Return the file system of a path."""
+        if self._conf is None:
+            return jpath.getFileSystem(self._shared)
+        if self._system is None:
+            self._system = jpath.getFileSystem(self._conf)
+        return self._system
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(path)

@@ -33,7 +33,9 @@ class Standby:
         self._holder = holder
         self._store = store
         self._ttl = ttl
-        self._until = None if wait is None else time.monotonic() + wait
+        self._wait = wait
+        self._until: float | None = None
+        self.wait_anew()
         self._on_lost = on_lost
         self._handles: StateHandleStore | None = None
         self._had_session = False
@@ -99,6 +101,10 @@ class Standby:
         _log.warning("store %s could not be taken over, standing by again: %s", self._store, error)
         self._waited = True
         time.sleep(_PAUSE)
+
+    def wait_anew(self) -> None:
+        """Let the next `lead` wait as long as the first one could, however long ago that was."""
+        self._until = None if self._wait is None else time.monotonic() + self._wait
 
     def resign(self) -> None:
         """Give up the epoch and then end the session, so that the next driver can lead at once."""

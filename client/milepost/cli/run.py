@@ -1,0 +1,125 @@
+"""The command ``milepost run``, which supervises the driver of a Spark job."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Annotated, Any, Final
+
+import typer
+
+from milepost.cli.options import Options
+from milepost.core.checkpoint_location import checkpoint_location
+from milepost.errors import CheckpointDamaged, Damaged, EpochHeld
+from milepost.integrity import IfDamaged
+from milepost.supervise import CannotStart, Supervisor, Terms
+from milepost.supervise.checks import check
+from milepost.types import FileCredential
+
+RUN_SETTINGS: Final[dict[str, Any]] = {"allow_interspersed_args": False}  # what follows the command's name is its own
+
+# As `env` and `timeout` have them.
+FAILED: Final = 125
+NOT_EXECUTABLE: Final = 126
+NOT_FOUND: Final = 127
+
+# As sysexits.h has it: the data are incorrect.
+DAMAGED: Final = 65
+
+
+def run(
+    context: typer.Context,
+    command: Annotated[list[str], typer.Argument(help="The command, such as spark-submit, with its arguments.")],
+    job: Annotated[str, typer.Option("--job", "-j", help="Name of the job, which is that of its store.")],
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Wait for ever while another driver leads the job.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(min=0.0, help="Seconds to wait while another driver leads; without --standby.")
+    ] = Terms.wait or 0.0,
+    ttl: Annotated[
+        float, typer.Option(min=1.0, max=3600.0, help="Seconds after which a driver that froze is replaced.")
+    ] = Terms.ttl,
+    grace: Annotated[
+        float, typer.Option(min=0.0, help="Seconds from SIGTERM to SIGKILL when the command has to end.")
+    ] = Terms.grace,
+    restarts: Annotated[
+        int, typer.Option(min=0, help="How often a command that failed is started again, within --within seconds.")
+    ] = Terms.restarts,
+    within: Annotated[float, typer.Option(min=1.0, help="The seconds within which --restarts counts.")] = Terms.within,
+    holder: Annotated[
+        str | None, typer.Option(help="Name by which others see who leads.", show_default="user@host:pid")
+    ] = None,
+    authority: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the service in the job's checkpoint location, the same for ever.",
+            show_default="host and port of the address, or milepost for several",
+        ),
+    ] = None,
+    token_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Where Spark gets tokens for the job's files, if the service has tokens.",
+            show_default="/oauth2/token of the first address",
+        ),
+    ] = None,
+    if_damaged: Annotated[
+        IfDamaged,
+        typer.Option(
+            help="What to do where stored files of the job are damaged: refuse to start, fall back to the newest whole "
+            "cut (what came after it is run again), or go on as long as no query needs them."
+        ),
+    ] = IfDamaged.REFUSE,
+    digests: Annotated[
+        bool, typer.Option("--digests", help="Look at each byte of the job's files before each start.")
+    ] = False,
+) -> None:
+    """Run a Spark job under a fenced checkpoint location, one driver at a time, and start it again when it fails.
+
+    The job's checkpoint location is in MILEPOST_CHECKPOINT_LOCATION; queries that name none get one below it.
+    """
+    options: Options = context.obj
+    _log_to_stderr()
+    terms = Terms(None if standby else wait, ttl, grace, restarts, within)
+    with options.client(FAILED) as client:
+        client.store(job)  # refuses a wrong name before anything else
+        # With a token, there will be a credential of the job's too.
+        secret = None if options.token is None else FileCredential(0, "", "")
+        check(command, os.environ, checkpoint_location(options.urls, job, 0, authority=authority, credential=secret))
+        supervisor = Supervisor(
+            client,
+            options.urls,
+            job,
+            command,
+            terms,
+            holder=holder,
+            authority=authority,
+            token_url=token_url,
+            if_damaged=if_damaged,
+            digests=digests,
+        )
+        try:
+            status = supervisor.run()
+        except EpochHeld as held:
+            typer.echo(
+                f"job {job} is led by {held.holder} (epoch {held.epoch}), and was for the {wait:g} s of --wait; "
+                "with --standby this would wait on",
+                err=True,
+            )
+            raise typer.Exit(FAILED) from held
+        except (CheckpointDamaged, Damaged) as error:
+            typer.echo(f"job {job} is not started: {error}", err=True)
+            raise typer.Exit(DAMAGED) from error
+        except CannotStart as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(NOT_EXECUTABLE if error.found else NOT_FOUND) from error
+    raise typer.Exit(status)
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s milepost run: %(message)s"))
+    log = logging.getLogger("milepost")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)

@@ -1,0 +1,133 @@
+"""Say how Spark reaches the files of a job: the URL of its checkpoint location, and the Hadoop settings for it.
+
+Hadoop's own WebHDFS client, which Spark ships with, takes them all from a session's settings. What each setting is for,
+and what goes wrong without it, is in docs/decisions/0045.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from milepost.types import FileCredential
+
+NAME_SERVICE: Final = "milepost"
+"""The authority of locations that several replicas serve."""
+NAME_SERVICES: Final = "dfs.nameservices"
+"""The setting that lists all name services that a session knows, other than Milepost's as well."""
+HEADER: Final = "dfs.webhdfs.rest-csrf.custom-header"
+HEADER_PREFIX: Final = "X-Milepost-"
+CREDENTIAL: Final = "dfs.webhdfs.oauth2.credential"
+"""The setting that holds a secret. Spark does not take its name for that of one, so whoever sets it has to hide it."""
+
+_TOKEN_PROVIDER: Final = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
+_PROVIDER: Final = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+_SCHEMES: Final = {"http": "webhdfs", "https": "swebhdfs"}
+_PORTS: Final = {"http": 80, "https": 443}
+_PORT: Final = re.compile(r":\d+\Z")
+
+
+@dataclass(frozen=True)
+class CheckpointLocation:
+    """Where a job's files are: ``url``, and the ``settings`` (Hadoop's names) under which one epoch may write them.
+
+    The settings belong into the *session's* configuration before a query starts: executors get them with the query, and
+    it keeps them. In the Hadoop configuration that all sessions share, two jobs of one application would mix. ``fence``
+    are those of them that carry the epoch, or keep jobs apart. In `NAME_SERVICES` the session's other name services
+    have to stay.
+    """
+
+    url: str
+    settings: Mapping[str, str] = field(repr=False)
+    fence: Mapping[str, str]
+
+
+def checkpoint_location(
+    urls: Sequence[str],
+    store: str,
+    epoch: int,
+    *,
+    authority: str | None = None,
+    credential: FileCredential | None = None,
+    token_url: str | None = None,
+) -> CheckpointLocation:
+    """Return the checkpoint location of the job ``store`` for the driver with this epoch.
+
+    ``urls`` are the addresses of the service. Spark writes absolute paths into a checkpoint, so ``authority`` must be
+    the same for the life of the job; `default_authority` is what it begins with. If it is not the address of the one
+    server that there is, it becomes a name service: where it has a port, Hadoop goes by the host alone. So the
+    authority stays when one server becomes several, or moves.
+
+    ``credential`` is what the service gave for that epoch, if it has tokens (`StateHandleStore.file_credential`). Every
+    file system of Hadoop's gets itself a token with it, at ``token_url``: Hadoop knows a single address for that, by
+    default the first of ``urls``. The settings then hold a secret.
+    """
+    places = [_place(url) for url in urls]
+    scheme = _scheme(urls)
+    host = authority or default_authority(urls)
+    fence = _fence(scheme, store, epoch)
+    settings = fence | (_LONE if places == [host] else _name_service(scheme, host, places))
+    if credential is not None:
+        settings |= _tokens(credential, token_url or f"{urls[0].rstrip('/')}{credential.token_path}")
+    return CheckpointLocation(f"{scheme}://{host}/jobs/{store}/checkpoint", settings, fence)
+
+
+def default_authority(urls: Sequence[str]) -> str:
+    """Return the authority of a job that begins: a name for several replicas, and host and port for one."""
+    return NAME_SERVICE if len(urls) > 1 else _place(urls[0])
+
+
+def _place(url: str) -> str:
+    """Return host and port of an address. Without a port Hadoop would take that of a NameNode."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return host if parts.port is not None else f"{host}:{_PORTS.get(parts.scheme, 80)}"
+
+
+def _scheme(urls: Sequence[str]) -> str:
+    schemes = {urlsplit(url).scheme for url in urls}
+    if len(schemes) != 1 or not schemes <= set(_SCHEMES):
+        raise ValueError(f"all addresses of the service must begin with http, or all with https: {', '.join(urls)}")
+    return _SCHEMES[schemes.pop()]
+
+
+def _fence(scheme: str, store: str, epoch: int) -> dict[str, str]:
+    return {
+        f"fs.{scheme}.impl.disable.cache": "true",
+        "dfs.webhdfs.rest-csrf.enabled": "true",
+        HEADER: f"{HEADER_PREFIX}{store}-{epoch}",
+        "dfs.webhdfs.rest-csrf.methods-to-ignore": "NONE",
+    }
+
+
+def _tokens(credential: FileCredential, url: str) -> dict[str, str]:
+    return {
+        "dfs.webhdfs.oauth2.enabled": "true",
+        "dfs.webhdfs.oauth2.access.token.provider": _TOKEN_PROVIDER,
+        "dfs.webhdfs.oauth2.refresh.url": url,
+        "dfs.webhdfs.oauth2.client.id": credential.client_id,
+        CREDENTIAL: credential.client_secret,
+    }
+
+
+_LONE: Final = {"dfs.http.client.retry.policy.enabled": "true", "dfs.http.client.retry.policy.spec": "500,240"}
+"""A server that is started again is waited for, half a second at a time, for two minutes."""
+
+
+def _name_service(scheme: str, authority: str, places: Sequence[str]) -> dict[str, str]:
+    service = _PORT.sub("", authority)
+    replicas = {f"r{number}": place for number, place in enumerate(places, 1)}
+    address = "dfs.namenode.http-address" if scheme == "webhdfs" else "dfs.namenode.https-address"
+    return {
+        NAME_SERVICES: service,
+        f"dfs.ha.namenodes.{service}": ",".join(replicas),
+        **{f"{address}.{service}.{replica}": place for replica, place in replicas.items()},
+        f"dfs.client.failover.proxy.provider.{service}": _PROVIDER,
+        "dfs.http.client.failover.sleep.base.millis": "200",
+        "dfs.http.client.failover.sleep.max.millis": "1000",
+        "dfs.http.client.failover.max.attempts": "60",
+        "dfs.http.client.retry.max.attempts": "40",
+    }

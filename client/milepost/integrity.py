@@ -1,0 +1,103 @@
+"""Looks, before a driver starts, whether the bytes of a job's files are there, and says what is damaged."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from milepost.errors import CheckpointDamaged, DeadlineExceeded, OutcomeUnknown
+from milepost.store import StateHandleStore
+from milepost.types import Cut, Verification
+
+_log = logging.getLogger(__name__)
+
+VERIFY_SECONDS: Final = 120.0
+"""How long a look at all files of a job may take."""
+_NAMED: Final = 5
+"""So many damaged files are named in a message at most."""
+
+
+class IfDamaged(str, Enum):
+    """What a driver does that finds files of its job damaged.
+
+    It refuses to start, falls back to the newest whole cut that is safe, or goes on: the service never hands out
+    damaged bytes, so a query that needs them fails.
+    """
+
+    REFUSE = "refuse"
+    FALL_BACK = "fall-back"
+    GO_ON = "go-on"
+
+
+def look(store: StateHandleStore, *, digests: bool) -> Verification | None:
+    """Look at the files of the job, as they are now and at each cut: whether they are there, in their full size; with
+    ``digests`` also whether each byte is right. Logs where they are whole now, and cuts are not.
+
+    Returns None if that takes too long: the job goes on then, since damaged bytes are never handed out. Raises
+    `Corrupt` if it cannot be known what files there are.
+    """
+    try:
+        found = store.files.verify(digests=digests, timeout=VERIFY_SECONDS)
+    except (DeadlineExceeded, OutcomeUnknown) as error:
+        _log.warning("the job's files could not be looked at within %g s, going on without: %s", VERIFY_SECONDS, error)
+        return None
+    if found.intact and found.damaged_count:
+        _log.warning(
+            "%s; the files as they are now are whole, so the job goes on, but cannot go back to: %s",
+            described(found),
+            ", ".join(_cut(cut) for cut in found.kept.cuts if not cut.intact) or "a pin",
+        )
+    return found
+
+
+def described(found: Verification) -> str:
+    """Say what is damaged."""
+    named = [f"{file.path} ({file.reason})" for file in found.damaged[:_NAMED]]
+    more = found.damaged_count - len(named)
+    return f"{found.damaged_count} of the job's files are damaged: {', '.join(named)}" + (
+        f" and {more} more" if more > 0 else ""
+    )
+
+
+def newest_whole(cuts: Iterable[Cut]) -> Cut | None:
+    """Return the newest cut whose files are all there, if there is one."""
+    return max((cut for cut in cuts if cut.intact), key=lambda cut: cut.revision, default=None)
+
+
+def refusal(found: Verification, why: str) -> CheckpointDamaged:
+    """Make the error for a job that must not start; ``why`` it must not, in a sentence's words."""
+    return CheckpointDamaged(
+        f"{described(found)}; {why}. Put the blobs back and start again, or let the job go on as it is (if-damaged: "
+        "go-on), which fails where it needs these files. Whole cuts: "
+        f"{', '.join(_cut(cut) for cut in found.kept.cuts if cut.intact) or 'none'}, whole pins: "
+        f"{', '.join(f'{pin.name} ({_cut(pin.cut)})' for pin in found.kept.pins if pin.cut.intact) or 'none'}",
+        [file.path for file in found.damaged],
+    )
+
+
+def go_back(store: StateHandleStore, found: Verification | None, if_damaged: IfDamaged) -> None:
+    """Go back to the newest whole cut of any query, if files of the job are damaged and that is wanted; what came after
+    it is run again, for sinks of which nothing is known. Raises `CheckpointDamaged`, `Fenced`.
+    """
+    if found is None or found.intact:
+        return
+    if if_damaged is IfDamaged.GO_ON:
+        _log.error("%s; going on all the same, a query that needs them fails", described(found))
+        return
+    cut = newest_whole(found.kept.cuts)
+    if cut is None:
+        raise refusal(found, "no cut is whole that the job could go back to")
+    if if_damaged is IfDamaged.REFUSE:
+        raise refusal(found, "it is not set what to do then; with fall-back the job would go back to the newest cut")
+    _log.error(
+        "%s; going back to %s: the input of all later batches is read again, and divided anew",
+        described(found),
+        _cut(cut),
+    )
+    store.files.roll_back(cut.revision)
+
+
+def _cut(cut: Cut) -> str:
+    return f"batch {cut.batch} of {cut.directory} at revision {cut.revision}"

@@ -1,0 +1,127 @@
+"""Goes back to an older cut of a job's files, where newer ones are damaged, and loses or doubles no row by it.
+
+Let L be the batch whose offsets Spark logged last, and B the batch of the cut. After B, Spark must run again whatever a
+sink may have seen, with the same input. So what it logged about that input stays when everything else becomes what it
+was: the logs of the sources, and the offsets of B + 1. Spark itself runs no more than one logged batch again. If there
+are two, because B + 1 was published and a driver had begun L = B + 2, the offsets of L are set aside. Once B + 1 is
+committed they come back, by the next driver: this one's query ends when Spark plans L anew (`RestartNeeded`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from milepost.errors import WrongCheckpoint
+from milepost.files import JobFiles
+from milepost.integrity import IfDamaged, described, newest_whole, refusal
+from milepost.spark.inputs import Checkpoint
+from milepost.spark.recovery import SET_ASIDE, newest, set_aside
+from milepost.types import Cut, Verification
+
+_log = logging.getLogger(__name__)
+_ROOT = "checkpoint"
+"""Where the checkpoint lies among the files of a job."""
+
+
+class Writable(Checkpoint, Protocol):
+    """What is done with a checkpoint: by `CheckpointTree`."""
+
+    def write(self, path: str, content: bytes) -> None: ...
+    def delete(self, path: str) -> None: ...
+
+
+def fall_back(
+    found: Verification | None,
+    checkpoint: Writable,
+    files: JobFiles,
+    published: int,
+    if_damaged: IfDamaged,
+) -> Cut | None:
+    """Go back to the newest whole cut that is safe, if files of the job are damaged; return it.
+
+    ``published`` is the batch that was published last.
+    Raises `CheckpointDamaged`, `Fenced`, and what reading the checkpoint raises.
+    """
+    if found is None or found.intact:
+        return None
+    if if_damaged is IfDamaged.GO_ON:
+        _log.error("%s; going on all the same, a query that needs them fails", described(found))
+        return None
+    logged = max(newest(checkpoint, "offsets"), set_aside(checkpoint))
+    cut = newest_whole(safe(found.kept.cuts, logged, published))
+    if cut is None:
+        raise refusal(found, f"no whole cut is safe to go back to: {_wanted(logged, published)}")
+    if if_damaged is IfDamaged.REFUSE:
+        raise refusal(
+            found,
+            f'it is set that the job does not go on then; with if_damaged="fall-back" it would go back to batch '
+            f"{cut.batch}",
+        )
+    keep = _to_keep(checkpoint, cut.batch, logged, found)
+    _log.error(
+        "%s; going back to batch %d of the job, at revision %d: what came after it is evaluated again with the same "
+        "input, and published no second time",
+        described(found),
+        cut.batch,
+        cut.revision,
+    )
+    files.roll_back(cut.revision, keep=[f"{_ROOT}/{path}" for path in keep])
+    return cut
+
+
+def safe(cuts: Iterable[Cut], logged: int, published: int) -> list[Cut]:
+    """Return the cuts after which Spark runs again, with the same input, all that a sink may have seen."""
+    least = _least(logged, published)
+    return [cut for cut in cuts if cut.directory == _ROOT and least <= cut.batch <= logged]
+
+
+def bring_back(checkpoint: Writable) -> None:
+    """Put offsets that were set aside back in their place, if all batches before are committed."""
+    batch = set_aside(checkpoint)
+    if batch < 0 or (committed := newest(checkpoint, "commits")) < batch - 1:
+        return
+    if committed == batch - 1 and (content := checkpoint.read(f"{SET_ASIDE}/{batch}")) is not None:
+        checkpoint.write(f"offsets/{batch}", content)
+        _log.info("batch %d is run again with the offsets that were logged before the job went back", batch)
+    checkpoint.delete(f"{SET_ASIDE}/{batch}")
+
+
+def _least(logged: int, published: int) -> int:
+    """Return the oldest batch to go back to. Two batches are run again only where the first of them is published: the
+    function of `ExactlyOnce` sees to the second.
+    """
+    return logged - 2 if published == logged - 1 else logged - 1
+
+
+def _wanted(logged: int, published: int) -> str:
+    return (
+        f"batch {published} was published last, batch {logged} begun, so that only a cut of batch "
+        f"{max(0, _least(logged, published))} or later would do; from an earlier one on, input would be divided anew"
+    )
+
+
+def _to_keep(checkpoint: Writable, batch: int, logged: int, found: Verification) -> list[str]:
+    """Return what stays as it is when the job goes back to ``batch``, once all of it was read."""
+    keep = []
+    try:
+        sources = checkpoint.names("sources")
+        for source in sources:
+            for name in checkpoint.names(f"sources/{source}"):
+                checkpoint.read(f"sources/{source}/{name}")
+        if sources:
+            keep.append("sources")
+        if logged > batch and checkpoint.read(f"offsets/{batch + 1}") is not None:
+            keep.append(f"offsets/{batch + 1}")
+        if logged > batch + 1:
+            if set_aside(checkpoint) != logged:
+                checkpoint.write(f"{SET_ASIDE}/{logged}", checkpoint.read(f"offsets/{logged}") or b"")
+            checkpoint.delete(f"offsets/{logged}")
+        if set_aside(checkpoint) > batch:
+            keep.append(SET_ASIDE)
+    except WrongCheckpoint as error:
+        raise refusal(
+            found, f"what Spark logged about the input after batch {batch} cannot be read either: {error}"
+        ) from error
+    return keep

@@ -1,0 +1,122 @@
+"""Compares what a query wants to read of Kafka next with what its brokers still have, before the query starts.
+
+Kafka deletes old records by age and by size, whether a query has read them or not. Spark notices when its tasks ask for
+them, in the middle of a batch; with ``failOnDataLoss=false`` it skips them and says so in its log alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from milepost.errors import LostOffsets, OffsetsExpired
+from milepost.spark.kafka_brokers import Partition, kept_offsets
+from milepost.spark.output.hadoop import HadoopFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NAMED: Final = 5
+Offsets = dict[Partition, int]
+"""An offset in each partition."""
+
+
+def check_offsets(
+    spark: SparkSession,
+    checkpoint: str,
+    options: Mapping[str, str],
+    *,
+    source: str | None = None,
+    timeout: float = 60.0,
+) -> None:
+    """Raise `OffsetsExpired` if records are gone that the query with this ``checkpoint`` would read next.
+
+    ``options`` are those of its source in Kafka. A query that reads several clusters is checked once for each, with
+    ``source``: the name of the source in Spark's offset log, or its number where it has none. Call this under the epoch
+    and with the settings of the checkpoint location in place, before the query starts. A query that has not begun has
+    nothing to check. Raises `SparkDriverError` if the brokers do not answer within ``timeout`` seconds.
+    """
+    files = HadoopFiles(spark, spark._jsparkSession.sessionState().newHadoopConf())
+    wanted = wanted_offsets(files, checkpoint, source)
+    if not wanted:
+        return
+    kept = kept_offsets(spark, options, wanted, timeout)
+    lost = [
+        LostOffsets(*partition, wanted[partition], *kept[partition])
+        for partition in sorted(wanted)
+        if not kept[partition].first <= wanted[partition] <= kept[partition].end
+    ]
+    if lost:
+        raise OffsetsExpired(_said(lost), lost)
+
+
+def wanted_offsets(files: HadoopFiles, checkpoint: str, source: str | None = None) -> Offsets:
+    """Return the offset at which each partition is read on; none if the query has not begun.
+
+    That is the end of the last batch if that was committed. If it was not, it is run again, from the end of the one
+    before it; and the very first batch begins at what the source noted when it first began.
+    """
+    batch = max(_numbers(files.names(f"{checkpoint}/offsets")), default=None)
+    if batch is None:
+        return {}
+    if batch not in _numbers(files.names(f"{checkpoint}/commits")):
+        batch -= 1
+    if batch >= 0:
+        return _merged(parsed for name, parsed in _ends(files, checkpoint, batch) if source in (None, name))
+    first = files.names(f"{checkpoint}/sources")
+    notes = (files.read(f"{checkpoint}/sources/{name}/0") for name in first if source in (None, name))
+    return _merged(_parsed(note.decode().rpartition("\n")[2]) for note in notes if note is not None)
+
+
+def _numbers(names: list[str]) -> set[int]:
+    return {int(name) for name in names if name.isascii() and name.isdigit()}
+
+
+def _ends(files: HadoopFiles, checkpoint: str, batch: int) -> Iterator[tuple[str, Offsets]]:
+    """Yield the name of each source and where the batch ended in it. Version 1 of the log has numbers for names."""
+    lines = (files.read(f"{checkpoint}/offsets/{batch}") or b"").decode().splitlines()
+    for index, line in enumerate(lines[2:]):
+        name, offset = (str(index), line) if lines[0] == "v1" else line.split(":", 1)
+        yield name, _parsed(offset)
+
+
+def _parsed(offset: str) -> Offsets:
+    """Return the offsets of a source in Kafka; none for any other kind of source."""
+    try:
+        found: Any = json.loads(offset)
+    except ValueError:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(ends, dict) for ends in found.values()):
+        return {}
+    return {
+        Partition(topic, int(partition)): end
+        for topic, ends in found.items()
+        for partition, end in ends.items()
+        if partition.isdigit() and isinstance(end, int)
+    }
+
+
+def _merged(parts: Iterator[Offsets]) -> Offsets:
+    """Return the offsets of all; of what two sources read, the older ones."""
+    merged: Offsets = {}
+    for part in parts:
+        for partition, offset in part.items():
+            merged[partition] = min(offset, merged.get(partition, offset))
+    return merged
+
+
+def _said(lost: Sequence[LostOffsets]) -> str:
+    named = "; ".join(_what_is_lost(partition) for partition in lost[:_NAMED])
+    more = f"; and {len(lost) - _NAMED} partitions more" if len(lost) > _NAMED else ""
+    return (
+        f"Kafka no longer has what this query would read next: {named}{more}. Keep records longer than a query may be"
+        " away. To go on without them, start the query on a new checkpoint, or with failOnDataLoss=false"
+    )
+
+
+def _what_is_lost(of: LostOffsets) -> str:
+    wanted = f"partition {of.partition} of topic {of.topic!r} is wanted from offset {of.wanted} on"
+    if of.wanted < of.earliest:
+        return f"{wanted}, and the earliest that there is is {of.earliest}"
+    return f"{wanted}, and ends at {of.latest}: the topic was deleted or made anew"

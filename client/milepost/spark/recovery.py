@@ -1,0 +1,155 @@
+"""Recovery of a job by a new driver: read how far its checkpoint and its record have come, and check that they fit.
+
+The checkpoint is where the last driver left it: all that Spark wrote under earlier epochs is there, and nothing else
+can be written under them. Let P be the batch that was published last, and R the batch that Spark runs next, which
+follows from Spark's own logs ``offsets`` and ``commits``. As `ExactlyOnce` publishes a batch after Spark has logged its
+offsets and before Spark logs its commit, R is P + 1; or R is P, if the driver died between these two. Then Spark runs P
+again, with the offsets that were logged for it, and it is not published again.
+
+Anything else was not left by such a driver. If the offsets of P are not logged, Spark would divide input into batches
+anew that was published already (`NoSafeCheckpoint`). If R is greater than P + 1, a query wrote here whose batches
+nobody published.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from milepost.errors import NoSafeCheckpoint, WrongCheckpoint
+from milepost.spark.inputs import Checkpoint, check_inputs, inputs_of
+from milepost.spark.preflight import ConfDifference, conf_differences
+from milepost.spark.record import JobRecord
+from milepost.types import DamagedFile
+
+_log = logging.getLogger(__name__)
+
+SET_ASIDE = "set-aside"
+"""The directory of a checkpoint in which the offsets of a batch wait until the batch before it is committed."""
+
+
+@dataclass(frozen=True)
+class JobRecovery:
+    """What a driver found when it took the job over, under ``epoch``.
+
+    ``resumes_at`` is the batch that Spark runs first. If ``replays`` is true, an earlier driver began it, and it is run
+    with the offsets that were logged then. ``entries`` counts how often earlier drivers began it and did not finish it.
+    ``conf`` are settings for which Spark will use the value in the query's offset log, since that differs from the one
+    in the Spark session. ``rewritten`` are input files of the batch that runs next which were changed since it first
+    ran, so that its replay may differ. ``query`` is the id of the query; None for a job that begins.
+    """
+
+    epoch: int
+    resumes_at: int
+    replays: bool = False
+    entries: int = 0
+    conf: tuple[ConfDifference, ...] = ()
+    rewritten: tuple[str, ...] = ()
+    query: str | None = None
+    damaged: tuple[DamagedFile, ...] = ()
+    """Files of the job that are not what was written, as far as they were looked at."""
+    went_back_to: int | None = None
+    """The batch to whose cut the job went back because of damaged files; None if it did not."""
+    offsets: bytes | None = None
+    """What was logged for the batch that is replayed."""
+    set_aside: int | None = None
+    """The batch that must not be run before another driver has put its offsets back (`milepost.spark.fallback`)."""
+
+
+def recover(
+    checkpoint: Checkpoint,
+    record: JobRecord,
+    epoch: int,
+    *,
+    setting: Callable[[str], str | None],
+    modified_ms: Callable[[str], int | None],
+) -> JobRecovery:
+    """Read how far the job has come, and check it. Call this after the epoch was granted.
+
+    ``setting`` returns the value of a key in the Spark session, ``modified_ms`` when a file was last modified (None: it
+    is gone). Raises `NoSafeCheckpoint` if the checkpoint is behind the record, `InputMissing` if input files of a batch
+    that must run again were deleted, and what reading the checkpoint raises.
+    """
+    logged, committed = newest(checkpoint, "offsets"), newest(checkpoint, "commits")
+    aside = set_aside(checkpoint)
+    if committed not in (logged, logged - 1):
+        raise NoSafeCheckpoint(
+            f"Spark's logs in the checkpoint end with offsets/{logged} and commits/{committed}: no query leaves them "
+            "so, and it is not known which batch comes next"
+        )
+    resumes_at, replays = committed + 1, logged > committed
+    if max(logged, aside) < max(record.published, record.entered):
+        raise NoSafeCheckpoint(
+            f"batch {record.published} was published last and batch {record.entered} begun, but the offsets that Spark "
+            f"has logged last are those of batch {logged}: the job's checkpoint was emptied or changed, and input that "
+            "was published already would be divided into batches anew; begin the job under another name, with another "
+            "output"
+        )
+    offsets = checkpoint.read(f"offsets/{logged}") or b"" if logged >= 0 else b""
+    recovery = JobRecovery(
+        epoch=epoch,
+        resumes_at=resumes_at,
+        replays=replays,
+        entries=_entries(record, resumes_at) if replays else 0,
+        conf=tuple(conf_differences(offsets, setting)),
+        rewritten=tuple(check_inputs(inputs_of(checkpoint, logged), modified_ms, logged)) if replays else (),
+        query=_query(checkpoint),
+        offsets=offsets if replays else None,
+        set_aside=aside if aside >= 0 else None,
+    )
+    _report(recovery)
+    return recovery
+
+
+def check_published(recovery: JobRecovery, published: int) -> None:
+    """Raise `WrongCheckpoint` if a query has committed batches that were never published."""
+    if recovery.resumes_at > published + 1:
+        raise WrongCheckpoint(
+            f"Spark has committed batch {recovery.resumes_at - 1}, but batch {published} was published last: a query "
+            "whose foreachBatch was not given job.files(...) or job.exactlyOnce(...) has run in this checkpoint, and "
+            "nobody knows what it put out; begin the job under another name, with another output"
+        )
+
+
+def newest(checkpoint: Checkpoint, log: str) -> int:
+    """Return the newest batch in a log of Spark's; -1 if there is none."""
+    return max((int(name) for name in checkpoint.names(log) if name.isdigit()), default=-1)
+
+
+def set_aside(checkpoint: Checkpoint) -> int:
+    """Return the batch whose offsets are set aside; -1 if there is none."""
+    return newest(checkpoint, SET_ASIDE)
+
+
+def _entries(record: JobRecord, batch: int) -> int:
+    """Return how often drivers began ``batch``. One whose offsets are logged was begun once, if no driver noted it."""
+    noted = record.entries if record.entered == batch else 0
+    return noted if batch == record.published else max(noted, 1)
+
+
+def _query(checkpoint: Checkpoint) -> str | None:
+    metadata = checkpoint.read("metadata")
+    if metadata is None:
+        return None
+    try:
+        return str(json.loads(metadata)["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise WrongCheckpoint(f"the file metadata in the job's checkpoint is not one of Spark's: {error!r}") from error
+
+
+def _report(recovery: JobRecovery) -> None:
+    again = " again" if recovery.replays else ""
+    _log.info("epoch %d goes on at batch %d%s", recovery.epoch, recovery.resumes_at, again)
+    for difference in recovery.conf:
+        _log.warning(
+            "setting %s is %s in the query's log, which wins over the session's %s",
+            difference.key,
+            difference.logged,
+            difference.session,
+        )
+    for uri in recovery.rewritten:
+        _log.warning("input file %s was changed since its batch first ran, so the replay of the batch may differ", uri)
+    if recovery.entries > 1:
+        _log.warning("earlier drivers began the batch that runs next %d times without finishing it", recovery.entries)

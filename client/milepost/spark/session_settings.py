@@ -1,0 +1,169 @@
+"""Puts Hadoop settings into a Spark session for as long as jobs are led from it, and takes them out again.
+
+Settings of a session reach the executors with each query, and a query keeps those that it was started with. Several
+jobs may be led from one session: the settings of the job whose query is started next have to be in place then. Spark
+reports what a session has set (its UI and event log), so a secret among them is hidden there.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+
+from milepost.core.checkpoint_location import CREDENTIAL, HEADER, HEADER_PREFIX, NAME_SERVICES
+from milepost.errors import UnsafeQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_log = logging.getLogger(__name__)
+
+_REDACTION = "spark.sql.redaction.options.regex"
+"""The setting of a session by which Spark finds what it has to hide in reports on the session's settings."""
+
+_PREPARING_SECONDS = 120.0
+_LOOK_SECONDS = 0.02
+
+_HARMLESS = {
+    "dfs.webhdfs.rest-csrf.enabled": ("false",),
+    "dfs.webhdfs.rest-csrf.methods-to-ignore": ("GET,OPTIONS,HEAD,TRACE",),
+    HEADER: ("X-XSRF-HEADER",),
+}
+"""Hadoop's own defaults of the settings that carry the epoch: a session with these has not set them otherwise."""
+
+
+@dataclass
+class _Session:
+    """What the session had before, None where a key was not set, and who leads from it, the newest last."""
+
+    before: dict[str, str | None] = field(default_factory=dict)
+    leading: list[SessionSettings] = field(default_factory=list)
+
+
+_sessions: dict[str, _Session] = {}
+_lock = threading.RLock()
+
+
+class SessionSettings:
+    """The settings of one job that is led from ``spark``. `in_place` makes it."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._key = str(spark._jsparkSession.sessionUUID())
+        self._settings: dict[str, str] = {}
+
+    def put(self, settings: Mapping[str, str], fence: Mapping[str, str]) -> None:
+        """Let these be the job's settings, and put them in place.
+
+        Raises `UnsafeQuery` if the session or the application sets one that is in ``fence`` in another way, so that
+        somebody else seems to need it.
+        """
+        with _lock:
+            conf = check_free(self._spark, fence)
+            self._settings = dict(settings)
+            if NAME_SERVICES in settings:
+                known = [name for name in (conf.get(NAME_SERVICES) or "").split(",") if name.strip()]
+                self._settings[NAME_SERVICES] = ",".join(dict.fromkeys([*known, settings[NAME_SERVICES]]))
+            session = _sessions.setdefault(self._key, _Session())
+            if self not in session.leading:
+                session.leading.append(self)
+            if CREDENTIAL in settings:
+                before = session.before.get(_REDACTION) or self._spark.conf.get(_REDACTION)
+                self._settings[_REDACTION] = f"(?:{before})|{re.escape(CREDENTIAL)}"
+            for key in self._settings:
+                if key not in session.before:
+                    session.before[key] = self._spark.conf.get(key, None)
+            self.place()
+
+    def place(self) -> None:
+        """Put the job's settings in place again, where those of another job may be. Of that none stays, such as the
+        credential of its files.
+        """
+        with _lock:
+            session = _sessions.get(self._key)
+            self._set({**(session.before if session is not None else {}), **self._settings})
+
+    def remove(self) -> None:
+        """Take the settings out: what was there before comes back, or the settings of another job that is led still."""
+        with _lock:
+            session = _sessions.get(self._key)
+            if session is None or self not in session.leading:
+                return
+            session.leading.remove(self)
+            if session.leading:
+                session.leading[-1].place()
+                return
+            del _sessions[self._key]
+            self._set(session.before)
+
+    def _set(self, settings: Mapping[str, str | None]) -> None:
+        """Set these keys of the session, or take out those that are None. Wait for queries that need those before."""
+        changed = {key: value for key, value in settings.items() if self._spark.conf.get(key, None) != value}
+        if changed:
+            self._wait_for_sources()
+        for key, value in changed.items():
+            if value is None:
+                self._spark.conf.unset(key)
+            else:
+                self._spark.conf.set(key, value)
+
+    def _wait_for_sources(self) -> None:
+        """Wait until every query of the session has prepared its sources.
+
+        Spark does that once ``start`` has returned, and files as a source keep the settings that the session has then:
+        with those of another job's epoch, the service would refuse what they log.
+        """
+        until = time.monotonic() + _PREPARING_SECONDS
+        while preparing := [query for query in self._spark.streams.active if _prepares(query)]:
+            if time.monotonic() > until:
+                names = ", ".join(query.name or str(query.id) for query in preparing)
+                _log.warning(
+                    "queries have prepared their sources for %s s and are waited for no longer: %s; should one of them "
+                    "be refused because of another job's epoch, start it again",
+                    _PREPARING_SECONDS,
+                    names,
+                )
+                return
+            time.sleep(_LOOK_SECONDS)
+
+
+def _prepares(query: StreamingQuery) -> bool:
+    return bool(query.isActive and query.status["message"].startswith("Initializing"))
+
+
+@contextmanager
+def in_place(spark: SparkSession) -> Iterator[SessionSettings]:
+    """Yield the settings of a job, to be put in place; take them out at the end of the block."""
+    settings = SessionSettings(spark)
+    try:
+        yield settings
+    finally:
+        try:
+            settings.remove()
+        except (Py4JError, ConnectionError) as error:
+            _log.warning("Spark does not answer any more, so the settings of its session stay as they are: %s", error)
+
+
+def check_free(spark: SparkSession, fence: Mapping[str, str]) -> Any:
+    """Return Hadoop's configuration of the session. Raises `UnsafeQuery` if it has other values for ``fence``."""
+    conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
+    for key, wanted in fence.items():
+        found = conf.get(key)
+        if found is None or found == wanted or found in _HARMLESS.get(key, ()):
+            continue
+        if key == HEADER and found.startswith(HEADER_PREFIX):
+            continue  # of another job that is led from this session
+        raise UnsafeQuery(
+            f"{key} is set to {found!r}, but the job's epoch reaches the service by way of this setting, which has to "
+            f"be {wanted!r}: leave it out of the session's settings and of Spark's (spark.hadoop.{key})"
+        )
+    return conf

@@ -1,0 +1,80 @@
+"""The files of a job's checkpoint, read as Spark reads them: by Hadoop's client, under the settings of the query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from py4j.protocol import Py4JJavaError
+
+from milepost.core.checkpoint_location import CheckpointLocation
+from milepost.errors import ConnectionFailed, MilepostError, UnsafeQuery, WrongCheckpoint
+from milepost.spark.output.hadoop import HadoopFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PAUSE_MS = 500
+_OUTAGES = (
+    "java.net.",
+    "org.apache.hadoop.net.",
+    "org.apache.hadoop.ipc.StandbyException",
+    "org.apache.hadoop.ipc.RetriableException",
+)
+"""Java's exceptions, by the beginning of their names, that say that the service is away for now."""
+_LASTING = ("java.net.UnknownHostException",)
+_DENIED = "org.apache.hadoop.security.AccessControlException"
+
+_T = TypeVar("_T")
+
+
+class CheckpointTree:
+    """The checkpoint of a job, as the driver with the settings in ``location`` sees it. Paths are relative to it.
+
+    For about ``outage_timeout`` seconds a lone server that does not answer is asked again.
+    """
+
+    def __init__(self, spark: SparkSession, location: CheckpointLocation, outage_timeout: float) -> None:
+        self.location = location.url
+        conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
+        tries = max(1, round(outage_timeout * 1000 / _PAUSE_MS))
+        for key, value in {**location.settings, "dfs.http.client.retry.policy.spec": f"{_PAUSE_MS},{tries}"}.items():
+            conf.set(key, value)
+        self._files = HadoopFiles(spark, conf)
+
+    def names(self, directory: str) -> list[str]:
+        """List the names in a directory; none if it does not exist. Raises the errors of `read`."""
+        return self._asked(lambda: self._files.names(f"{self.location}/{directory}"))
+
+    def read(self, path: str) -> bytes | None:
+        """Read a file; None if it does not exist.
+
+        Raises `ConnectionFailed` if the service is away, `UnsafeQuery` if it does not let Spark in, and
+        `WrongCheckpoint` if Spark cannot read there for another reason.
+        """
+        return self._asked(lambda: self._files.read(f"{self.location}/{path}"))
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file, in the place of one that is there. Raises the errors of `read`."""
+        self._asked(lambda: self._files.write_new(f"{self.location}/{path}", content, overwrite=True))
+
+    def delete(self, path: str) -> None:
+        """Delete a file if it is there. Raises the errors of `read`."""
+        self._asked(lambda: self._files.delete(f"{self.location}/{path}"))
+
+    def _asked(self, ask: Callable[[], _T]) -> _T:
+        try:
+            return ask()
+        except Py4JJavaError as error:
+            raise self._told(error) from error
+
+    def _told(self, error: Py4JJavaError) -> MilepostError:
+        name = str(error.java_exception.getClass().getName())
+        text = f"{name}: {error.java_exception.getMessage()}"
+        if name.startswith(_OUTAGES) and not name.startswith(_LASTING):
+            return ConnectionFailed(f"Spark does not reach the job's checkpoint at {self.location}: {text}")
+        if name == _DENIED:
+            return UnsafeQuery(
+                f"the service does not let Spark read or write the job's checkpoint at {self.location}: {text}"
+            )
+        return WrongCheckpoint(f"Spark cannot read or write the job's checkpoint at {self.location}: {text}")

@@ -1,0 +1,177 @@
+"""Runs a job's command while this process leads the job: stands by, starts it, watches over it, and starts it again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from milepost.client import Client
+from milepost.core.calls.outages import OUTAGES_OR_DOUBT
+from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location
+from milepost.drivers.identity import default_holder
+from milepost.errors import Fenced, SessionLost
+from milepost.integrity import IfDamaged, go_back, look
+from milepost.session import Session
+from milepost.standby import Standby
+from milepost.supervise.command import Command
+from milepost.supervise.handover import environment
+from milepost.supervise.restarts import Restarts
+from milepost.supervise.signals import Signals
+
+_log = logging.getLogger(__name__)
+_POLL = 0.1
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a supervisor keeps to. All times are seconds.
+
+    ``wait`` bounds the wait for the epoch before each start (None: for ever); ``ttl`` is the length of the session;
+    ``grace`` is how long a command that was asked to end may take for it; ``restarts`` and ``within`` are those of
+    `Restarts`.
+    """
+
+    wait: float | None = 30.0
+    ttl: float = 15.0
+    grace: float = 20.0
+    restarts: int = 5
+    within: float = 600.0
+
+
+class Supervisor:
+    """The supervisor of one job, whose checkpoint location is at ``urls``, the addresses of the service.
+
+    Each start of the command has an epoch of its own: whatever of the start before still runs somewhere, such as an
+    executor, can change no file of the job any more.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        urls: Sequence[str],
+        job: str,
+        command: Sequence[str],
+        terms: Terms,
+        *,
+        holder: str | None = None,
+        authority: str | None = None,
+        token_url: str | None = None,
+        if_damaged: IfDamaged = IfDamaged.REFUSE,
+        digests: bool = False,
+    ) -> None:
+        self._standby = Standby(client, holder or default_holder(), job, terms.ttl, terms.wait, lambda *_: None)
+        self._urls = urls
+        self._job = job
+        self._arguments = command
+        self._terms = terms
+        self._authority = authority
+        self._token_url = token_url
+        self._if_damaged = if_damaged
+        self._digests = digests
+        self._restarts = Restarts(terms.restarts, terms.within)
+        self._signals = Signals()
+
+    def run(self) -> int:
+        """Run the command until it succeeds, fails too often or is asked to end; return its exit status.
+
+        Raises `EpochHeld` if the wait ends while another leads, `SessionLost` if the last start lost its epoch,
+        `CheckpointDamaged` if files of the job are damaged and it does not go on, `CannotStart`, the errors of
+        `milepost.Client`, and SystemExit for a signal that comes while no command runs.
+        """
+        with tempfile.TemporaryDirectory(prefix="milepost-run-") as directory, self._signals:
+            try:
+                while True:
+                    status, loss = self._lead(Path(directory))
+                    if self._signals.asked is not None or (status == 0 and loss is None):
+                        return status
+                    pause = self._restarts.after_failure(time.monotonic())
+                    if pause is None:
+                        _log.error("giving up, after %s restarts within %g s", self._terms.restarts, self._terms.within)
+                        if loss is not None:
+                            raise loss
+                        return status
+                    _log.warning(
+                        "starting it again in %g s under a new epoch (%s of %s restarts within %g s)",
+                        pause,
+                        self._restarts.count,
+                        self._terms.restarts,
+                        self._terms.within,
+                    )
+                    with self._signals.wait():
+                        time.sleep(pause)
+            finally:
+                self._standby.leave()
+
+    def _lead(self, directory: Path) -> tuple[int, SessionLost | None]:
+        """Lead for one start of the command; return its exit status, and how the epoch was lost if it was."""
+        self._standby.wait_anew()
+        with self._signals.wait():
+            epoch, location = self._won()
+        try:
+            surroundings = environment(os.environ, location, self._job, epoch, directory)
+            command = Command(self._arguments, surroundings)
+            _log.info("leading job %s under epoch %s, started process %s", self._job, epoch, command.pid)
+            return self._watched(command, epoch)
+        finally:
+            self._standby.resign()
+
+    def _won(self) -> tuple[int, CheckpointLocation]:
+        """Wait for the epoch; return it, and the checkpoint location with what it takes to write there under it.
+
+        Files of the job are looked at before; after a start that failed, it is looked whether each byte is right.
+        """
+        while True:
+            store = self._standby.lead()
+            try:
+                found = look(store, digests=self._digests or self._restarts.count > 0)
+                go_back(store, found, self._if_damaged)
+                credential = store.file_credential()
+            except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:
+                self._standby.again(error)
+                continue
+            assert store.epoch is not None
+            return store.epoch, checkpoint_location(
+                self._urls,
+                self._job,
+                store.epoch,
+                authority=self._authority,
+                credential=credential,
+                token_url=self._token_url,
+            )
+
+    def _watched(self, command: Command, epoch: int) -> tuple[int, SessionLost | None]:
+        self._signals.passed_to(command)
+        session = self._standby.led_by
+        asked: float | None = None
+        try:
+            while command.status is None and not session.lost:
+                if asked is None and self._signals.asked is not None:
+                    asked = time.monotonic()
+                    _log.info("passed signal %s on, waiting for the command to end", self._signals.asked)
+                if asked is not None and time.monotonic() - asked >= self._terms.grace:
+                    _log.warning("the command has not ended in %g s, killing it", self._terms.grace)
+                    return command.end(0.0), None
+                time.sleep(_POLL)
+            loss = _loss(session)
+            if loss is not None and command.status is None:
+                _log.error("epoch %s of job %s is lost, ending the command: %s", epoch, self._job, loss)
+            else:
+                _log.info("the command ended with status %s under epoch %s", command.status, epoch)
+        finally:
+            # Also when something went wrong here: nothing runs on unwatched.
+            status = command.end(self._terms.grace)
+            self._signals.passed_to(None)
+        return status, loss
+
+
+def _loss(session: Session) -> SessionLost | None:
+    try:
+        session.raise_if_lost()
+    except SessionLost as loss:
+        return loss
+    return None
