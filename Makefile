@@ -46,6 +46,10 @@ demo: $(ready) ## Show it: a streaming job loses its driver twice, with Milepost
 demo-ha: $(ready) ## The same on three replicas, ZooKeeper and S3, with the service's leader killed as well
 	@$(with_java) $(python) -m demo --replicated $(ARGS)
 
+.PHONY: demo-cluster
+demo-cluster: $(ready) ## A jar without a line of Milepost, on a Spark cluster without a common disk, with Kafka (a JDK and Maven needed)
+	@$(with_java) $(python) -m demo.cluster $(ARGS)
+
 .PHONY: demo-kube
 demo-kube: $(ready) build ## A driver's Pod is deleted in the middle of a batch, on a real Kubernetes node or KUBECONFIG's (root needed)
 	@tools/node-packages $(packages_for_a_cluster)
@@ -72,7 +76,7 @@ PYTHONS ?= all
 .PHONY: test
 test: PYTHONS = ends
 test: lint types floors unit test-sdk ## What must hold before a change goes in; CI runs test-long, test-kubernetes and test-cluster too
-	@echo "Passed. Not part of it: make test-long, test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-kill, test-slow, explore, fuzz, model."
+	@echo "Passed. Not part of it: make test-long, test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-spark-points, test-kill, test-slow, explore, fuzz, model."
 
 .PHONY: lint
 lint: $(ready) ## Style and likely mistakes
@@ -94,7 +98,7 @@ unit: $(ready) ## The fast tests, but for the SDK's and Kubernetes' (a part: mak
 	@$(with_java) $(pytest) $(side_by_side) -m "not slow and not long and not kubernetes and not node" --ignore tests/client $(ARGS)
 
 .PHONY: test-long
-test-long: workers = 3
+test-long: workers = 2
 test-long: $(ready) ## Whole systems under faults: Spark drivers and leaders that die, the simulator, outages
 	@$(with_java) $(pytest) $(side_by_side) -m "long and not slow and not kubernetes and not node" --ignore tests/client $(ARGS)
 
@@ -112,11 +116,18 @@ test-sdk: $(ready) ## The SDK's tests on every Python 3.10 to 3.13 that is insta
 test-slow: $(ready) ## The slow tests at their usual size
 	@$(with_java) $(pytest) -m slow $(ARGS)
 
+# How many faults Spark jobs meet, and the number of the first run of these.
+ROUNDS ?= 300
+SEED ?= 1
+
 .PHONY: test-spark-full
-test-spark-full: $(ready) ## Interrupt real Spark drivers 48 times over, 60 rounds of a mixture of faults, all kinds of state elsewhere
+test-spark-full: $(ready) ## 300 rounds of SIGKILL, SIGSTOP and SIGTERM at Spark jobs; goes on where it was cut (ROUNDS=, SEED=)
+	@$(with_java) $(python) -m tests.spark.trials --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
+
+.PHONY: test-spark-points
+test-spark-points: $(ready) ## Interrupt Spark drivers at each step 54 times over, and let all kinds of state go on elsewhere
 	@$(with_java) MILEPOST_SPARK_ROUNDS=$${MILEPOST_SPARK_ROUNDS:-full} $(pytest) --numprocesses 2 --dist load \
-		--timeout 7200 -rP tests/spark/trials/test_interruptions.py tests/spark/trials/test_mixture.py \
-		tests/spark/trials/test_elsewhere.py $(ARGS)
+		--timeout 7200 -rP tests/spark/trials/test_interruptions.py tests/spark/trials/test_elsewhere.py $(ARGS)
 
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points
@@ -127,13 +138,17 @@ corrupt: $(ready) ## Damage each kind of stored thing in each way, and see that 
 	@$(with_java) $(python) -m tests.corrupt $(ARGS)
 
 .PHONY: test-cluster
-test-cluster: $(ready) build ## The chart, its upgrades and dying leaders on a real Kubernetes node or KUBECONFIG's (root needed)
+test-cluster: $(ready) build ## The chart, dying leaders, and Spark's executors as Pods on a real Kubernetes node or KUBECONFIG's (root needed)
 	@tools/node-packages $(packages_for_a_cluster) || [ $$? = 3 ]
 	@tools/kubernetes/build $(kubernetes_for_a_cluster) >/dev/null || [ $$? = 3 ]
 	@$(with_java) $(pytest) -m node -rP tests/system/node $(ARGS)
 
 .PHONY: bench-spark
-bench-spark: $(ready) ## What a micro-batch costs more than in plain Spark, in pairs, without state and with 300,000 keys
+bench-spark: $(ready) ## What a micro-batch takes with its checkpoint in Milepost, a local directory, HDFS and S3 (ARGS=--full)
+	@$(with_java) $(python) -m benchmarks.locations $(ARGS)
+
+.PHONY: bench-output
+bench-output: $(ready) ## What job.files and job.exactlyOnce add to a micro-batch, without state and with 300,000 keys
 	@$(with_java) $(python) -m benchmarks.spark_batches $(ARGS)
 	@$(with_java) $(python) -m benchmarks.spark_batches --keys 300000 $(ARGS)
 

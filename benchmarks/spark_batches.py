@@ -122,7 +122,7 @@ def contenders(
     running = [start(spark, PLAIN, directory, keys, f"{directory}/plain", plain)]
     for name in chosen:
         store = f"bench-{name}-{uuid.uuid4().hex[:8]}"
-        job = stack.enter_context(milepost.spark.lead(spark, url, store, workdir=directory / "work", ttl=60.0))
+        job = stack.enter_context(milepost.spark.lead(spark, url, store, ttl=60.0))
         function = job.files(f"{directory}/out-files") if name == "files" else job.exactlyOnce(publish)
         running.append(start(spark, name, directory, keys, job.checkpointLocation, function))
     return running

@@ -28,7 +28,6 @@ from service.journal.proof import Proof
 from service.replica.settings import Settings
 from service.rules.records import (
     DEPLOYMENT_KEY,
-    Answered,
     Handle,
     Lock,
     Session,
@@ -40,6 +39,7 @@ from service.rules.records import (
     store_key,
 )
 from service.rules.records import Deployment as DeploymentRecord
+from service.rules.stored.answered import Answered
 from service.server import bound, run
 
 LARGE, OWNER, DEPLOYMENT = "large", "owner", "benchmark"

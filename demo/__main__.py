@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from demo.audit import Audit
@@ -89,7 +90,6 @@ def _play(
             name="",
             input=str(output / "input"),
             output=str(directory / "output"),
-            checkpoints=str(directory / "checkpoints"),
             events=str(directory / "events.jsonl"),
             begin="",
             java_options=java_options,
@@ -99,6 +99,7 @@ def _play(
         )
 
     ours, theirs = settings("with-milepost"), settings("plain-spark")
+    theirs = replace(theirs, checkpoints=str(output / "plain-spark" / "checkpoints"))
     with_milepost = Scenario(processes, "demo.spark.driver", ours, script, progress, told=False)
     plain = Scenario(processes, "demo.spark.plain_driver", theirs, script, progress, told=True)
     audit = Audit(processes, output / "audit", ours, theirs.output)

@@ -7,16 +7,27 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+
+from testbed.process import ProcessFailed
 
 ROOT = Path(__file__).parents[1]
 
 
 class DemoFailed(Exception):
     """Something did not go as the demo is meant to go; the message says what, and where the log lies."""
+
+
+@contextmanager
+def border() -> Iterator[None]:
+    """Raise `DemoFailed` for a part of the testbed that failed in the block."""
+    try:
+        yield
+    except ProcessFailed as failure:
+        raise DemoFailed(str(failure)) from failure
 
 
 class Process:

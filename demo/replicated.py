@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from demo.processes import DemoFailed
-from testbed.process import ProcessFailed
+from demo.processes import border
 from testbed.replicated import ReplicatedTestbed
 from testbed.server import ServerProcess
+
+_DEADLINE_SECONDS = 240.0
+"""Seconds are enough, but for a machine with much else to do."""
 
 
 class ReplicatedService:
@@ -26,13 +26,13 @@ class ReplicatedService:
 
     def wait_until_it_leads(self) -> None:
         """Start it; one replica leads afterwards. Raises `DemoFailed`."""
-        with _border():
-            self._deployment.start()
+        with border():
+            self._deployment.start(_DEADLINE_SECONDS)
 
     def kill_leader(self) -> str:
         """SIGKILL to the replica that leads; its URL. The one killed before is started again. Raises `DemoFailed`."""
-        with _border():
-            leader = self._deployment.leader()
+        with border():
+            leader = self._deployment.leader(_DEADLINE_SECONDS)
             leader.kill()
             if self._killed is not None:
                 self._killed.start(until=None)
@@ -42,11 +42,3 @@ class ReplicatedService:
     def stop(self) -> None:
         """End every part of it. Idempotent."""
         self._deployment.end()
-
-
-@contextmanager
-def _border() -> Iterator[None]:
-    try:
-        yield
-    except ProcessFailed as failure:
-        raise DemoFailed(str(failure)) from failure

@@ -48,11 +48,12 @@ class EventLog:
 
     def note(
         self, driver: str, what: str, batch: int | None = None, epoch: int | None = None, detail: str = ""
-    ) -> None:
-        """Append an event that happens now."""
+    ) -> float:
+        """Append an event that happens now; its time."""
         event = Event(time.monotonic(), driver, what, batch, epoch, detail[:500])
         with self._path.open("ab", buffering=0) as file:
             file.write(json.dumps(asdict(event)).encode() + b"\n")
+        return event.at
 
     def events(self) -> list[Event]:
         """All events so far, in the order of their times."""
@@ -88,7 +89,8 @@ def _take_over(fault: Event, events: Sequence[Event]) -> TakeOver:
     leads = next((event for event in later if event.what == LEADS), None)
     if leads is None:
         raise ValueError(f"nobody took over after {fault.driver} was {fault.what}")
-    published = next((event for event in later if event.what == PUBLISHED and event.driver == leads.driver), None)
+    led = [event for event in later if event.at >= leads.at and event.driver == leads.driver]
+    published = next((event for event in led if event.what == PUBLISHED), None)
     if published is None:
         raise ValueError(f"{leads.driver} took over and published nothing")
     return TakeOver(fault, leads.epoch, leads.at - fault.at, published.at - fault.at)

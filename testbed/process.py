@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -103,7 +104,7 @@ class Process:
     def pause(self) -> None:
         """Send SIGSTOP, and wait until every thread has stopped: one on another processor goes on for a moment."""
         self.signal(signal.SIGSTOP)
-        self.wait_until(self._stands_still, "does not stop")
+        self.wait_until(lambda: stands_still(self.pid), "does not stop")
 
     def resume(self) -> None:
         """Send SIGCONT."""
@@ -165,15 +166,25 @@ class Process:
             raise ProcessFailed(f"{self.name} was never started")
         return self._process
 
-    def _stands_still(self) -> bool:
-        """Return whether no thread runs, as proc(5) shows it; always true where the system has no /proc."""
-        threads = Path(f"/proc/{self.pid}/task").glob("*/stat")
-        return all(_state(thread) in "TtZX" for thread in threads)
-
     def _tie(self) -> Sequence[str]:
         """Return the beginning of a command that makes the system kill the program when its parent thread ends."""
         setpriv = None if self._detached else shutil.which("setpriv")
         return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
+
+
+def stands_still(process: int) -> bool:
+    """Return whether no thread of a process runs, as proc(5) shows it; always true where the system has no /proc."""
+    return all(_state(thread) in "TtZX" for thread in Path(f"/proc/{process}/task").glob("*/stat"))
+
+
+def with_descendants(process: int) -> list[int]:
+    """Return a process, its children, theirs, and so on, as /proc shows them."""
+    found = [process]
+    for parent in found:  # it grows meanwhile
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+                found += [int(child) for child in children.read_text().split()]
+    return found
 
 
 def _state(stat: Path) -> str:

@@ -18,6 +18,9 @@ __all__ = ["DEADLINE_SECONDS", "ROOT", "ServerFailed", "ServerProcess"]
 
 S = TypeVar("S", bound="ServerProcess")
 
+ALL_AS_BLOBS = ("--inline-below", "0")
+"""With these flags small states are blobs as large ones are: for who looks at what becomes of blobs."""
+
 ROOT = Path(__file__).parents[1]
 
 ServerFailed = ProcessFailed

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from demo.cli import clear, run_demo
 from demo.kube.pods import JOB, driver_job, reader_spec
-from demo.kube.service import TAG, Cluster, border
-from demo.processes import ROOT, DemoFailed
+from demo.kube.service import TAG, Cluster
+from demo.processes import ROOT, DemoFailed, border
 from demo.report.comparison import Comparison
 from demo.report.progress import Progress
 from demo.spark.flights import all_flights, write_files

@@ -28,7 +28,6 @@ def driver_job(directory: Path, services: Sequence[str], halt_in: int, ttl: floa
         name="$(POD_NAME)",
         input=f"{DATA}/input",
         output=f"{DATA}/output/published",
-        checkpoints=f"{_SCRATCH}/checkpoints",
         events=f"{DATA}/output/events.jsonl",
         begin=f"{DATA}/input",
         java_options=_JAVA,

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from demo.processes import DemoFailed
+from demo.processes import border
 from testbed.cluster.cluster import KubernetesCluster
 from testbed.cluster.pods import Pod
 from testbed.cluster.release import WITHOUT_TOKENS, Release
-from testbed.process import ProcessFailed
 
 _NAMESPACE = "milepost-demo"
 TAG = "1"
@@ -26,8 +23,8 @@ class Cluster:
 
     @property
     def services(self) -> list[str]:
-        """The URL of the Service, as Pods know it."""
-        return [self._release.url]
+        """The URL of the leader's Service, as Pods know it: Hadoop's client cannot be sent on to another replica."""
+        return [self._release.leader_url]
 
     def install(self) -> float:
         """``helm install``; how many seconds it took until every replica was ready. Raises `DemoFailed`, as all do."""
@@ -59,12 +56,3 @@ class Cluster:
             leader = self._release.leader()
             leader.delete_at_once()
         return leader.name
-
-
-@contextmanager
-def border() -> Iterator[None]:
-    """What the parts raise, as the demo says it."""
-    try:
-        yield
-    except ProcessFailed as failure:
-        raise DemoFailed(str(failure)) from failure

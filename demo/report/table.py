@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -48,8 +48,13 @@ class Run:
 
 def table(with_milepost: Run, plain: Run) -> str:
     """Both runs side by side."""
+    return side_by_side(_column(with_milepost), _column(plain))
+
+
+def side_by_side(with_milepost: Iterable[tuple[str, str]], plain: Iterable[tuple[str, str]]) -> str:
+    """The rows of two runs, each with its name and what was found, as one table."""
     rows = [("", "with Milepost", "plain Spark")]
-    for left, right in zip(_column(with_milepost), _column(plain), strict=True):
+    for left, right in zip(with_milepost, plain, strict=True):
         rows.append((left[0], left[1], right[1]))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"{row[0]:<{widths[0]}}   {row[1]:>{widths[1]}}   {row[2]:>{widths[2]}}" for row in rows]
@@ -71,15 +76,16 @@ def _column(run: Run) -> Iterator[tuple[str, str]]:
         yield f"seconds from {words} to its first published batch", f"{taken.publishes_after:.1f}"
     batches = ", ".join(map(str, run.published_after_waking))
     yield "what the paused driver published, woken", f"batch {batches} again" if batches else "nothing"
-    yield "  … and how it ended", _name_of_end(run.end_of_woken)
+    yield "  … and how it ended", name_of_end(run.end_of_woken)
 
 
-def _rising(epochs: Sequence[int | None]) -> bool:
+def rising(epochs: Sequence[int | None]) -> bool:
+    """Whether all have one, and each is above the one before."""
     numbers = [epoch for epoch in epochs if epoch is not None]
     return len(numbers) == len(epochs) and all(before < after for before, after in pairwise(numbers))
 
 
-def _name_of_end(end: Event | None) -> str:
+def name_of_end(end: Event | None) -> str:
     """The name of the error that ended a driver: an exception's class, or Spark's ``[ERROR_CLASS]``."""
     if end is None:
         return "by itself"
@@ -98,7 +104,7 @@ def complaints(with_milepost: Run, plain: Run) -> list[str]:
     if end is None or end.what != FENCED:
         found.append("with Milepost, the woken driver was not shut out")
     epochs = [event.epoch for event in with_milepost.events if event.what == LEADS]
-    if len(epochs) != 3 or not _rising(epochs):
+    if len(epochs) != 3 or not rising(epochs):
         found.append(f"three drivers should have led under rising epochs, not {epochs}")
     if plain.comparison.rows_in != with_milepost.comparison.rows_in:
         found.append("both runs should have read the same input")

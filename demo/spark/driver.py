@@ -27,7 +27,6 @@ def main(settings: DriverSettings) -> None:
             spark,
             settings.services,
             settings.job,
-            workdir=settings.checkpoints,
             holder=settings.name,
             ttl=settings.ttl,
         ) as job,

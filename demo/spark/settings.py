@@ -29,13 +29,12 @@ class DriverSettings:
     """One driver's part in a run. Paths are absolute.
 
     It begins once the file ``begin`` is there; before that it warms up. ``services``, ``job`` and ``ttl`` (seconds) are
-    for Milepost.
+    for Milepost, ``checkpoints`` is for plain Spark.
     """
 
     name: str
     input: str
     output: str
-    checkpoints: str
     events: str
     begin: str
     java_options: str
@@ -43,6 +42,7 @@ class DriverSettings:
     services: Sequence[str] = ()
     job: str = ""
     ttl: float = 0.0
+    checkpoints: str = ""
 
     def to_json(self) -> str:
         """The argument for the command line."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from testbed.process import DEADLINE_SECONDS
+from testbed.commands import run
+from testbed.process import DEADLINE_SECONDS, Process
 
 
 class KubernetesCluster(ABC):
@@ -51,17 +53,23 @@ class KubernetesCluster(ABC):
         """Return the id that the first process of a running container has on this machine. Raises `ProcessFailed`."""
 
     @abstractmethod
-    def _run(self, name: str, *arguments: str | Path, given: str | None = None, deadline: float) -> str:
-        """Run a program of Kubernetes as an administrator, and return what it printed. ``given`` is its input.
+    def _before(self, name: str) -> Sequence[str]:
+        """Return the words that call a program of Kubernetes, before its arguments. Raises `ProcessFailed`."""
 
-        Raises `ProcessFailed`.
-        """
+    @abstractmethod
+    def _environment(self) -> dict[str, str]:
+        """Return the whole environment in which such a program is an administrator's."""
 
     # -- using it --------------------------------------------------------------------------------------------------
 
     def kubectl(self, *arguments: str | Path, given: str | None = None, deadline: float = DEADLINE_SECONDS) -> str:
         """Run kubectl as an administrator, and return what it printed. Raises `ProcessFailed`."""
         return self._run("kubectl", *arguments, given=given, deadline=deadline)
+
+    def following(self, log_path: Path, *arguments: str) -> Process:
+        """Return a kubectl that goes on until it is ended, once it is started; it prints to ``log_path``."""
+        command = [*self._before("kubectl"), *arguments]
+        return Process("kubectl", command, log_path=log_path, environment=self._environment())
 
     def helm(self, *arguments: str | Path, deadline: float = DEADLINE_SECONDS) -> str:
         """Run helm as an administrator, and return what it printed. Raises `ProcessFailed`."""
@@ -81,6 +89,10 @@ class KubernetesCluster(ABC):
         self.kubectl("create", "namespace", name)
         self._wait_for_account(name, DEADLINE_SECONDS)
         return name
+
+    def _run(self, name: str, *arguments: str | Path, given: str | None = None, deadline: float) -> str:
+        command = [*self._before(name), *arguments]
+        return run(command, given=given, environment=self._environment(), deadline=deadline)
 
     def _wait_for_account(self, namespace: str, deadline: float) -> None:
         """Wait for the namespace's default account, without which no Pod is taken; a controller makes it."""

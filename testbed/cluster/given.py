@@ -6,7 +6,7 @@ import ipaddress
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
@@ -104,9 +104,11 @@ class GivenCluster(KubernetesCluster):
         waiting = f"--timeout={_DELETED_SECONDS:g}s"
         self.kubectl("delete", "namespace", namespace, "--ignore-not-found", waiting, deadline=_DELETED_SECONDS + 10)
 
-    def _run(self, name: str, *arguments: str | Path, given: str | None = None, deadline: float) -> str:
-        environment = {**own_environment(), KUBECONFIG: str(self._kubeconfig)}
-        return run([program(name), *arguments], given=given, environment=environment, deadline=deadline)
+    def _before(self, name: str) -> Sequence[str]:
+        return [program(name)]
+
+    def _environment(self) -> dict[str, str]:
+        return {**own_environment(), KUBECONFIG: str(self._kubeconfig)}
 
 
 def _server(path: Path) -> str:

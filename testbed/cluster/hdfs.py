@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from testbed.cluster.cluster import KubernetesCluster
 from testbed.cluster.pods import Manifest, Pod, directory_volume
 from testbed.hadoop.hdfs import COMMON
-from testbed.hadoop.programs import configure, jars
+from testbed.hadoop.programs import configure
 from testbed.images.contents import SPARK
 from testbed.java import FOR_SMALL
+from testbed.maven import jars
 from testbed.node.node import START_SECONDS
 
 NAMESPACE = "milepost-storage"
@@ -85,5 +86,5 @@ def _spec(configuration_volume: Manifest) -> Manifest:
                 ],
             }
         ],
-        "volumes": [directory_volume("jars", jars()), configuration_volume],
+        "volumes": [directory_volume("jars", jars("hadoop")), configuration_volume],
     }

@@ -6,11 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from testbed.cluster.cluster import KubernetesCluster
-from testbed.process import DEADLINE_SECONDS, ProcessFailed
+from testbed.process import DEADLINE_SECONDS, ProcessFailed, stands_still, with_descendants
 
 _POLL_SECONDS = 0.1
 
@@ -87,8 +88,25 @@ class Pod:
 
     def kill(self) -> None:
         """Send SIGKILL to the first process of its container; Kubernetes, which was not told, starts it again."""
+        os.kill(self._first_process(), signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Send SIGSTOP to every process of its container, and wait until none runs. Raises `ProcessFailed`."""
+        self._signal(signal.SIGSTOP)
+        self.wait_until(lambda: all(map(stands_still, with_descendants(self._first_process()))), "does not stop")
+
+    def thaw(self) -> None:
+        """Send SIGCONT to every process of its container."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in with_descendants(self._first_process()):
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(process, number)
+
+    def _first_process(self) -> int:
         (container,) = self.status["containerStatuses"]
-        os.kill(self._node.process_of(container["containerID"].partition("://")[2]), signal.SIGKILL)
+        return self._node.process_of(container["containerID"].partition("://")[2])
 
     def failed(self, complaint: str) -> ProcessFailed:
         """Return an error to raise, with the ``complaint``, the Pod's description and its log."""

@@ -45,6 +45,8 @@ class Release:
         self.token = secrets.token_hex(16)
         self.url = f"http://{name}.{namespace}:7070"
         """The URL that leads to any replica, from inside of the cluster."""
+        self.leader_url = f"http://{name}-leader.{namespace}:7070"
+        """That of the leader alone, for clients that cannot be sent on, such as Hadoop's."""
 
     # -- Helm ------------------------------------------------------------------------------------------------------
 

@@ -6,27 +6,16 @@ import http.client
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
 from testbed.java import FOR_SMALL, java
+from testbed.maven import jars
 from testbed.ports import Port
 from testbed.process import DEADLINE_SECONDS, Process, ProcessFailed
 
-_TOOL = Path(__file__).parents[2] / "tools" / "maven-jars"
-_FETCH_SECONDS = 600.0
 _FILES = ("core-site.xml", "hdfs-site.xml")
-
-
-@cache
-def jars() -> Path:
-    """Return the directory with the jars, which are fetched if they are missing. Raises `ProcessFailed`."""
-    ended = subprocess.run([_TOOL, "hadoop"], capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False)
-    if ended.returncode != 0:
-        raise ProcessFailed(f"no jars of Hadoop: {ended.stderr}")
-    return Path(ended.stdout.strip())
 
 
 def configure(directory: Path, settings: Mapping[str, str]) -> None:
@@ -107,4 +96,4 @@ def run(main: str, configuration: Path, *arguments: str, deadline: float = DEADL
 
 def _command(main: str, configuration: Path) -> list[str]:
     options = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
-    return [str(java()), *FOR_SMALL, *options, "-cp", f"{configuration}:{jars()}/*", main]
+    return [str(java()), *FOR_SMALL, *options, "-cp", f"{configuration}:{jars('hadoop')}/*", main]

@@ -25,6 +25,8 @@ SPARK = "local.test/milepost-spark:1"
 USER = 10001
 
 _MODULES = "opt/milepost"
+_SPARK_HOME = "opt/spark"
+_ENTRYPOINT = "opt/entrypoint.sh"
 _UV = ROOT / "tools" / "uv"
 _SERVER_PACKAGES = ("python3", "ca-certificates")
 _SPARK_PACKAGES = (*_SERVER_PACKAGES, "openjdk-17-jre-headless")
@@ -51,20 +53,22 @@ def server_image(path: Path, *tags: str) -> Path:
 
 
 def spark_image(path: Path) -> Path:
-    """Write a Spark driver's image to ``path``: Java, PySpark, the SDK, and the demo's programs.
+    """Write the image of Spark's drivers and executors to ``path``: Java, PySpark, the SDK, and the demo's programs.
 
-    Raises `ProcessFailed`.
+    Spark and the entrypoint lie where Spark's own image has them. Raises `ProcessFailed`.
     """
-    environment = {**_USUAL, "PYSPARK_PYTHON": "python3", "HOME": "/tmp"}
+    environment = {**_USUAL, "PYSPARK_PYTHON": "python3", "HOME": "/tmp", "SPARK_HOME": f"/{_SPARK_HOME}"}
     with _layer() as (tree, layer):
         modules = tree / _MODULES
         (wheel,) = (ROOT / "dist").glob("milepost-*.whl")
         run([*_installing(modules), "--no-deps", "--no-index", wheel])
         shutil.copytree(ROOT / "demo", modules / "demo", ignore=shutil.ignore_patterns("__pycache__"))
         _add_user(tree)
+        (tree / _SPARK_HOME).symlink_to(f"/{_MODULES}/pyspark")
+        shutil.copy(Path(__file__).with_name("entrypoint.sh"), tree / _ENTRYPOINT)
         archive(tree, layer)
         base, libraries = root(_SPARK_PACKAGES), _spark_libraries()
-        return pack([Image(SPARK, (base, libraries, layer), ("python3",), environment, USER)], path)
+        return pack([Image(SPARK, (base, libraries, layer), (f"/{_ENTRYPOINT}",), environment, USER)], path)
 
 
 def _spark_libraries() -> Path:

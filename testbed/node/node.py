@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from testbed.cluster.cluster import KubernetesCluster, own_environment
-from testbed.commands import program, run
+from testbed.commands import program
 from testbed.kubernetes.keys import Keys
 from testbed.node import agents, control_plane, registry
 from testbed.node.leftovers import mounts
@@ -91,9 +91,8 @@ class Node(KubernetesCluster):
         """See `KubernetesCluster.process_of`."""
         return self.runtime.process_of(container)
 
-    def _run(self, name: str, *arguments: str | Path, given: str | None = None, deadline: float) -> str:
-        command = [*self.network.enter, program(name), *arguments]
-        return run(command, given=given, environment=self._environment(), deadline=deadline)
+    def _before(self, name: str) -> Sequence[str]:
+        return [*self.network.enter, program(name)]
 
     # -- starting --------------------------------------------------------------------------------------------------
 
