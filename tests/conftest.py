@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from hypothesis import settings
 
 from tests.contracts.places import Services
 
@@ -22,7 +23,12 @@ _LONG = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the time limits here and not on the command line, so that they hold for every way to run the tests."""
+    """Load the time limits here and not on the command line, so that they hold for every way to run the tests.
+
+    Hypothesis has one of its own for each example, which a busy machine breaks.
+    """
+    settings.register_profile("without-deadline", parent=settings(), deadline=None)
+    settings.load_profile("without-deadline")
     config.pluginmanager.import_plugin("tests.support.plugins.time_limits")
 
 

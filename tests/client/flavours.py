@@ -10,7 +10,7 @@ from typing import Any
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 import milepost
-from milepost.aio import AsyncClient, AsyncSession, AsyncStateHandleStore
+from milepost.aio import AsyncClient, AsyncJobFiles, AsyncSession, AsyncStateHandleStore
 
 
 class Disguised:
@@ -23,7 +23,7 @@ class Disguised:
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._target, name)
         if not callable(value):
-            return value
+            return self._dressed(value)
 
         def call(*arguments: Any, **named: Any) -> Any:
             async def run() -> Any:
@@ -35,7 +35,7 @@ class Disguised:
         return call
 
     def _dressed(self, result: Any) -> Any:
-        if isinstance(result, (AsyncSession, AsyncStateHandleStore)):
+        if isinstance(result, (AsyncJobFiles, AsyncSession, AsyncStateHandleStore)):
             return Disguised(self._portal, result)
         if hasattr(result, "__anext__"):
             return self._iterated(result)

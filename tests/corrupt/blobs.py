@@ -12,11 +12,14 @@ from backends.s3.blobs import S3Blobs
 from service.blobs.founding import DIRECTORY
 from tests.contracts.places import Services
 from tests.corrupt.embedded import EmbeddedScene, file_thing
+from tests.corrupt.files import FileHistory
 from tests.corrupt.shape import ALL, Damage, Kind, Scene, Store, Thing
 from tests.support.servers import s3
 from tests.support.servers.replicas import Backends
 
 _BLOB = "blob"
+_MANIFEST = "manifest"
+_PACK = "bytes of small files"
 _WITHOUT_OLDER = ALL - {Damage.OLDER}
 """A blob is written once and never again: there is no older copy."""
 
@@ -25,9 +28,16 @@ class LocalScene(EmbeddedScene):
     """Blobs in a directory."""
 
     async def thing(self, kind: str, chance: random.Random) -> Thing:
-        assert kind == _BLOB
         files = sorted(path for path in (self.directory / "blobs").rglob("*") if path.is_file())
-        return file_thing(chance.choice([path for path in files if not {".tmp", DIRECTORY} & set(path.parts)]))
+        states = [path for path in files if not {".tmp", DIRECTORY} & set(path.parts)]
+        return file_thing(chance.choice([path for path in states if _is(kind, path.read_bytes())]))
+
+
+def _is(kind: str, content: bytes) -> bool:
+    """Whether a blob is of a kind: all files of a pack lie in it side by side, and each names its own path."""
+    if kind == _MANIFEST:
+        return content.startswith(b'{"milepost":"manifest"')
+    return kind == _BLOB or (content.startswith(b"state/") and content.count(b" under ") != content.count(content[:9]))
 
 
 @asynccontextmanager
@@ -36,7 +46,15 @@ async def _local(directory: Path, services: Services) -> AsyncIterator[Scene]:
     yield LocalScene(directory)
 
 
-LOCAL = Store("blobs in a directory", (Kind(_BLOB, _WITHOUT_OLDER, weight=3),), _local)
+LOCAL = Store(
+    "blobs in a directory",
+    (
+        Kind(_BLOB, _WITHOUT_OLDER, weight=3),
+        Kind(_MANIFEST, _WITHOUT_OLDER, weight=3, history=FileHistory),
+        Kind(_PACK, _WITHOUT_OLDER, weight=2, history=FileHistory),
+    ),
+    _local,
+)
 
 
 class S3Scene(EmbeddedScene):

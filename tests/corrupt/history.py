@@ -70,7 +70,7 @@ class History:
     async def losses(self, rig: Rig) -> list[str]:
         """What is not served as it was acknowledged, each named by the service. Raises `Silent` for the rest.
 
-        Raises `Problem` where it does not lead any more, as without its Lease.
+        Raises `Problem` where it does not lead any more, as without its Lease, or ceased to in the midst of a write.
         """
         found = []
         reader = self._writer(rig)
@@ -81,7 +81,7 @@ class History:
             except Problem as problem:
                 if problem.code is Code.NO_LEADER:
                     raise
-                found.append(_named(name, problem))
+                found.append(named(name, problem))
                 continue
             if kept is None and version is not None:
                 raise Silent(f"{name} was removed, and is there again")
@@ -99,7 +99,7 @@ class History:
             try:
                 state = await reader.read(name) if (await reader.exists(name)) is not None else None
             except Problem as problem:
-                _named(name, problem)
+                named(name, problem)
                 continue
             if state not in (None, self._first(name), b"again " + self._first(name)):
                 raise Silent(f"{name} is served as {state!r}")
@@ -112,9 +112,9 @@ class History:
             await rig.operations.epochs.resign(self._writer(rig).caller, STORE)
             self._rose(await self._writer(rig).campaign())
         except Problem as problem:
-            if problem.code is Code.NO_LEADER:
+            if problem.code in (Code.NO_LEADER, Code.OUTCOME_UNKNOWN):
                 raise
-            return [_named("epoch", problem)]
+            return [named("epoch", problem)]
         return []
 
     def _rose(self, epoch: int) -> None:
@@ -131,7 +131,8 @@ class History:
         return Actor(UseCaseDoor(lambda: rig.replica), STORE, Caller(Attempt(SESSION)))
 
 
-def _named(what: str, problem: Problem) -> str:
+def named(what: str, problem: Problem) -> str:
+    """What is lost, as the service names it. Raises `Silent` if it does not."""
     if problem.code not in NAMED or not problem.detail:
         raise Silent(f"{what}: {problem.code}: {problem}")
     return f"{what}: {problem.code.value}"

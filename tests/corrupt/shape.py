@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from tests.contracts.places import Services
+from tests.corrupt.history import History
 from tests.support.servers.replicas import Backends
 
 
@@ -63,7 +64,7 @@ class Kind:
 
     ``damages``: those that can be done to it; ``under_leader``: while a leader runs, if they are others. ``harmless``
     says why nothing may be lost whatever is done to it, if that is so. ``weight``: how many places of the thing a full
-    run damages, where there are several.
+    run damages, where there are several. ``history``: what is written before.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Kind:
     harmless: str = ""
     weight: int = 1
     under_leader: frozenset[Damage] | None = None
+    history: Callable[[], History] = History
 
     def can_be(self, damage: Damage, leader: bool) -> bool:
         """Whether that can be done to it, with a leader or without."""

@@ -21,7 +21,15 @@ from tests.corrupt.shape import Damage, Scene, Store, damaged
 from tests.support.servers.replicas import PROMPT, Rig
 from tests.support.waiting import until
 
-SETTINGS = replace(PROMPT, request_seconds=5.0, stand_back_seconds=0.2, journal=JournalSettings(give_up_seconds=2.0))
+SETTINGS = replace(
+    PROMPT,
+    request_seconds=5.0,
+    stand_back_seconds=0.2,
+    inline_below=100,
+    fold_from=20,
+    fold_after_seconds=0.0,
+    journal=JournalSettings(give_up_seconds=2.0),
+)
 TIMEOUT_SECONDS = 30.0
 _TOKEN = re.compile(r"--accept-loss ([0-9a-f]{8})")
 _LOGGERS = ("milepost", "backends", "service")
@@ -74,7 +82,7 @@ async def try_out(case: Case, directory: Path, services: Services) -> Outcome:
 
 async def _try_out(case: Case, directory: Path, services: Services) -> Outcome:
     async with case.store.open(directory, services) as scene:
-        history = History()
+        history = case.store.by_name[case.kind].history()
         rig = Rig(scene.build, SETTINGS)
         try:
             await rig.start()

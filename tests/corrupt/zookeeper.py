@@ -17,8 +17,11 @@ from backends.zookeeper.election.election import ZooKeeperElection
 from backends.zookeeper.election.entries import election_of
 from backends.zookeeper.pointers.layout import HEAD_PREFIX, ZnodeLayout
 from backends.zookeeper.pointers.store import ZooKeeperPointers
+from service.rules.records import tree_key
+from service.rules.stored.paths import path_key
 from tests.contracts.journals import ROOT
 from tests.contracts.places import Services
+from tests.corrupt.files import CHANGED, FileHistory
 from tests.corrupt.history import SESSION
 from tests.corrupt.shape import ALL, EVERYTHING, Damage, Kind, Scene, Store, Thing, everything
 from tests.service.acting import STORE as JOB
@@ -55,6 +58,8 @@ class ZooKeeperScene(Scene):
             "record of a handle": f"stores/{JOB}/handles/{chance.choice(_CHANGED)}",
             "record of a store": f"stores/{JOB}",
             "record of a session": f"sessions/{SESSION}",
+            "record of a path": path_key(JOB, CHANGED),
+            "record of a tree": tree_key(JOB),
         }
         if kind in records:
             return self._layout.record(records[kind])
@@ -107,6 +112,8 @@ STORE = Store(
         Kind("record of a handle", weight=4),
         Kind("record of a store", weight=2),
         Kind("record of a session", _NEVER_CHANGES, weight=2),
+        Kind("record of a path", weight=2, history=FileHistory),
+        Kind("record of a tree", weight=2, history=FileHistory),
         Kind("entry of the election", frozenset(), harmless=_ENTRY, under_leader=_NEVER_CHANGES, weight=2),
         Kind(EVERYTHING, frozenset({Damage.GONE}), under_leader=frozenset()),
     ),

@@ -26,7 +26,7 @@ NO_FRAME = cast("DataFrame", None)  # the functions under test hand it on, and l
 def settings(tmp_path: Path) -> DriverSettings:
     halts = (Halt(BEFORE_PUBLISHING, 1), Halt(AFTER_PUBLISHING, 2))
     events, begin = str(tmp_path / "events"), str(tmp_path / "begin")
-    return DriverSettings("A", "in", "out", "checkpoints", events, begin, "-Xmx1m", halts)
+    return DriverSettings("A", "in", "out", events, begin, "-Xmx1m", halts)
 
 
 def noted(settings: DriverSettings) -> list[tuple[str, str, int | None]]:

@@ -63,6 +63,7 @@ NONSENSE: list[tuple[str, Any]] = [
     ("server.linger", -1),
     ("server.linger", "60s"),
     ("server.maxStateBytes", 0),
+    ("server.inlineBelow", 32769),
     ("server.logLevel", "loud"),
     ("serviceAccount.annotations", {"number": 1}),
     ("service.type", "ExternalName"),

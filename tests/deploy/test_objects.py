@@ -186,6 +186,7 @@ def test_what_somebody_else_provides_is_not_made(helm: Helm) -> None:
 
 
 DNS = [53, 53, 5353, 5353]
+DOORS = [7070]
 
 
 def ports(rule: dict[str, Any]) -> list[int]:
@@ -195,10 +196,10 @@ def ports(rule: dict[str, Any]) -> list[int]:
 @pytest.mark.parametrize(
     ("values_file", "expected"),
     [
-        ("kubernetes-s3", [DNS, [443, 6443], [443], [80]]),
-        ("kubernetes-hdfs", [DNS, [443, 6443, 8020, 9866]]),
-        ("zookeeper-s3", [DNS, [2281, 8333]]),
-        ("zookeeper-hdfs", [DNS, [2181, 8020, 9866]]),
+        ("kubernetes-s3", [DNS, DOORS, [443, 6443], [443], [80]]),
+        ("kubernetes-hdfs", [DNS, DOORS, [443, 6443, 8020, 9866]]),
+        ("zookeeper-s3", [DNS, DOORS, [2281, 8333]]),
+        ("zookeeper-hdfs", [DNS, DOORS, [2181, 8020, 9866]]),
     ],
 )
 def test_replicas_are_let_out_to_what_they_stand_on(helm: Helm, values_file: str, expected: list[list[int]]) -> None:
@@ -212,7 +213,20 @@ def test_replicas_are_let_out_to_what_they_stand_on(helm: Helm, values_file: str
 def test_replicas_are_let_out_to_the_port_of_the_name_node(helm: Helm) -> None:
     settings = {"networkPolicy.egress.enabled": True, "blobs.hdfs.authority": "namenode:9000"}
     spec = helm.render(CI / "kubernetes-hdfs-values.yaml", settings).one("NetworkPolicy")["spec"]
-    assert ports(spec["egress"][1]) == [443, 6443, 8020, 9866, 9000]
+    assert ports(spec["egress"][2]) == [443, 6443, 8020, 9866, 9000]
+
+
+def test_replicas_reach_each_other_whoever_the_clients_are(helm: Helm, values: Path) -> None:
+    """One that does not lead tells the leader that it takes bytes, and what it took."""
+    only_one = [{"podSelector": {"matchLabels": {"app": "flights"}}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}]
+    settings = {"enabled": True, "egress.enabled": True, "clients": only_one}
+    rendered = helm.render(values, {f"networkPolicy.{name}": value for name, value in settings.items()})
+    spec = rendered.one("NetworkPolicy")["spec"]
+    (rule,) = spec["ingress"]
+    for peers, allowed in ((rule["from"], rule["ports"]), (spec["egress"][1]["to"], spec["egress"][1]["ports"])):
+        chosen = [peer["podSelector"]["matchLabels"] for peer in peers if set(peer) == {"podSelector"}]
+        assert any(selects(selector, labels(rendered.pod)) for selector in chosen)
+        assert allowed in ([{"port": "http"}], [{"port": 7070}])
 
 
 @pytest.mark.parametrize("family", ["IPv4", "IPv6"])
@@ -229,7 +243,7 @@ def test_clients_are_let_in_at_one_port_and_so_is_the_test(helm: Helm) -> None:
     rendered = helm.render(CI / "full-values.yaml")
     (rule,) = rendered.one("NetworkPolicy")["spec"]["ingress"]
     assert rule["ports"] == [{"port": "http"}]
-    *clients, prometheus, tried = rule["from"]
+    *clients, prometheus, _, tried = rule["from"]
     assert prometheus["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
     assert [set(client) for client in clients] == [{"namespaceSelector", "podSelector"}, {"ipBlock"}]
     assert selects(tried["podSelector"]["matchLabels"], labels(rendered.one("Pod")))

@@ -62,6 +62,15 @@ def test_pointers_in_kubernetes_with_all_their_values(helm: Helm) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("pair", "value", "bytes_"),
+    [("kubernetes-s3", None, 512), ("zookeeper-s3", None, 4096), ("kubernetes-s3", 0, 0), ("zookeeper-s3", 1000, 1000)],
+)
+def test_few_bytes_are_kept_with_the_pointers(helm: Helm, pair: str, value: int | None, bytes_: int) -> None:
+    values = {} if value is None else {"server.inlineBelow": value}
+    assert read(helm.render(CI / f"{pair}-values.yaml", values)).inline_below == bytes_
+
+
 def test_without_a_service_of_the_leader_no_pod_is_labelled(helm: Helm) -> None:
     rendered = helm.render(CI / "kubernetes-s3-values.yaml", {"leaderService.enabled": False})
     assert KubernetesAddress.parse(read(rendered).pointers).pod is None

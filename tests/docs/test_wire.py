@@ -7,6 +7,10 @@ from pathlib import Path
 
 from milepost import wire
 from milepost.wire import PROBLEMS, Code, Header
+from service.http.webhdfs.errors import EXCEPTIONS
+from service.http.webhdfs.routes import READS, WRITES
+from service.rules.stored.paths import MOST_BYTES, MOST_PARTS
+from service.rules.trees.acts import MOST_RENAMED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
 
@@ -40,6 +44,33 @@ def test_the_headers_are_these() -> None:
     assert sorted(listed) == sorted(known - {Header.LABEL_PREFIX} | {Header.LABEL_PREFIX + "<key>"})
 
 
+def tables(title: str) -> list[list[list[str]]]:
+    """The cells of each table of the section, without its head."""
+    found = re.findall(r"(?:^\|.*\n)+", section(title), re.MULTILINE)
+    return [[[cell.strip() for cell in line.strip("|").split("|")] for line in each.splitlines()[2:]] for each in found]
+
+
+FILES = "Files: `/webhdfs/v1/jobs/{store}/{path}`"
+
+
+def test_the_exceptions_of_java_are_these() -> None:
+    _, listed = tables(FILES)
+    told = {(name.strip("`"), int(status)): re.findall(r"`([a-z-]+)`", text) for name, status, text in listed}
+    assert told.keys() == {(each.short, each.status) for each in EXCEPTIONS.values()}
+    for code, exception in EXCEPTIONS.items():
+        assert code.value in told[exception.short, exception.status], code
+    plain = (EXCEPTIONS[Code.STORAGE_FULL].short, 403)
+    elsewhere = {code for (name, status), codes in told.items() for code in codes if (name, status) != plain}
+    assert not elsewhere & set(told[plain])
+
+
+def test_the_operations_on_files_are_these() -> None:
+    listed, _ = tables(FILES)
+    told = {(method, op) for ops, method, *_ in listed for op in re.findall(r"`([A-Z_]+)`", ops)}
+    known = {"GET": READS, "PUT": WRITES, "DELETE": ["DELETE"]}
+    assert told == {(method, op) for method, ops in known.items() for op in ops}
+
+
 def test_the_limits_are_these() -> None:
     text = " ".join(PAGE.split())
     for listed in (
@@ -50,5 +81,7 @@ def test_the_limits_are_these() -> None:
         f"values of at most {wire.MAX_LABEL_VALUE}",
         f"`{wire.UPLOAD_MEDIA_TYPE}`",
         f"`{wire.PROBLEM_MEDIA_TYPE}`",
+        f"A directory of more than {MOST_RENAMED} paths cannot be renamed. In a tree, a path has at most {MOST_BYTES}"
+        f" bytes and {MOST_PARTS} parts.",
     ):
         assert listed in text

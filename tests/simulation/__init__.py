@@ -5,5 +5,6 @@ clients, and faults. Everything that happens in it follows from the seed, so an 
 it again each time it is run. `python -m tests.simulation --help` runs many of them.
 
 What is real: everything in ``service`` above the backends and below HTTP. What is simulated: time, backends, network,
-processes that pause, die and start again, and clients, which judge answers as the SDK does.
+processes that pause, die and start again, and clients, which judge answers as the SDK does; beside them Spark's drivers
+and executors, which write the tree of a job and ask again as Hadoop's client does.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import isfinite
@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from milepost.errors import MilepostError
 from service.rules import replays
+from tests.simulation.callers.drivers import Driver
 from tests.simulation.callers.user import User
 from tests.simulation.checks.invariants import Invariant, Violation
 from tests.simulation.plan import Plan
@@ -41,8 +42,13 @@ class Report:
 
 def run(plan: Plan) -> Report:
     """Run an episode to its end, or to the first invariant that it breaks."""
-    with _quiet(), patch.multiple(replays, KEPT_KEYS=plan.kept_keys, KEPT_KEYS_BYTES=_NO_BOUND):
-        world = World(plan)
+    world = World(plan)
+    names = world.random("names of blobs")
+    with (
+        _quiet(),
+        patch.multiple(replays, KEPT_KEYS=plan.kept_keys, KEPT_KEYS_BYTES=_NO_BOUND),
+        patch("secrets.token_hex", lambda size: names.randbytes(size).hex()),
+    ):
         report = Report(plan.seed, world.tally)
         try:
             world.loop.run(_story(world))
@@ -59,7 +65,8 @@ async def _story(world: World) -> None:
     for _ in range(world.plan.replicas):
         world.start()
     board = Board()
-    users = [User(world, number, board) for number in range(world.plan.clients)]
+    users: list[User | Driver] = [User(world, number, board) for number in range(world.plan.clients)]
+    users += [Driver(world, number) for number in range(world.plan.drivers)]
     forecast = Forecast(world)
     weather = asyncio.create_task(forecast.run())
     await asyncio.gather(*(user.live(lambda: world.tally["requests"] >= world.plan.requests) for user in users))
@@ -71,7 +78,7 @@ async def _story(world: World) -> None:
     await world.end()
 
 
-async def _recovers(world: World, users: list[User]) -> None:
+async def _recovers(world: World, users: Sequence[User | Driver]) -> None:
     """After the last fault, whatever it was, everybody gets on."""
     end = world.loop.time() + _RECOVERY_SECONDS * 10
     for user in users:
@@ -97,7 +104,7 @@ async def _tidies_up(world: World) -> None:
     turn = settings.tidy_interval_seconds + settings.collect_interval_seconds + (lease if isfinite(lease) else 0.0)
     bytes_go = settings.upload_seconds + 2 * settings.collect_after_seconds
     end = world.loop.time() + bytes_go + _TURNS * turn + _RECOVERY_SECONDS
-    while left_over := world.inspection.left_over():
+    while left_over := world.inspection.left_over(world.trees):
         if world.loop.time() > end:
             raise Violation(Invariant.RECOVERS, f"nobody tidies up: {'; '.join(left_over)}")
         await asyncio.sleep(1.0)

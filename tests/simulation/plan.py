@@ -38,6 +38,7 @@ class Plan:
     ``pace``: mean time between two calls of a client. ``timeout``: how long a client waits for an answer at most.
     ``removals``: how often a client that holds a handle removes rather than replaces it. ``kept_keys``: how many
     answers a record keeps. ``uploads``: how many acts of a hundred are about uploads.
+    ``drivers``: how many want to lead a job, and write its tree.
     """
 
     seed: int
@@ -59,6 +60,7 @@ class Plan:
     network: Faults
     weather: Weather
     uploads: int = 0
+    drivers: int = 0
 
 
 def draw(seed: int, requests: int) -> Plan:
@@ -115,6 +117,7 @@ def draw(seed: int, requests: int) -> Plan:
             outage=random.choice((0.1, 1.0)),
         ),
         uploads=random.choice((0, 20, 40)),
+        drivers=random.choice((0, 0, 2, 3)),
     )
 
 
@@ -141,4 +144,7 @@ def _settings(random: Random, slow: float) -> Settings:
             most_waiting=random.choice((4, 10_000)),
             most_uploads=random.choice((5, 1000, 1000)),
         ),
+        inline_below=30,
+        fold_from=random.choice((4, 20)),
+        fold_after_seconds=random.choice((10.0, 60.0)) * min(slow, 10.0),
     )

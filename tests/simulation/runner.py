@@ -13,6 +13,7 @@ from tests.simulation.episode import Report, run
 from tests.simulation.plan import draw
 
 REQUESTS_PER_EPISODE = 1500
+_OF_TREES = ("renames", "cuts of trees", "manifests")
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class Summary:
         rate = self.tally["requests"] / self.wall if self.wall else 0.0
         hours = self.virtual / 3600
         yield f"{self.tally['requests']:,} requests in {self.episodes:,} episodes, {hours:,.1f} virtual hours"
-        for what in ("calls", "acknowledged", "refused or given up", "unknown", "groups"):
+        for what in ("calls", "acknowledged", "refused or given up", "unknown", "groups", *_OF_TREES):
             yield f"  {what:<20} {self.tally[what]:>12,}"
         for what in ("take-overs", "terms burnt", "pauses", "kills", "stops", "cuts", "outages"):
             yield f"  {what:<20} {self.tally[what]:>12,}"

@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from pyspark.errors import StreamingQueryException
+
 import milepost.spark
+from milepost.core.checkpoint_location import checkpoint_location
 from milepost.spark import Job
-from tests.spark.trials.queries import KINDS, read_input
+from milepost.spark.output.hadoop import HadoopFiles
+from tests.spark.trials.queries import KINDS, read_input, write_input
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,10 +42,27 @@ class Place:
     def output(self) -> str:
         return str(self.directory / "out")
 
+    @property
+    def location(self) -> str:
+        """The job's checkpoint location."""
+        return checkpoint_location([self.url], self.name, 0).url
+
+    def checkpoint(self) -> HadoopFiles:
+        """Hadoop's file system under the settings that the session has now: while a job is led, those of its epoch."""
+        return HadoopFiles(self.spark, self.spark._jsparkSession.sessionState().newHadoopConf())
+
+    def add_input(self, files: int) -> None:
+        """Let there be so many files of input."""
+        more = self.directory / f"more-{files}"
+        write_input(more, files)
+        for file in more.iterdir():
+            if not (self.input / file.name).exists():
+                file.rename(self.input / file.name)
+
     @contextmanager
     def lead(self, **options: Any) -> Iterator[Job]:
         """Lead the job; a driver that cannot within a minute fails."""
-        chosen: dict[str, Any] = {"workdir": self.directory / "work", "wait": 60.0, **options}
+        chosen: dict[str, Any] = {"wait": 60.0, **options}
         with milepost.spark.lead(self.spark, self.url, self.name, **chosen) as job:
             yield job
 
@@ -56,13 +78,31 @@ class Place:
         """Start the query over what input there is, or ``forever``. ``options`` are the writer's."""
         frame = KINDS[kind].build(read_input(self.spark, str(self.input)))
         writer = frame.writeStream.outputMode(KINDS[kind].mode).foreachBatch(function)
-        writer = writer.options(**({"checkpointLocation": job.checkpointLocation} | options))
+        if "checkpointLocation" not in options:
+            options["checkpointLocation"] = job.checkpointLocation
+        writer = writer.options(**options)
         return (writer if forever else writer.trigger(availableNow=True)).start()
 
     def run(self, publish: Callable[[DataFrame, milepost.spark.BatchContext], Any], kind: str = "stateless") -> None:
         """Lead the job to the end of its input."""
         with self.lead() as job:
             finish(job, self.start(job, job.exactlyOnce(publish), kind))
+
+    def die_before_commit(
+        self, publish: Callable[[DataFrame, milepost.spark.BatchContext], Any], batch: int, kind: str = "stateless"
+    ) -> None:
+        """Lead the job until this batch is published; then its driver ends before Spark has noted that."""
+        with self.lead() as job:
+            function = job.exactlyOnce(publish)
+
+            def call(frame: DataFrame, number: int) -> None:
+                function(frame, number)
+                if number == batch:
+                    raise KeyError("dead")
+
+            with pytest.raises(StreamingQueryException, match="dead"):
+                finish(job, self.start(job, call, kind))
+            assert job.published == batch
 
 
 def finish(job: Job, query: StreamingQuery) -> None:

@@ -4,68 +4,155 @@ called for at each attempt, and for no longer than it is told to wait.
 
 from __future__ import annotations
 
-import ssl
+import re
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import trustme
-from anyio.from_thread import start_blocking_portal
+from py4j.protocol import Py4JJavaError
 
+import milepost
 import milepost.spark
-from milepost.errors import AccessDenied, ConnectionFailed
+from milepost.core.checkpoint_location import CREDENTIAL
+from milepost.errors import AccessDenied, ConnectionFailed, Fenced, WrongCheckpoint
 from milepost.spark import published_batches, read_published
 from testbed.ports import Port
 from testbed.server import ServerProcess
-from tests.support.network.link import link
+from tests.spark.driver.test_takeover import succeed
+from tests.spark.jobs import Place, finish
+from tests.spark.tls import TOKEN, address, behind_tls, token_flags, trust_store, trusting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
+REDACTION = "spark.sql.redaction.options.regex"
 
-def test_it_takes_what_a_client_takes(spark: SparkSession, name: str, tmp_path: Path) -> None:
-    authority = trustme.CA()
-    ours, theirs = ssl.create_default_context(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.configure_trust(ours)
-    authority.issue_cert("127.0.0.1").configure_cert(theirs)
-    tokens = tmp_path / "tokens"
-    tokens.write_text("driver the-token-of-drivers\n")
-    tokens.chmod(0o600)
-    called: list[float] = []
 
-    def token() -> str:
-        called.append(time.monotonic())
-        return "the-token-of-drivers"
+@pytest.fixture
+def authority() -> trustme.CA:
+    return trustme.CA()
 
-    with (
-        ServerProcess(tmp_path, "--token-file", str(tokens)) as server,
-        start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(link(server.start().port, theirs)) as sidecar,
-    ):
-        url = f"https://{sidecar.address}"
-        with milepost.spark.lead(spark, url, name, workdir=tmp_path, wait=60.0, token=token, verify=ours) as job:
-            assert job.checkpointLocation
-        assert len(called) > 3
-        assert published_batches(spark, url, name, token=token, verify=ours) == []
-        assert read_published(spark, url, name, token=token, verify=ours).columns == ["batch"]
-        with pytest.raises(AccessDenied), milepost.spark.lead(spark, url, name, wait=60.0, verify=ours):
-            pass
+
+@pytest.fixture
+def trusted(spark: SparkSession, authority: trustme.CA, tmp_path: Path) -> Iterator[None]:
+    """Spark's JVM trusts the authority: its trust store names it, as a driver's and its executors' options would."""
+    settings, system = (
+        trust_store(authority, tmp_path / "trusted.p12"),
+        cast(Any, spark.sparkContext._jvm).java.lang.System,
+    )
+    for name, value in settings.items():
+        system.setProperty(name, value)
+    yield
+    for name in settings:
+        system.clearProperty(name)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> tuple[str, ...]:
+    """The flags of a service that wants a token of each client."""
+    return token_flags(tmp_path)
+
+
+@pytest.mark.usefixtures("trusted")
+def test_a_job_runs_over_tls(place: Place, authority: trustme.CA, tmp_path: Path, tokens: tuple[str, ...]) -> None:
+    """With an authority that nobody knows but the SDK, which is told, and Spark's JVM; and with tokens."""
+    ours = trusting(authority)
+    with behind_tls(authority, tmp_path, *tokens) as server:
+        url = address(server)
+        with milepost.spark.lead(place.spark, url, place.name, wait=60.0, verify=ours, token=TOKEN) as job:
+            assert job.checkpointLocation.startswith("swebhdfs://127.0.0.1:")
+            assert place.spark.conf.get("dfs.webhdfs.oauth2.refresh.url") == f"{url}/oauth2/token"
+            finish(job, place.start(job, job.files(place.output), "aggregation"))
+        assert len(published_batches(place.spark, url, place.name, verify=ours, token=TOKEN)) == 2
         with (
             pytest.raises(ConnectionFailed, match="CERTIFICATE"),
-            milepost.spark.lead(spark, url, name, wait=1.0, token=token),
+            milepost.spark.lead(place.spark, url, place.name, wait=1.0),
         ):
             pass
 
 
-def test_the_wait_bounds_the_search_for_a_service(spark: SparkSession, name: str, tmp_path: Path) -> None:
+def test_a_service_that_spark_does_not_trust(place: Place, authority: trustme.CA, tmp_path: Path) -> None:
+    with (
+        behind_tls(authority, tmp_path) as server,
+        pytest.raises(WrongCheckpoint, match=r"Spark cannot read .*ssl"),
+        replace(place, url=address(server)).lead(timeout=2.0, verify=trusting(authority)),
+    ):
+        pass
+
+
+def test_on_a_service_with_tokens_spark_has_those_of_its_job_alone(
+    place: Place, tmp_path: Path, tokens: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are worth nothing once another driver leads, and nobody gets to see what they are made of."""
+    caplog.set_level("DEBUG", "milepost")
+    called: list[float] = []
+
+    def token() -> str:
+        called.append(time.monotonic())
+        return TOKEN
+
+    with ServerProcess(tmp_path, *tokens) as server, milepost.Client(server.start().url, token=TOKEN) as client:
+        here = replace(place, url=server.url)
+        with pytest.raises(Fenced), here.lead(token=token) as job:  # noqa: PT012
+            query = here.start(job, job.files(here.output), "aggregation", forever=True)
+            query.processAllAvailable()
+            secret = str(place.spark.conf.get(CREDENTIAL))
+            zombie = here.checkpoint()
+            zombie.write_new(f"{here.location}/mine", b"of epoch 1")
+            succeed(client, place.name)
+            here.add_input(3)
+            finish(job, query)
+        with pytest.raises(Py4JJavaError, match=r"AccessControlException.* epoch"):
+            zombie.write_new(f"{here.location}/late", b"of epoch 1 too")
+        assert zombie.read(f"{here.location}/mine") == b"of epoch 1"
+        assert place.spark.conf.get(CREDENTIAL, None) is None
+        assert len(called) > 3
+        assert len(published_batches(place.spark, server.url, place.name, token=token)) == 2
+        assert read_published(place.spark, server.url, place.name, token=token).count() > 0
+        with pytest.raises(AccessDenied), here.lead():
+            pass
+        told = caplog.text + server.logged() + reported(place.spark)
+        assert place.name in server.logged()
+        assert "X-Milepost-" in reported(place.spark)
+        assert secret not in told
+        assert TOKEN not in told
+
+
+def reported(spark: SparkSession) -> str:
+    """What Spark's UI and event log show of the settings under which it ran queries."""
+    executions: Any = spark._jsparkSession.sharedState().statusStore().executionsList()
+    return "\n".join(str(executions.apply(index).modifiedConfigs()) for index in range(executions.size()))
+
+
+def test_jobs_of_two_services_in_one_session_have_a_credential_each_or_none(
+    place: Place, tmp_path: Path, tokens: tuple[str, ...]
+) -> None:
+    hidden = place.spark.conf.get(REDACTION)
+    with ServerProcess(tmp_path, *tokens) as server:
+        guarded = replace(place, url=server.start().url, name=f"{place.name}-2")
+        with guarded.lead(token=TOKEN) as first, place.lead() as second:
+            assert place.spark.conf.get(CREDENTIAL, None) is None
+            assert first.checkpointLocation == guarded.location
+            assert place.spark.conf.get(CREDENTIAL, None) is not None
+            assert re.escape(CREDENTIAL) in str(place.spark.conf.get(REDACTION))
+            assert second.checkpointLocation == place.location
+            assert place.spark.conf.get(CREDENTIAL, None) is None
+            finish(second, place.start(second, second.exactlyOnce(lambda *_: None)))
+    assert place.spark.conf.get(REDACTION) == hidden
+
+
+def test_the_wait_bounds_the_search_for_a_service(spark: SparkSession, name: str) -> None:
     began = time.monotonic()
     with (
         Port() as nobody,
         pytest.raises(ConnectionFailed),
-        milepost.spark.lead(spark, f"http://{nobody.address}", name, workdir=tmp_path, wait=1.0, timeout=300.0),
+        milepost.spark.lead(spark, f"http://{nobody.address}", name, wait=1.0, timeout=300.0),
     ):
         pass
     assert time.monotonic() - began < 100.0

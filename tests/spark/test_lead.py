@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +13,13 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from pyspark.sql.functions import udf
 
 import milepost
-import milepost.spark.job
-from milepost.errors import InputMissing, NoSafeCheckpoint, Unavailable
-from milepost.spark import BatchContext, Job, published_batches, read_published
-from milepost.spark.checkpoints import layer_index
-from milepost.spark.output.sink import FilesSink
+import milepost.spark
+from milepost.errors import InputMissing, NoProgress
+from milepost.spark import BatchContext, Job
 from milepost.spark.pointer import JobPointer
-from milepost.spark.record import JOB, JobCheckpoint, JobRecord, decode
-from milepost.wire import Code
-from testbed.server import ServerProcess
+from milepost.spark.record import JOB, JobRecord, decode
 from tests.spark.jobs import Place, finish
-from tests.spark.trials.queries import KINDS, read_input, write_input
-from tests.wire.support.damage import blob_file
+from tests.spark.trials.queries import KINDS, read_input
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,10 +47,7 @@ class Publisher:
 def test_each_batch_is_published_and_the_next_driver_goes_on_behind_the_last(place: Place, kind: str) -> None:
     publisher = Publisher()
     place.run(publisher, kind)
-    write_input(place.directory / "more", 4)
-    for file in (place.directory / "more").iterdir():
-        if not (place.input / file.name).exists():
-            file.rename(place.input / file.name)
+    place.add_input(4)
     place.run(publisher, kind)
     assert publisher.rows == dict(enumerate(KINDS[kind].expected(4)))
     assert [context.batchId for context in publisher.contexts] == [0, 1, 2, 3]
@@ -68,12 +59,11 @@ def test_each_batch_is_published_and_the_next_driver_goes_on_behind_the_last(pla
     assert [context.previousManifest for context in publisher.contexts] == manifests
 
 
-def test_nothing_new_calls_nothing_and_leaves_no_directory(place: Place) -> None:
+def test_nothing_new_calls_nothing(place: Place) -> None:
     publisher = Publisher()
     place.run(publisher)
     place.run(publisher)
     assert len(publisher.contexts) == 2
-    assert [path for path in (place.directory / "work").rglob("*") if path.is_file()] == []
 
 
 def test_staging_directories_differ_and_say_whose_they_are() -> None:
@@ -86,14 +76,13 @@ def test_staging_directories_differ_and_say_whose_they_are() -> None:
 def test_a_job_says_how_far_it_is(place: Place) -> None:
     with place.lead() as job:
         assert (job.epoch, job.published, job.manifest) == (1, -1, None)
-        assert Path(job.checkpointLocation).name == "e1"
-        assert job.recovery.checkpoint is None
+        assert job.checkpointLocation == place.location
+        assert job.recovery.resumes_at == 0
         finish(job, place.start(job, job.exactlyOnce(Publisher())))
         assert (job.published, job.manifest) == (1, {"rows": len(KINDS["stateless"].expected(2)[1])})
     with place.lead() as job:
         assert (job.epoch, job.published) == (2, 1)
-        assert job.recovery.checkpoint is not None
-        assert job.recovery.checkpoint.resumes_at == 2
+        assert (job.recovery.resumes_at, job.recovery.replays) == (2, False)
 
 
 def evaluated(place: Place, function: Callable[[Job], Callable[[DataFrame, int], None]]) -> int:
@@ -130,46 +119,25 @@ def test_files_are_written_by_the_one_evaluation_there_is(place: Place, monkeypa
     assert rows == sum(len(rows) for rows in KINDS["stateless"].expected(2))
 
 
-def test_a_batch_is_registered_before_its_function_is_called(
+def test_a_driver_notes_its_first_batch_before_its_function_is_called_and_then_moves_once_a_batch(
     place: Place, client: milepost.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much longer that takes than the evaluation, which goes on beside it."""
-    registered: list[int] = []
+    """Spark has logged the offsets of the later ones under this driver's epoch, which says as much."""
+    entered: list[int] = []
+    moves: list[JobRecord] = []
     move = JobPointer.move
 
-    def slowly(pointer: JobPointer, record: JobRecord) -> None:
-        time.sleep(1.0)
+    def counted(pointer: JobPointer, record: JobRecord) -> None:
+        moves.append(record)
         move(pointer, record)
 
     def publish(_frame: DataFrame, _context: BatchContext) -> None:
-        registered.append(decode(client.store(place.name).read(JOB)).entered)
+        entered.append(decode(client.store(place.name).read(JOB)).entered)
 
-    monkeypatch.setattr(JobPointer, "move", slowly)
+    monkeypatch.setattr(JobPointer, "move", counted)
     place.run(publish)
-    assert registered == [0, 1]
-
-
-def test_no_files_are_published_of_a_batch_that_was_not_registered(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are staged beside its registration, and then left to the driver that comes next."""
-    move = JobPointer.move
-
-    def refused(pointer: JobPointer, record: JobRecord) -> None:
-        if record.entered == 1 and record.entries:
-            time.sleep(1.0)
-            raise Unavailable(Code.NO_LEADER)
-        move(pointer, record)
-
-    with place.lead() as job, monkeypatch.context() as patch:
-        patch.setattr(JobPointer, "move", refused)
-        with pytest.raises(Unavailable):
-            finish(job, place.start(job, job.files(place.output)))
-    assert [batch.batch for batch in published_batches(place.spark, place.url, place.name)] == [0]
-    assert (Path(place.output) / "batch=1").exists()
-    with place.lead() as job:
-        finish(job, place.start(job, job.files(place.output)))
-    assert [batch.batch for batch in published_batches(place.spark, place.url, place.name)] == [0, 1]
+    assert entered == [0, -1]
+    assert [(record.entries, record.published) for record in moves] == [(1, -1), (0, 0), (0, 1)]
 
 
 def test_a_function_that_takes_a_little_leaves_all_of_the_state(place: Place) -> None:
@@ -197,30 +165,38 @@ def test_what_publishing_raises_is_the_cause_and_the_batch_is_run_again(place: P
     assert publisher.contexts[0].attempt == 2
 
 
-def test_a_published_batch_without_sparks_commit_is_evaluated_and_not_published_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run that ends without a final checkpoint leaves what a kill between publication and Spark's commit leaves."""
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_published_batch_without_sparks_commit_is_evaluated_and_not_published_again(place: Place, batch: int) -> None:
     publisher = Publisher()
-    with monkeypatch.context() as unregistered:
-        unregistered.setattr(milepost.spark.job, "register_final_checkpoint", lambda *_: False)
-        place.run(publisher, "aggregation")
-    write_input(place.directory / "more", 3)
-    (place.directory / "more" / "00002.json").rename(place.input / "00002.json")
-    place.run(publisher, "aggregation")
+    place.die_before_commit(publisher, batch, "aggregation")
+    place.add_input(3)
+    with place.lead(max_entries=1) as job:
+        assert (job.recovery.resumes_at, job.recovery.replays, job.recovery.entries) == (batch, True, 0)
+        finish(job, place.start(job, job.exactlyOnce(publisher), "aggregation"))
     assert [context.batchId for context in publisher.contexts] == [0, 1, 2]
     assert publisher.rows == dict(enumerate(KINDS["aggregation"].expected(3)))
 
 
-def test_a_job_without_new_input_may_be_led_as_often_as_one_likes(
+def test_drivers_that_die_while_they_evaluate_a_published_batch_again_are_counted(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each driver evaluates the last batch once more, and none of them ends inside it."""
-    monkeypatch.setattr(milepost.spark.job, "register_final_checkpoint", lambda *_: False)
-    for _ in range(3):
-        with place.lead(max_entries=1) as job:
-            finish(job, place.start(job, job.files(place.output)))
-            assert job.published == 1
+    publisher = Publisher()
+    place.die_before_commit(publisher, 1, "aggregation")
+
+    def dead(*_: Any) -> None:
+        raise KeyError("dead")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(JobRecord, "replayed", dead)
+        for entries in (0, 1):
+            with place.lead() as job:
+                assert job.recovery.entries == entries
+                with pytest.raises(StreamingQueryException):
+                    finish(job, place.start(job, job.exactlyOnce(publisher), "aggregation"))
+    with pytest.raises(NoProgress, match="batch 1 was entered 2 times"), place.lead(max_entries=2):
+        pass
+    place.run(publisher, "aggregation")
+    assert [context.batchId for context in publisher.contexts] == [0, 1]
 
 
 def fail_in_batch_one(place: Place) -> None:
@@ -252,59 +228,6 @@ def test_input_that_was_deleted_is_refused_and_rewritten_input_reported(place: P
         assert [Path(uri).name for uri in job.recovery.rewritten] == ["00001.json"]
 
 
-def damage_newest(place: Place, service: ServerProcess, client: milepost.Client) -> JobCheckpoint:
-    """Spoil a layer of the newest checkpoint, the entry to batch 1."""
-    newest = decode(client.store(place.name).read(JOB)).checkpoints[0]
-    assert newest.resumes_at == 1
-    blob = blob_file(service, place.name, newest.layers[-1].name)
-    blob.write_bytes(blob.read_bytes()[::-1])
-    return newest
-
-
-def test_a_damaged_checkpoint_is_passed_over_for_one_that_is_still_safe(
-    place: Place, service: ServerProcess, client: milepost.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The entry to batch 1 is damaged: the job goes on at batch 0, which is published, and publishes it no second
-    time."""
-    monkeypatch.setattr(layer_index, "INLINE_BYTES", 0)
-    write = FilesSink.__call__
-
-    def failing(sink: FilesSink, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
-        if context.batchId == 1:
-            raise KeyError("no such place")
-        return write(sink, frame, context)
-
-    with monkeypatch.context() as broken, place.lead() as job:
-        broken.setattr(FilesSink, "__call__", failing)
-        query = place.start(job, job.files(place.output), "aggregation")
-        with pytest.raises(StreamingQueryException):
-            finish(job, query)
-    newest = damage_newest(place, service, client)
-    first = published_batches(place.spark, place.url, place.name)
-    with place.lead() as job:
-        assert [skipped.checkpoint for skipped in job.recovery.skipped] == [newest]
-        finish(job, place.start(job, job.files(place.output), "aggregation"))
-    both = published_batches(place.spark, place.url, place.name)
-    assert (both[:1], len(both)) == (first, 2)
-    rows = read_published(place.spark, place.url, place.name).collect()
-    found = [sorted((row.k, row.w) for row in rows if row.batch == batch) for batch in (0, 1)]
-    assert found == KINDS["aggregation"].expected(2)
-
-
-def test_a_batch_that_a_sink_may_hold_already_is_not_begun_anew(
-    place: Place, service: ServerProcess, client: milepost.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The driver died inside batch 1, whose rows a table that counts by batch may have taken."""
-    monkeypatch.setattr(layer_index, "INLINE_BYTES", 0)
-    with place.lead() as job, pytest.raises(StreamingQueryException):
-        finish(job, place.start(job, job.exactlyOnce(Publisher(1)), "aggregation"))
-    newest = damage_newest(place, service, client)
-    with pytest.raises(NoSafeCheckpoint, match="batch 1, which was entered"), place.lead():
-        pass
-    names = {handle.name for handle in client.store(place.name).get_all_handles()}
-    assert {layer.name for layer in newest.layers} <= names
-
-
 @pytest.mark.parametrize(("session", "effective"), [("5", "5"), (None, "200")], ids=["set", "Spark's default"])
 def test_settings_that_the_querys_log_overrules_are_reported(
     place: Place, caplog: pytest.LogCaptureFixture, session: str | None, effective: str
@@ -320,15 +243,14 @@ def test_settings_that_the_querys_log_overrules_are_reported(
     assert "wins over" in caplog.text
 
 
-def test_leaving_the_block_stops_the_query_and_registers_its_final_checkpoint(place: Place) -> None:
+def test_leaving_the_block_stops_the_query_and_the_next_driver_goes_on_behind_it(place: Place) -> None:
     publisher = Publisher()
     with place.lead() as job:
         query = place.start(job, job.exactlyOnce(publisher), forever=True)
         query.processAllAvailable()
     assert not query.isActive
     with place.lead() as job:
-        assert job.recovery.checkpoint is not None
-        assert job.recovery.checkpoint.resumes_at == 2
+        assert (job.recovery.resumes_at, job.recovery.replays) == (2, False)
 
 
 def test_an_error_in_the_block_stays_what_it_is(place: Place) -> None:
@@ -340,17 +262,3 @@ def test_an_error_in_the_block_stays_what_it_is(place: Place) -> None:
     with pytest.raises(KeyError, match="the program's own"):
         body()
     assert place.spark.streams.active == []
-
-
-def test_garbage_of_dead_drivers_is_swept(place: Place, client: milepost.Client) -> None:
-    place.run(Publisher(), "aggregation")
-    with client.session("dead") as session:
-        store = session.store(place.name)
-        store.campaign()
-        store.add_and_lock("layer-e2-0", b"uploaded, and then its driver died")
-        store.add_and_lock("mine", b"somebody else's handle")
-        store.resign()
-    place.run(Publisher(), "aggregation")
-    names = {handle.name for handle in client.store(place.name).get_all_handles()}
-    assert "layer-e2-0" not in names
-    assert {"job", "mine"} <= names

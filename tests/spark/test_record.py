@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from milepost.errors import RecordUnreadable
-from milepost.spark.record import JobCheckpoint, JobRecord, Layer, decode
+import milepost
+from milepost.errors import NoSafeCheckpoint, RecordUnreadable
+from milepost.spark.pointer import JobPointer
+from milepost.spark.record import JOB, JobRecord, decode
+from milepost.spark.store import SettlingStore
+from milepost.store import StateHandleStore
 
-
-def entry(batch: int, epoch: int = 1, *layers: str) -> JobCheckpoint:
-    return JobCheckpoint(batch, False, epoch, {"metadata": b"{}"}, tuple(Layer(name, "v", 10, 1) for name in layers))
+LAYERED = (Path(__file__).parent / "layered_record.json").read_bytes()
+"""The record of a job that a driver of the release before schema 2 left, after batches 0 and 1 of an aggregation."""
 
 
 def test_everything_survives_being_stored() -> None:
-    checkpoint = JobCheckpoint(
-        4,
-        True,
-        7,
-        {"offsets/4": "v1\nü".encode(), "state/0/0/5.delta": b"\x00\xff"},
-        (Layer("layer-e7-0", "a.9", 3, 2),),
-    )
-    record = JobRecord("job", 7, 4, {"page": "x"}, (checkpoint, entry(3)), entered=4, entries=2)
+    record = JobRecord("job", 7, 4, {"page": "x"}, entered=5, entries=2, authority="127.0.0.1:7070")
     assert decode(record.encode()) == record
 
 
@@ -37,48 +34,41 @@ def test_each_write_has_a_digest_of_its_own() -> None:
     assert record.encode() != record.encode()
 
 
-@pytest.mark.parametrize("state", [b"", b"[]", b"{}", b'"text"', b"\xff", b'{"schema":1,"job":"x"}'])
+@pytest.mark.parametrize("state", [b"", b"[]", b"{}", b'"text"', b"\xff", b'{"schema":2,"job":"x"}'])
 def test_what_is_no_record_is_refused(state: bytes) -> None:
     with pytest.raises(RecordUnreadable):
         decode(state)
 
 
 def test_a_newer_schema_is_refused_by_name() -> None:
-    with pytest.raises(RecordUnreadable, match="schema 2"):
-        decode(JobRecord("job", 1).encode().replace(b'"schema":1', b'"schema":2'))
-
-
-def test_a_final_checkpoint_resumes_after_its_batch_and_an_entry_at_it() -> None:
-    assert entry(5).resumes_at == 5
-    assert JobCheckpoint(5, True, 1, {}).resumes_at == 6
-
-
-def test_as_many_checkpoints_are_retained_as_asked_for() -> None:
-    record = JobRecord("job", 1)
-    for batch in range(4):
-        record = record.entering(entry(batch), retain=2).publishing(batch, None, 1)
-    assert [checkpoint.batch for checkpoint in record.checkpoints] == [3, 2]
-
-
-def test_a_batch_entered_anew_replaces_what_was_retained_for_it_and_later_ones() -> None:
-    record = JobRecord("job", 1).entering(entry(0), 3).entering(entry(1), 3).entering(entry(2), 3)
-    record = record.entering(entry(1, epoch=2), 3)
-    assert [(checkpoint.batch, checkpoint.epoch) for checkpoint in record.checkpoints] == [(1, 2), (0, 1)]
+    with pytest.raises(RecordUnreadable, match="schema 3"):
+        decode(JobRecord("job", 1).encode().replace(b'"schema":2', b'"schema":3'))
 
 
 def test_entries_count_until_the_batch_is_published() -> None:
-    record = JobRecord("job", 1).entering(entry(0), 2)
-    assert record.entries == 1
-    record = record.entering(entry(0, 2), 2).entering(entry(0, 3), 2)
-    assert (record.entered, record.entries) == (0, 3)
-    record = record.publishing(0, None, 3)
-    assert record.entries == 0
-    assert record.entering(entry(0, 4), 2).entries == 1
-    assert record.entering(entry(0, 4), 2).replayed(4).entries == 0
-    assert record.entering(entry(1, 4), 2).entries == 1
+    record = JobRecord("job", 1).entering(0, 1, 1).entering(0, 2, 3)
+    assert (record.epoch, record.entered, record.entries) == (3, 0, 2)
+    assert record.publishing(0, None, 3).entries == 0
+    assert record.replayed(4).entries == 0
 
 
-def test_layers_are_those_of_all_retained_checkpoints() -> None:
-    record = JobRecord("job", 1).entering(entry(0, 1, "a", "b"), 2).entering(entry(1, 1, "b", "c"), 2)
-    assert record.layer_names() == {"a", "b", "c"}
-    assert record.entering(entry(2, 1, "c"), 2).layer_names() == {"b", "c"}
+def test_a_job_of_an_older_release_can_be_read_and_is_not_gone_on_with(
+    handles: StateHandleStore, certain: SettlingStore, client: milepost.Client, name: str
+) -> None:
+    """What it published is known by the manifest; its checkpoint lies in archives, which nobody unpacks any more."""
+    record = decode(LAYERED)
+    assert (record.published, record.manifest) == (1, {"rows": 9})
+    handles.add_and_lock(JOB, LAYERED)
+    with pytest.raises(NoSafeCheckpoint, match=r"older release .*after batch 1.*under another name"):
+        JobPointer.take(certain, "127.0.0.1:7070")
+    assert client.store(name).read(JOB) == LAYERED
+
+
+def test_a_job_of_an_older_release_that_never_began_goes_on(handles: StateHandleStore, certain: SettlingStore) -> None:
+    raw = json.loads(LAYERED)
+    state = json.dumps({**raw, "published": None, "manifest": None, "checkpoints": []}).encode()
+    handles.add_and_lock(JOB, state)
+    pointer = JobPointer.take(certain, "127.0.0.1:7070")
+    assert (pointer.record.job, pointer.record.authority) == (raw["job"], "127.0.0.1:7070")
+    pointer.move(pointer.record.entering(0, 1, 1))
+    assert JobPointer.take(certain, "elsewhere").record == pointer.record

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 
 import milepost.spark
-from milepost.errors import EpochHeld, UnsafeQuery, WrongCheckpoint
+from milepost.core.checkpoint_location import HEADER, checkpoint_location
+from milepost.errors import EpochHeld, NoSafeCheckpoint, UnsafeQuery, WrongCheckpoint
 from milepost.spark import BatchContext
 from tests.spark.jobs import Place, finish, wait_until
 from tests.spark.trials.queries import read_input
@@ -48,35 +48,105 @@ def test_a_query_in_another_directory(place: Place, location: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("emptied", "files", "complaint"),
+    ("emptied", "files", "committed", "complaint"),
     [
-        ("all", 2, "Spark runs batch 0, but batch 1 was published last"),
-        ("all", 1, "Spark runs batch 0, but not from the checkpoint after batch 0 .* metadata, offsets/0 differs"),
-        ("offsets", 1, "Spark runs batch 0, but not from the checkpoint after batch 0 .* offsets/0 differs"),
+        ("", 2, True, "Spark runs batch 0, but batch 1 was published last"),
+        ("", 1, True, "Spark runs batch 0, but batch 1 came next .* metadata differs"),
+        ("offsets", 1, True, "Spark runs batch 0, but batch 1 came next"),
+        ("offsets", 1, False, "Spark runs batch 0, but batch 0 came next .* offsets/0 differs"),
     ],
 )
-def test_a_query_whose_directory_was_emptied(place: Place, emptied: str, files: int, complaint: str) -> None:
-    """In the right place, but not from the checkpoint that was restored: Spark begins at batch 0 again.
+def test_a_query_whose_checkpoint_was_emptied(
+    place: Place, emptied: str, files: int, committed: bool, complaint: str
+) -> None:
+    """In the right place, but not where the driver before it ended: Spark begins at batch 0 again.
 
     It reads all there is as that batch. Where batch 0 is published, and not counted for what it holds, that would be
     lost.
     """
     published: list[int] = []
+
+    def publish(_frame: DataFrame, context: BatchContext) -> None:
+        published.append(context.batchId)
+
     later = place.directory / "00001.json"
     if files == 1:
         (place.input / later.name).rename(later)
-    place.run(lambda _, context: published.append(context.batchId))
+    place.run(publish) if committed else place.die_before_commit(publish, 0)
     if files == 1:
         later.rename(place.input / later.name)
     with place.lead() as job:
-        for entry in Path(job.checkpointLocation).iterdir():
-            if emptied == "all" or entry.name in ("offsets", "commits", "sources"):
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        for directory in (emptied,) if not emptied else ("offsets", "commits", "sources"):
+            place.checkpoint().delete(f"{job.checkpointLocation}/{directory}".rstrip("/"))
         stream = place.spark.readStream.schema("k long, v long, t long").json(str(place.input))
         writer = stream.writeStream.option("checkpointLocation", job.checkpointLocation).trigger(availableNow=True)
         with pytest.raises(WrongCheckpoint, match=complaint):
-            finish(job, writer.foreachBatch(job.exactlyOnce(lambda _, c: published.append(c.batchId))).start())
+            finish(job, writer.foreachBatch(job.exactlyOnce(publish)).start())
     assert published == [0, 1][:files]
+
+
+def test_a_checkpoint_that_was_emptied(place: Place) -> None:
+    place.run(lambda *_: None)
+    with place.lead() as job:
+        place.checkpoint().delete(job.checkpointLocation)
+    with pytest.raises(NoSafeCheckpoint, match=r"batch 1 was published last .* those of batch -1"), place.lead():
+        pass
+
+
+def test_a_checkpoint_in_which_a_query_ran_that_published_nothing(place: Place) -> None:
+    """Any query may run there, and is fenced; but what it put out is not known to the job's record."""
+    place.run(lambda *_: None)
+    place.add_input(3)
+    with place.lead() as job:
+        finish(job, place.start(job, lambda *_: None))
+    with place.lead() as job:
+        assert (job.recovery.resumes_at, job.published) == (3, 1)
+        with pytest.raises(WrongCheckpoint, match="committed batch 2, but batch 1 was published last"):
+            job.files(place.output)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("fs.webhdfs.impl.disable.cache", "false"),
+        ("dfs.webhdfs.rest-csrf.methods-to-ignore", "GET,PUT"),
+        (HEADER, "X-Requested-By"),
+    ],
+)
+def test_settings_that_would_undo_the_fence(place: Place, client: milepost.Client, key: str, value: str) -> None:
+    """Whoever is to stand by is told at once, not when it leads."""
+    place.spark.conf.set(key, value)
+    try:
+        with pytest.raises(UnsafeQuery, match=f"{key} is set to '{value}'"), place.lead():
+            pass
+        assert place.spark.conf.get(key) == value
+    finally:
+        place.spark.conf.unset(key)
+    shared: Any = place.spark.sparkContext._jsc.hadoopConfiguration()
+    shared.set(key, value)
+    try:
+        with pytest.raises(UnsafeQuery, match=f"spark.hadoop.{key}"), place.lead():
+            pass
+    finally:
+        shared.unset(key)
+    assert client.store(place.name).current_epoch().epoch == 0
+
+
+def test_such_settings_set_behind_our_back(place: Place) -> None:
+    """Without a header of its own the service refuses the query; a cached file system only the driver can see."""
+    key = "fs.webhdfs.impl.disable.cache"
+    with place.lead() as job:
+        location = job.checkpointLocation
+        place.spark.conf.set(key, "false")
+        query = place.start(job, job.exactlyOnce(never), checkpointLocation=location)
+        with pytest.raises(UnsafeQuery, match=f"started with {key} set to 'false'"):
+            finish(job, query)
+
+
+def test_another_authority(place: Place) -> None:
+    place.run(lambda *_: None)
+    with pytest.raises(UnsafeQuery, match="cannot become 'milepost'"), place.lead(authority="milepost"):
+        pass
 
 
 def test_a_source_that_may_forget_is_reported(place: Place, caplog: pytest.LogCaptureFixture) -> None:
@@ -105,9 +175,9 @@ def test_a_source_that_may_forget_is_reported(place: Place, caplog: pytest.LogCa
 
 def test_too_few_retained_batches(place: Place) -> None:
     key = "spark.sql.streaming.minBatchesToRetain"
-    place.spark.conf.set(key, "2")
+    place.spark.conf.set(key, "1")
     try:
-        with pytest.raises(UnsafeQuery, match="minBatchesToRetain is 2"), place.lead():
+        with pytest.raises(UnsafeQuery, match="minBatchesToRetain is 1"), place.lead():
             pass
     finally:
         place.spark.conf.set(key, "3")
@@ -137,7 +207,8 @@ def test_a_second_start_of_the_query(place: Place) -> None:
     with place.lead() as job:
         function = job.exactlyOnce(lambda _, context: published.append(context.batchId))
         finish(job, place.start(job, function))
-        with pytest.raises((UnsafeQuery, WrongCheckpoint)):
+        place.add_input(3)
+        with pytest.raises(UnsafeQuery, match="one start of one query"):
             finish(job, place.start(job, function))
     assert published == [0, 1]
 
@@ -168,12 +239,18 @@ def test_a_function_that_no_query_calls(place: Place) -> None:
 
 
 def test_a_query_of_another_session(place: Place) -> None:
+    """Without the settings of this epoch the service refuses it, with them this driver."""
     with place.lead() as job:
-        other = place.spark.newSession()
-        writer = read_input(other, str(place.input)).writeStream.option("checkpointLocation", job.checkpointLocation)
-        query = writer.foreachBatch(job.exactlyOnce(never)).start()
+        settings = checkpoint_location([place.url], place.name, job.epoch).settings
+        session = place.spark.newSession()
+        writer = read_input(session, str(place.input)).writeStream.option("checkpointLocation", place.location)
+        writer = writer.foreachBatch(job.exactlyOnce(never))
+        with pytest.raises(Py4JJavaError, match="AccessControlException"):
+            writer.start()
+        for key, value in settings.items():
+            session.conf.set(key, value)
         with pytest.raises(UnsafeQuery, match="another SparkSession"):
-            finish(job, query)
+            finish(job, writer.start())
 
 
 def test_a_session_of_spark_connect() -> None:
@@ -192,8 +269,3 @@ def test_a_manifest_that_the_record_cannot_hold(place: Place, value: object) -> 
         finish(job, place.start(job, job.exactlyOnce(lambda *_: value)))
     with place.lead() as job:
         assert job.published == -1
-
-
-def test_retaining_nothing(place: Place) -> None:
-    with pytest.raises(ValueError, match="at least one"), place.lead(retain=0):
-        pass

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.process import Process, ProcessFailed
+from testbed.process import Process, ProcessFailed, stands_still, with_descendants
 
 SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)")
 STARTER = """
@@ -97,3 +97,18 @@ def test_a_detached_process_is_a_session_of_its_own(tmp_path: Path) -> None:
     with Process("sleeper", SLEEPER, log_path=tmp_path / "log", detached=True) as process:
         process.start(lambda: "up" in process.logged())
         assert os.getsid(process.pid) == process.pid
+
+
+def test_the_descendants_of_a_process_are_found(tmp_path: Path) -> None:
+    process = Process("shells", ["sh", "-c", "sh -c 'sleep 600 & wait' & wait"], log_path=tmp_path / "log")
+    with process.start():
+
+        def names() -> list[str]:
+            return [Path(f"/proc/{pid}/comm").read_text().strip() for pid in with_descendants(process.pid)]
+
+        process.wait_until(lambda: names() == ["sh", "sh", "sleep"], "has no grandchild")
+        first, _, last = with_descendants(process.pid)
+        assert first == process.pid
+        os.kill(last, signal.SIGSTOP)
+        process.wait_until(lambda: stands_still(last), "does not stop")
+        os.kill(last, signal.SIGKILL)

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from testbed.server import ServerProcess
+from testbed.server import ALL_AS_BLOBS, ServerProcess
 from tests.wire.support.api import Api, connect, unique
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A replica that leads, embedded pointers and local blobs."""
-    with ServerProcess(tmp_path_factory.mktemp("wire")) as process:
+    """A replica that leads, embedded pointers and local blobs. All states are blobs, however small."""
+    with ServerProcess(tmp_path_factory.mktemp("wire"), *ALL_AS_BLOBS) as process:
         yield process.start()
 
 

@@ -6,14 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import milepost
-from milepost.cli import main
+from tests.client.cli.conftest import Run, Said
 from tests.client.conftest import Service
 
 MAIN = "from milepost.cli import main; main()"
@@ -24,49 +23,6 @@ def run_as_process(service: Service, *arguments: str, main: str = MAIN) -> subpr
     environment = {**os.environ, "MILEPOST_URL": service.url, "NO_COLOR": "1"}
     command = [sys.executable, "-W", "error", "-c", main, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How the command ended, and what it said."""
-
-    returncode: int
-    stdout: bytes
-    stderr: bytes
-
-
-Run = Callable[..., Ended]
-Said = Callable[..., str]
-
-
-@pytest.fixture
-def run(service: Service, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """The same in this process."""
-    monkeypatch.setenv("MILEPOST_URL", service.url)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def command(*arguments: str) -> Ended:
-        capfdbinary.readouterr()
-        monkeypatch.setattr(sys, "argv", ["milepost", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        output = capfdbinary.readouterr()
-        code = ended.value.code
-        return Ended(code if isinstance(code, int) else int(code is not None), output.out, output.err)
-
-    return command
-
-
-@pytest.fixture
-def said(run: Run) -> Said:
-    """What a command says that succeeds."""
-
-    def command(*arguments: str) -> str:
-        ended = run(*arguments)
-        assert ended.returncode == 0, ended.stderr.decode()
-        return ended.stdout.decode()
-
-    return command
 
 
 @pytest.fixture

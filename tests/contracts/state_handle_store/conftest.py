@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.server import ServerProcess
+from testbed.server import ALL_AS_BLOBS, ServerProcess
 from tests.contracts.places import Services
 from tests.contracts.state_handle_store.doors.deployments import DEPLOYMENTS, Deployment, Site
 from tests.contracts.state_handle_store.doors.rest_door import RestDoor
@@ -87,7 +87,7 @@ def _running_replicas(
     pointers, blobs = site.urls
     with ExitStack() as ends:
         replicas = [
-            ends.enter_context(ServerProcess(directory, "--linger", "0", pointers=pointers, blobs=blobs))
+            ends.enter_context(ServerProcess(directory, "--linger", "0", *ALL_AS_BLOBS, pointers=pointers, blobs=blobs))
             for _ in range(REPLICAS)
         ]
         for replica in replicas:

@@ -12,6 +12,7 @@ from backends.contract import BlobInfo, BlobStore, Refusal, StorageUnavailable
 from backends.embedded.election import EmbeddedElection
 from backends.embedded.pointers import EmbeddedPointers
 from backends.local.blobs import LocalBlobs
+from service.basics.streams import stream_of
 from service.blobs.collector import collect
 from service.blobs.keys import blob_key
 from service.rules.records import DEPLOYMENT_KEY, Deployment, handle_key
@@ -27,11 +28,7 @@ pytestmark = pytest.mark.anyio
 
 async def put(blobs: BlobStore, key: str) -> str:
     """A blob under ``key``."""
-
-    async def content() -> AsyncIterator[bytes]:
-        yield b"orphan"
-
-    await blobs.put(key, content())
+    await blobs.put(key, stream_of(b"orphan"))
     return key
 
 
@@ -61,6 +58,7 @@ async def collected(running: Rig, older_than: float = 0.0) -> int:
         replica.slices,
         older_than=older_than,
         may_go_on=replica.journal.lease_holds,
+        ready=replica.manifests.ready,
     )
 
 
@@ -228,7 +226,7 @@ async def test_a_store_with_a_record_that_cannot_be_read_keeps_all_of_its_blobs(
         assert await collected(running) == 1
         assert running.blobs.discarded == [of_another_store]
         assert [record.message for record in caplog.records if record.name == "milepost.collector"] == [
-            f"collect no blobs of store {STORE}: it has a record that cannot be read, and may name them"
+            f"collect no blobs of store {STORE}: what may name them cannot be read"
         ]
         await running.stop()
         rewrite(tmp_path, key, lambda record: {**record, "schema": record["schema"] - 1})

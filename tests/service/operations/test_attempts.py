@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from milepost.errors import AlreadyExists, EpochHeld, Unavailable
+from milepost.errors import AlreadyExists, EpochHeld, Problem, Unavailable
+from milepost.wire import Outcome
 from service.blobs.intake import Incoming
 from service.journal import JournalSettings
 from service.operations.operations import operations_of
+from service.operations.trees import At
 from service.replica.submitter import Caller
-from service.rules.requests import Attempt
+from service.rules.requests import Attempt, OntoExisting
 from tests.service.acting import STORE
+from tests.support.files import put
 from tests.support.network.faults import before
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
+from tests.support.states import stored_states
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +46,39 @@ async def prompt() -> AsyncIterator[bytes]:
 async def opened(running: Rig, *names: str) -> None:
     for name in names:
         await running.operations.sessions.open(Caller(Attempt(name)), 600.0, "")
+
+
+async def test_a_file_that_was_put_again_and_renamed_is_not_put_by_an_attempt_that_comes_in_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig(embedded(tmp_path), replace(PROMPT, inline_below=0)) as running:
+        await opened(running, "a")
+        granted = await running.operations.epochs.campaign(Caller(Attempt("a")), STORE, 0.0)
+        epoch, trees, ready = granted.answer.body["epoch"], running.operations.trees, running.replica.manifests.ready
+        begun, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(_: str) -> None:
+            monkeypatch.setattr(running.replica.manifests, "ready", ready)
+            begun.set()
+            await goes_on.wait()
+
+        monkeypatch.setattr(running.replica.manifests, "ready", slow)
+        older = asyncio.create_task(put(running, "state/.0.tmp", epoch, key="door"))
+        await begun.wait()
+        await put(running, "state/.0.tmp", epoch, key="door", attempt=2)
+        assert await trees.rename(At(STORE, "state/.0.tmp"), "state/0", epoch, OntoExisting.REFUSE)
+        goes_on.set()
+        for late in (older, put(running, "state/.0.tmp", epoch, key="door")):
+            with pytest.raises(Problem, match="attempt 2 at this put has begun") as refused:
+                await late
+            assert refused.value.outcome is Outcome.UNKNOWN
+        assert [name for name, _ in await trees.children(At(STORE, "state"))] == ["0"]
+
+        before = set(await stored_states(running.replica.blobs))
+        await put(running, "state/.0.tmp", epoch, key="door", attempt=2)  # all of the put is sent once more
+        assert [name for name, _ in await trees.children(At(STORE, "state"))] == ["0"]
+        await running.emptied_trash()
+        assert set(await stored_states(running.replica.blobs)) == before
 
 
 async def test_an_attempt_whose_bytes_come_in_after_a_retry_was_refused_is_not_applied(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from testbed.seaweedfs import ALL_RIGHTS, SeaweedFS
-from testbed.server import ServerFailed, ServerProcess
+from testbed.server import ALL_AS_BLOBS, ServerFailed, ServerProcess
 from tests.support.servers.s3 import BUCKET, running
 
 LARGE = os.urandom(12_000_000)
@@ -55,7 +55,7 @@ class Client:
 @pytest.fixture
 def server(tmp_path: Path, s3: SeaweedFS) -> Iterator[ServerProcess]:
     """A server that leads, with a prefix of its own."""
-    with ServerProcess(tmp_path, blobs=s3.url(BUCKET, tmp_path.name)) as started:
+    with ServerProcess(tmp_path, *ALL_AS_BLOBS, blobs=s3.url(BUCKET, tmp_path.name)) as started:
         yield started.start()
 
 
@@ -95,7 +95,7 @@ def test_states_outlive_the_server(client: Client, server: ServerProcess) -> Non
 
 def test_no_log_level_shows_credentials_or_signatures(tmp_path: Path, s3: SeaweedFS) -> None:
     """botocore logs each signature at the level of debugging, and the credentials that it is given."""
-    with ServerProcess(tmp_path, "--log-level", "debug", blobs=s3.url(BUCKET, tmp_path.name)) as server:
+    with ServerProcess(tmp_path, "--log-level", "debug", *ALL_AS_BLOBS, blobs=s3.url(BUCKET, tmp_path.name)) as server:
         server.start()
         with closing(Client(server.url)) as client:
             client.add("pointer", b"state")

@@ -95,6 +95,7 @@ async def collected(running: Rig) -> int:
         replica.slices,
         older_than=0.0,
         may_go_on=replica.journal.lease_holds,
+        ready=replica.manifests.ready,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -410,12 +410,8 @@ async def test_the_collector_takes_what_an_ended_upload_left(build: Build) -> No
 
 async def left_behind(running: Rig) -> str:
     """Bytes that nothing names."""
-
-    async def content() -> AsyncIterator[bytes]:
-        yield CONTENT
-
     key = blob_key(running.replica.journal.deployment, STORE, 1)
-    await running.blobs.real.put(key, content())
+    await running.blobs.real.put(key, stream(CONTENT))
     return key
 
 
@@ -429,4 +425,5 @@ async def collected(running: Rig) -> int:
         replica.slices,
         older_than=0.0,
         may_go_on=replica.journal.lease_holds,
+        ready=replica.manifests.ready,
     )

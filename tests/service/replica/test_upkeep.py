@@ -73,7 +73,7 @@ async def test_while_an_expiry_is_in_doubt_no_keepalive_is_granted(
     tmp_path: Path, lost: Disturbance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long the doubt lasts: a session that is told to be alive must be. Then it is told that it has ended."""
-    monkeypatch.setattr(upkeep, "_COMMIT_SECONDS", 0.1)
+    monkeypatch.setattr(upkeep, "COMMIT_SECONDS", 0.1)
     async with rig(embedded(tmp_path), replace(PROMPT, expire_interval_seconds=0.6, request_seconds=1.5)) as running:
         await actor(running, "a", ttl=10.0)
         running.pointers.disturb(lost)

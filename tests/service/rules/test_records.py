@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -10,8 +11,6 @@ import pytest
 
 from service.rules.checksums import seal
 from service.rules.records import (
-    SCHEMA,
-    Answered,
     Corrupt,
     Handle,
     Lock,
@@ -27,9 +26,13 @@ from service.rules.records import (
     session_key,
     store_key,
     store_of,
+    tree_key,
     upload_key,
     upload_of,
 )
+from service.rules.stored.answered import SCHEMA, WITH_DATA, Answered
+from service.rules.stored.paths import path_key
+from service.rules.stored.trees import Cut, Entry, Manifest, Pin, Rollback, Sweep, Tree, TreePath
 
 Damage = Callable[[bytes], bytes]
 
@@ -52,14 +55,33 @@ HANDLE = Handle(
     answered=(ANSWERED,),
     pushed=3,
 )
+GONE = Entry(2, "then", 1, size=3, sha256="ab", blob="flights/1/u", moved_from="offsets/.7.tmp", died=4)
+THERE = Entry(4, "now", 2, size=2, sha256="cd", data=b"v1")
 RECORDS: list[tuple[str, Stored]] = [
     (session_key("s"), Session("s", 15.0, 1, "me", 9, (ANSWERED,))),
     (
         store_key("flights"),
-        Store("flights", 2, "s", 1, "then", 3, (Lock("s", 1, 2),), (Lock("t", 1, 2),), (ANSWERED,), 4),
+        Store("flights", 2, "s", 1, "then", 3, (Lock("s", 1, 2),), (Lock("t", 1, 2),), (ANSWERED,), 4, 2),
     ),
     (handle_key("flights", "h"), HANDLE),
+    (handle_key("flights", "g"), msgspec.structs.replace(HANDLE, name="g").holding("", b"v1")),
     (upload_key("flights", "u"), Upload("u", "flights/1/u", 3, "ab", "s", 900.0, 4, 5, (ANSWERED,))),
+    (
+        tree_key("flights"),
+        Tree(
+            "flights",
+            (Cut("query", 7, 3),),
+            (Sweep("old", 4),),
+            (Manifest("m", 9, "ab", 2),),
+            7,
+            True,
+            (Pin("kept", "query", 7, 3),),
+            (Rollback(3, 5), Rollback(3, 6, ("offsets/8", "sources"))),
+            (ANSWERED,),
+            1,
+        ),
+    ),
+    (path_key("flights", "offsets/7"), TreePath("offsets/7", (GONE, THERE), 5, (ANSWERED,), 1)),
 ]
 
 
@@ -67,7 +89,8 @@ RECORDS: list[tuple[str, Stored]] = [
 def test_a_record_is_json_with_a_schema_number_and_comes_back_as_it_was(key: str, record: Stored) -> None:
     value = encode(key, record)
     assert decode(key, value) == record
-    assert json.loads(value)["schema"] == SCHEMA
+    inline = isinstance(record, Handle) and record.data is not None
+    assert json.loads(value)["schema"] == (WITH_DATA if inline else SCHEMA)
 
 
 def test_what_is_as_usual_is_left_out_but_for_the_schema() -> None:
@@ -84,7 +107,7 @@ def test_what_is_as_usual_is_left_out_but_for_the_schema() -> None:
         (lambda value: value[:-3], "not a readable record"),
         (lambda _: b"\xff\xfe", "not a readable record"),
         (lambda _: b"[]", "not a readable record"),
-        (lambda value: value.replace(b'"schema":1', b'"schema":3'), "its checksum is wrong"),
+        (lambda value: re.sub(rb'"schema":[12]', b'"schema":3', value), "its checksum is wrong"),
         (lambda value: value.replace(b'"check":"', b'"check":"0'), "does not begin with a checksum"),
     ],
     ids=["empty", "cut", "no text", "another kind", "altered", "another checksum"],
@@ -94,6 +117,22 @@ def test_what_cannot_be_read_is_corrupt_and_says_why(key: str, record: Stored, d
     assert isinstance(found, Corrupt)
     assert found.name == key.split("/")[-1]
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        msgspec.structs.replace(HANDLE.holding("", b"v1"), schema=SCHEMA),
+        msgspec.structs.replace(HANDLE, schema=WITH_DATA),
+    ],
+    ids=["bytes under the old number", "no bytes under the new one"],
+)
+def test_bytes_in_a_record_and_its_number_belong_together(record: Handle) -> None:
+    """An older release knows the old number alone, and would take such a state for one whose blob is lost."""
+    key = handle_key("flights", "h")
+    found = decode(key, encode(key, record))
+    assert isinstance(found, Corrupt)
+    assert f"schema {record.schema} is not known" in found.reason
 
 
 def test_a_record_of_a_newer_release_is_corrupt_and_says_so() -> None:

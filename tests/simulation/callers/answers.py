@@ -30,7 +30,7 @@ from tests.simulation.checks.chronicle import Chronicle, Ended
 from tests.simulation.checks.invariants import Invariant, Violation
 from tests.simulation.world.blobs import BlobService
 
-_SAYS_NOTHING = frozenset(
+SAYS_NOTHING = frozenset(
     {
         Code.NO_LEADER,
         Code.STORAGE_UNAVAILABLE,
@@ -52,6 +52,10 @@ class Answers:
         self._chronicle = chronicle
         self._left: set[str] = set()
 
+    def asked(self, call: Call) -> None:
+        """A client is about to ask."""
+        self._chronicle.asked(call)
+
     # -- good answers ----------------------------------------------------------------------------------------------
 
     def check(self, call: Call, answer: GoodAnswer) -> None:
@@ -67,6 +71,7 @@ class Answers:
             if not self._looks_right(call.ask, answer):
                 raise Violation(Invariant.DIRTY_READ, f"{call} was told {answer}, which never was")
             return
+        assert isinstance(call.ask, Request)
         applied = self._chronicle.applied.get(call)
         anew = call in self._chronicle.forgotten and not answer.replayed
         if applied is None or (anew and answer.revision != applied.revision):
@@ -162,7 +167,7 @@ class Answers:
 
     def refused(self, call: Call, problem: Problem) -> None:
         """One attempt of a client ended with a problem."""
-        if problem.code in _SAYS_NOTHING:
+        if problem.code in SAYS_NOTHING:
             return
         if problem.code in (Code.BLOB_MISSING, Code.CORRUPT):
             raise Violation(Invariant.BLOB_THERE, f"{call} was refused with {problem}")
@@ -171,6 +176,7 @@ class Answers:
 
     def _was_so(self, call: Call, problem: Problem) -> bool:
         first, last, ask, extras = call.floor, self._chronicle.head.revision, call.ask, problem.extras
+        assert isinstance(ask, Request | Look)
         if problem.code is Code.DISCARD_FAILED:
             assert isinstance(ask, Remove)
             return call in self._chronicle.applied or any(

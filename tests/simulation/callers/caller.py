@@ -9,8 +9,9 @@ from milepost.core.calls.history import History
 from milepost.core.calls.judgement import Again
 from milepost.errors import ConnectionFailed, DeadlineExceeded, MilepostError, Problem
 from milepost.wire import Code, Outcome
-from service.rules.requests import Request
+from service.rules.requests import Request, TreeRequest
 from tests.simulation.callers.calls import Ask, Call, GoodAnswer, Look
+from tests.simulation.callers.tree_calls import TreeLook
 from tests.simulation.world.process import Attempt, Lost, Process, Result
 from tests.simulation.world.world import World
 
@@ -32,7 +33,8 @@ class Caller:
         world, time = self.world, self.world.loop.time
         world.tally["calls"] += 1
         call = Call(world.tally["calls"], ask, content)
-        world.chronicle.asked(call)
+        judge = world.tree_answers if is_of_tree(ask) else world.answers
+        judge.asked(call)
         history = History(isinstance(ask, Request))
         started = time()
         deadline = started + min(timeout, _KEY_LIFETIME_SECONDS)
@@ -40,7 +42,7 @@ class Caller:
             began = time()
             result = await self._attempt(call, history.arrived + 1)
             if isinstance(result, GoodAnswer):
-                world.answers.check(call, result)
+                judge.check(call, result)
                 world.tally["acknowledged"] += 1
                 return result, started if result.replayed else began
             error = self._weighed(call, history, result)
@@ -49,12 +51,14 @@ class Caller:
             ):
                 error = history.exhausted("the client gives up")
             if error is not None:
-                self._ended(call, error)
+                self._count(error)
+                if not (is_of_tree(ask) and history.in_doubt):
+                    judge.ended(call, error)
                 raise error
             await asyncio.sleep(self.draw.uniform(0.02, 1.0) * min(1.0 + world.plan.timeout / 5, world.plan.timeout))
 
     def _may_not_repeat(self, ask: Ask, history: History) -> bool:
-        return isinstance(ask, Request) and ask.key is None and history.in_doubt
+        return isinstance(ask, Request) and ask.key is None and history.in_doubt and not is_of_tree(ask)
 
     def _weighed(self, call: Call, history: History, result: Problem | Lost) -> MilepostError | None:
         """The error that ends the call, if this attempt does."""
@@ -62,17 +66,17 @@ class Caller:
             error = DeadlineExceeded("no answer") if result.sent else ConnectionFailed("no connection")
             history.note(Again(error, elsewhere=True, doubt=isinstance(call.ask, Request), arrived=result.sent))
             return None
-        self.world.answers.refused(call, result)
+        judge = self.world.tree_answers if is_of_tree(call.ask) else self.world.answers
+        judge.refused(call, result)
         if not result.retryable:
             return history.refusal(result)
         doubt = isinstance(call.ask, Request) and result.outcome is Outcome.UNKNOWN
         history.note(Again(result, elsewhere=result.code in _ELSEWHERE, doubt=doubt))
         return None
 
-    def _ended(self, call: Call, error: MilepostError) -> None:
+    def _count(self, error: MilepostError) -> None:
         unknown = isinstance(error, Problem) and error.outcome is Outcome.UNKNOWN
         self.world.tally["unknown" if unknown else "refused or given up"] += 1
-        self.world.answers.ended(call, error)
 
     # -- one attempt -----------------------------------------------------------------------------------------------
 
@@ -121,6 +125,11 @@ class Caller:
         attempt.end(Lost(sent=True))
         if attempt.task is not None and self.draw.random() < 0.5:
             attempt.task.cancel()
+
+
+def is_of_tree(ask: Ask) -> bool:
+    """Return whether a call is about a tree: Hadoop's client asks again after any doubt, and says nothing of it."""
+    return isinstance(ask, TreeRequest | TreeLook)
 
 
 def _short(result: Result) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from service.basics.streams import stream_of
 from service.blobs.intake import Incoming
 from service.operations import reading, states
 from service.operations.operations import Operations, operations_of
@@ -30,8 +31,11 @@ from service.rules.requests import (
     Replace,
     Request,
     Resign,
+    TreeRequest,
 )
+from tests.simulation.callers import tree_calls
 from tests.simulation.callers.model import Body
+from tests.simulation.callers.tree_calls import TreeLook
 from tests.simulation.world.blobs import SimBlobs
 from tests.support.answers import plain
 
@@ -49,12 +53,12 @@ class Look:
     version: str | None = None
 
 
-Ask = Request | Look
+Ask = Request | Look | TreeLook
 
 
 @dataclass(frozen=True, slots=True)
 class GoodAnswer:
-    """A good answer. ``url``: where to put what was announced."""
+    """A good answer. ``url``: where to put what was announced. Those of WebHDFS name no revision."""
 
     revision: int
     body: Any
@@ -92,6 +96,8 @@ def blob_of(content: bytes) -> BlobRef:
 async def serve(replica: Replica, call: Call, attempt: int, received: float) -> GoodAnswer:
     """Do what the HTTP routes do. Raises problems."""
     ask, operations = call.ask, operations_of(replica)
+    if isinstance(ask, TreeRequest | TreeLook):
+        return GoodAnswer(0, await tree_calls.serve(replica, operations, ask, attempt, call.content))
     if isinstance(ask, Look):
         return await _LOOKS[ask.kind](replica, operations, ask, received)
     caller = Caller(Attempt(ask.session, ask.key, attempt), getattr(ask, "epoch", None))
@@ -137,7 +143,7 @@ def _changing(operations: Operations, caller: Caller, ask: Request, content: byt
 def _state(ask: Add | Replace, content: bytes) -> states.State:
     if ask.upload is not None:
         return Reference(ask.upload.id, ask.blob.size, ask.blob.sha256)
-    return Incoming(_chunks(content), len(content), ask.blob.sha256)
+    return Incoming(stream_of(content), len(content), ask.blob.sha256)
 
 
 async def _get(_: Replica, operations: Operations, look: Look, _received: float) -> GoodAnswer:
@@ -157,15 +163,16 @@ async def _bytes(_: Replica, operations: Operations, look: Look, _received: floa
     return GoodAnswer(delivery.revision, (delivery.handle.version, data))
 
 
-async def _redirect(replica: Replica, operations: Operations, look: Look, _received: float) -> GoodAnswer:
-    """The bytes as they lie where the reader is sent to; gone by then, he asks again."""
+async def _redirect(replica: Replica, operations: Operations, look: Look, received: float) -> GoodAnswer:
+    """The bytes as they lie where the reader is sent to; gone by then, he asks again. Small ones come at once."""
     blobs = replica.blobs.beneath
     assert isinstance(blobs, SimBlobs)
     while True:
         location = await operations.reader.locate(
             look.store, look.name, look.version, lambda handle: reading.Span(0, handle.size)
         )
-        assert location is not None
+        if location is None:
+            return await _bytes(replica, operations, look, received)
         data = blobs.fetch(location.url)
         if data is not None:
             return GoodAnswer(location.revision, (location.handle.version, data))
@@ -203,7 +210,3 @@ _LOOKS: dict[Kind, Callable[[Replica, Operations, Look, float], Awaitable[GoodAn
 
 def _good_answer(reply: Reply) -> GoodAnswer:
     return GoodAnswer(reply.revision, plain(reply.answer.body), reply.answer.replayed)
-
-
-async def _chunks(content: bytes) -> AsyncIterator[bytes]:
-    yield content

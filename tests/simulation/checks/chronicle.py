@@ -18,7 +18,6 @@ from service.rules import replays
 from service.rules.records import (
     ENDED_SESSION_SECONDS,
     KEPT_KEYS_SECONDS,
-    Answered,
     Corrupt,
     Handle,
     Record,
@@ -45,11 +44,15 @@ from service.rules.requests import (
     Request,
     Resign,
 )
+from service.rules.stored.answered import Answered
+from service.rules.stored.trees import Tree, TreePath
 from tests.simulation.callers.calls import Call
 from tests.simulation.callers.model import Body, Judged, PlainModel, alike
 from tests.simulation.checks.invariants import Invariant, Violation
 from tests.simulation.trace import Trace
 from tests.simulation.world.timeline import Timeline
+
+_OTHERS = (Corrupt, Tree, TreePath)
 
 _BROKEN_BY = {
     Code.FENCED: Invariant.STALE_EPOCH,
@@ -169,8 +172,8 @@ class Chronicle:
         steps: list[tuple[int, Callable[[int], None]]] = []
         ends: list[tuple[int, Callable[[int], None]]] = []
         for key, record in changed.items():
-            if record is None:
-                continue
+            if record is None or isinstance(record, TreePath | Tree):
+                continue  # `TreeChronicle` looks at those
             assert not isinstance(record, Corrupt), record
             store = store_of(key) or ""
             ended_by_call = False
@@ -198,7 +201,7 @@ class Chronicle:
         Those to requests without a key go with the next change: they were there for settling alone.
         """
         old = self._records.get(key)
-        if old is None or record is None or isinstance(old, Corrupt) or isinstance(record, Corrupt):
+        if old is None or record is None or isinstance(old, _OTHERS) or isinstance(record, _OTHERS):
             return
         oldest = record.answered[0].revision if record.answered else 0
         were, are = ([entry for entry in each.answered if not entry.key.startswith(" ")] for each in (old, record))

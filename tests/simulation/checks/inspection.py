@@ -14,6 +14,7 @@ from service.rules.records import Handle, Record, Session, Store, Upload, handle
 from tests.simulation.callers.model import alike
 from tests.simulation.checks.chronicle import Chronicle
 from tests.simulation.checks.invariants import Invariant, Violation
+from tests.simulation.checks.tree_chronicle import TreeChronicle
 from tests.simulation.world.blobs import BlobService
 from tests.support.states import is_state
 
@@ -57,9 +58,10 @@ class Inspection:
         if blob in self._named:
             raise Violation(Invariant.BLOB_THERE, f"{blob} was deleted while {self._named[blob]} points to it")
 
-    def left_over(self) -> list[str]:
+    def left_over(self, trees: TreeChronicle) -> list[str]:
         """What upkeep and the collector have yet to do, or have done wrong."""
-        named, needed, found = set(), set(), []
+        found: list[str] = []
+        named, needed = trees.named(), trees.needed()
         for key, record in self.state.records.items():
             if not isinstance(record, Handle | Upload) or not record.blob:
                 continue
@@ -89,17 +91,19 @@ class Inspection:
         self._points_to(key, readable)
 
     def _points_to(self, key: str, handle: Handle | None) -> None:
-        blob = handle.blob if handle else None
-        if self._blob_of.get(key) == blob:
+        blob, data = (handle.blob, handle.data) if handle else ("", None)
+        if data is None and self._blob_of.get(key, "") == blob:
             return
         if (old := self._blob_of.pop(key, None)) is not None:
             del self._named[old]
-        if handle is not None:
+        if handle is None:
+            return
+        if data is None:
             try:
-                data = self._blobs.get(handle.blob)
+                data = self._blobs.get(blob)
             except BlobMissing as error:
-                raise Violation(Invariant.BLOB_THERE, f"{key} points to {handle.blob}, which is missing") from error
-            if hashlib.sha256(data).hexdigest() != handle.sha256:
-                raise Violation(Invariant.BLOB_THERE, f"{key} points to {handle.blob}, which is not what it says")
-            self._blob_of[key] = handle.blob
-            self._named[handle.blob] = key
+                raise Violation(Invariant.BLOB_THERE, f"{key} points to {blob}, which is missing") from error
+            self._blob_of[key] = blob
+            self._named[blob] = key
+        if hashlib.sha256(data).hexdigest() != handle.sha256:
+            raise Violation(Invariant.BLOB_THERE, f"{key} points to {blob or 'bytes'}, which is not what it says")

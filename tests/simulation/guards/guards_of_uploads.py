@@ -31,7 +31,7 @@ def upload_ends_with_the_commit(patch: Patch) -> None:
         view: View, store: Store, request: Add | Replace, context: DecisionContext
     ) -> uploads.UploadSource | Refused:
         source = real(view, store, request, context)
-        return source if isinstance(source, Refused) else uploads.UploadSource(source.blob, {})
+        return source if isinstance(source, Refused) else source._replace(changes={})
 
     patch.setattr(uploads, "source_of", source_of)
 

@@ -38,6 +38,7 @@ def calm(seed: int) -> Plan:
             tidy_interval_seconds=1.0,
             deletion_interval_seconds=0.2,
             resign_seconds=0.5,
+            inline_below=0,
             journal=JournalSettings(commit_seconds=0.5, take_over_seconds=2.0),
         ),
         election=Terms(lease=1.5, poll=0.1, prompt=False),

@@ -112,6 +112,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             owner.tasks[task] = None
         return task
 
+    def run_in_executor(self, executor: Any, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> asyncio.Future[T]:
+        """Do it at once: what the service has done beside the loop only computes."""
+        assert executor is None
+        done: asyncio.Future[T] = self.create_future()
+        done.set_result(func(*args))
+        return done
+
     # -- pausing ---------------------------------------------------------------------------------------------------
 
     def pause(self, owner: Owner) -> None:

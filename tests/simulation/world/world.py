@@ -11,9 +11,11 @@ from random import Random
 from backends.contract import Change, Head
 from service.replica.replica import Replica
 from tests.simulation.callers.answers import Answers
+from tests.simulation.callers.tree_answers import TreeAnswers
 from tests.simulation.checks.chronicle import Chronicle
 from tests.simulation.checks.inspection import Inspection
 from tests.simulation.checks.invariants import Invariant, Violation
+from tests.simulation.checks.tree_chronicle import TreeChronicle
 from tests.simulation.checks.upload_inspection import UploadInspection
 from tests.simulation.plan import Plan
 from tests.simulation.trace import Trace
@@ -44,6 +46,8 @@ class World:
         self.election = ElectionService(self.loop, plan.election)
         self.inspection = Inspection(self.chronicle, self.blobs)
         self.upload_inspection = UploadInspection(self.chronicle, self.blobs)
+        self.trees = TreeChronicle(self.chronicle, self.blobs, self.tally)
+        self.tree_answers = TreeAnswers(self.chronicle, self.trees, self.answers)
         self.calm = False
         self._stolen = False
         self.places: list[Process] = []
@@ -69,6 +73,7 @@ class World:
             raise Violation(Invariant.DEPOSED, f"{by} took term {head.term} when it led no more, and wrote under it")
         self.tally["groups"] += 1
         changed = self.chronicle.committed(by, head, changes, revision)
+        self.trees.committed(head.revision, revision, changed)
         self.inspection.committed(changed)
         self.upload_inspection.committed(changed)
 

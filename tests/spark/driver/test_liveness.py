@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import StreamingQueryException
 
 from milepost.errors import JvmLost
 from milepost.spark.driver import driver as driver_module
+from milepost.spark.driver import liveness
 from milepost.spark.driver.driver import Driver
 from milepost.spark.driver.liveness import JvmProbe
 
@@ -48,6 +52,23 @@ class Gateway:
         self._listening.close()
         if self._connection is not None:
             self._connection.close()
+
+
+class Unreachable:
+    """The client of a gateway that is gone."""
+
+    converters = None
+    is_connected = True
+
+    def send_command(self, *_: object) -> str:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+
+def spark_of(gateway: Gateway, is_stopped: Callable[[], bool]) -> Any:
+    """A session whose JVM is behind this gateway, and says so of its SparkContext."""
+    java = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=is_stopped))
+    behind = SimpleNamespace(gateway_parameters=gateway.parameters)
+    return SimpleNamespace(sparkContext=SimpleNamespace(_gateway=behind, _jsc=java))
 
 
 @pytest.fixture
@@ -127,13 +148,46 @@ def test_one_that_refuses_to_be_asked_is_not_watched(
 
 def test_what_only_follows_from_the_end_of_the_jvm_is_reported_as_that(gateway: Gateway) -> None:
     """Any call of the program's own fails then; one that fails while the JVM lives is none of ours."""
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace()))
-    spark.sparkContext._gateway.gateway_parameters = gateway.parameters
+    spark = spark_of(gateway, lambda: False)
     with pytest.raises(ConnectionRefusedError), Driver(spark).raising_cause():
         raise ConnectionRefusedError("somebody else")
     gateway.close()
     with pytest.raises(JvmLost, match="nobody there"), Driver(spark).raising_cause():
         raise ConnectionRefusedError("nobody there")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StreamingQueryException("dagScheduler is null"),
+        Py4JError("py4j does not exist in the JVM"),
+        Py4JJavaError("", SimpleNamespace(_target_id="o1", _gateway_client=Unreachable())),
+    ],
+    ids=["query", "lookup", "java"],
+)
+def test_what_fails_while_the_jvm_shuts_down_is_reported_as_its_end(gateway: Gateway, error: Exception) -> None:
+    """Its shutdown stops the SparkContext first, and queries fail by that."""
+
+    def stopped() -> bool:
+        gateway.close()
+        return True
+
+    with pytest.raises(JvmLost, match="JVM has ended"), Driver(spark_of(gateway, stopped)).raising_cause():
+        raise error
+
+
+def test_a_jvm_that_hangs_holds_up_no_error(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(liveness, "_CONNECT_SECONDS", 0.01)
+    hanging = threading.Event()
+    with pytest.raises(StreamingQueryException), Driver(spark_of(gateway, hanging.wait)).raising_cause():
+        raise StreamingQueryException("something else")
+    hanging.set()
+
+
+def test_a_program_may_stop_its_spark_itself(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(liveness, "_END_SECONDS", 0.01)
+    with pytest.raises(StreamingQueryException), Driver(spark_of(gateway, lambda: True)).raising_cause():
+        raise StreamingQueryException("it was stopped")
 
 
 def test_a_step_that_fails_holds_up_none_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,24 +5,21 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import milepost
 import milepost.spark
-from milepost.errors import Fenced, SessionExpired, SessionLost
+from milepost.core.checkpoint_location import HEADER
+from milepost.errors import ConnectionFailed, Fenced, SessionExpired, SessionLost
 from milepost.spark import BatchContext, published_batches
-from milepost.spark.checkpoints import restore
-from milepost.spark.checkpoints.layer_index import LayerIndex
-from milepost.spark.checkpoints.workdir import remove_older
-from milepost.spark.record import JobCheckpoint
-from milepost.spark.store import HandleStore
+from milepost.spark.pointer import JobPointer
 from milepost.store import StateHandleStore
 from milepost.wire import Code
 from testbed.server import ServerProcess
 from tests.spark.jobs import Place, finish, wait_until
-from tests.spark.trials.queries import KINDS, write_input
+from tests.spark.trials.queries import KINDS, read_input, write_input
 from tests.spark.under_test.process import Driver
 from tests.spark.under_test.settings import Setup
 
@@ -71,47 +68,75 @@ def test_a_fenced_driver_calls_nothing_either(place: Place, client: milepost.Cli
         query = place.start(job, job.exactlyOnce(publish), forever=True)
         query.processAllAvailable()
         succeed(client, place.name)
-        write_input(place.directory / "more", 3)
-        (place.directory / "more" / "00002.json").rename(place.input / "00002.json")
+        place.add_input(3)
         with pytest.raises(Fenced):
             finish(job, query)
     assert published == [0, 1]
 
 
-def test_a_driver_whose_directory_its_successor_cleared_away_is_fenced(place: Place, client: milepost.Client) -> None:
-    """It stood still between its recovery and its first batch: Spark finds nothing, and begins at batch 0."""
-    place.run(lambda *_: None)
+def test_a_driver_that_was_succeeded_before_it_started_its_query_is_fenced(
+    place: Place, client: milepost.Client
+) -> None:
+    """It stood still between its recovery and the start: Spark writes before there is a query that could fail."""
+
+    def body() -> None:
+        with place.lead() as job:
+            succeed(client, place.name)
+            place.start(job, job.files(place.output))
+
+    with pytest.raises(Fenced) as fenced:
+        body()
+    assert fenced.value.current == 2
+
+
+def test_a_driver_whose_first_batch_its_successor_has_logged_calls_nothing(
+    place: Place, client: milepost.Client
+) -> None:
+    """Spark need not write anything to begin with a batch that is logged, so nothing was refused until then."""
     published: list[int] = []
+
+    def publish(_frame: DataFrame, context: BatchContext) -> None:
+        published.append(context.batchId)
+
     with place.lead() as job:
-        succeed(client, place.name)
-        remove_older(Path(job.checkpointLocation).parent, job.epoch + 1)
+        function = job.exactlyOnce(publish)
+
+        def later(frame: DataFrame, batch: int) -> None:
+            succeed(client, place.name).resign()
+            function(frame, batch)
+
         with pytest.raises(Fenced):
-            finish(job, place.start(job, job.exactlyOnce(lambda _, context: published.append(context.batchId))))
+            finish(job, place.start(job, later))
+    with place.lead() as job:
+        assert (job.recovery.resumes_at, job.recovery.replays) == (0, True)
     assert published == []
 
 
-@pytest.mark.parametrize("how", ["succeeded", "expired"])
-def test_a_driver_that_loses_the_lead_while_it_restores_stands_by_again(
+@pytest.mark.parametrize("how", ["succeeded", "expired", "away"])
+def test_a_driver_that_loses_the_lead_while_it_takes_over_stands_by_again(
     place: Place, client: milepost.Client, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """Its successor clears away what it builds, or its session ends: nothing was begun that could not be again."""
+    """Its successor leads, its session ends, or Spark does not reach the service: nothing was begun that could not be
+    again.
+    """
     place.run(lambda *_: None)
-    materialise = restore.materialise
+    take = JobPointer.take
 
-    def meanwhile(store: HandleStore, checkpoint: JobCheckpoint, directory: Path) -> LayerIndex:
-        monkeypatch.setattr(restore, "materialise", materialise)
-        layer_index = materialise(store, checkpoint, directory)
-        assert store.epoch is not None
+    def meanwhile(*arguments: Any, **named: Any) -> JobPointer:
+        monkeypatch.undo()
+        pointer = take(*arguments, **named)
         if how == "succeeded":
             succeed(client, place.name).resign()
-            remove_older(directory.parent, store.epoch + 1)
-            return layer_index
-        drivers_session(client, place.name).close()
-        raise SessionExpired(Code.SESSION_EXPIRED, "what the next call would be told")
+            pointer.store.raise_if_fenced()
+        if how == "expired":
+            drivers_session(client, place.name).close()
+            raise SessionExpired(Code.SESSION_EXPIRED, "what the next call would be told")
+        raise ConnectionFailed("away")
 
-    monkeypatch.setattr(restore, "materialise", meanwhile)
+    monkeypatch.setattr(JobPointer, "take", meanwhile)
     with place.lead() as job:
         assert job.epoch == (4 if how == "succeeded" else 3)
+        assert place.spark.conf.get(HEADER) == f"X-Milepost-{place.name}-{job.epoch}"
         assert job.published == 1
 
 
@@ -126,6 +151,29 @@ def test_who_does_not_wait_for_the_query_is_told_at_the_end_of_the_block(place: 
 
     with pytest.raises(Fenced):
         body()
+
+
+@pytest.mark.parametrize("files", [0, 2])
+def test_a_query_that_is_refused_a_write_of_its_own_is_told_as_fenced_too(
+    place: Place, client: milepost.Client, files: int
+) -> None:
+    """Nobody waits for it, and no function of ours saw what ended it; with no file it never came to a first batch."""
+    coming = place.directory / "coming"
+    write_input(coming, files)
+
+    def body() -> None:
+        with place.lead() as job:
+            writer = read_input(place.spark, str(coming)).writeStream.foreachBatch(job.files(place.output))
+            query = writer.option("checkpointLocation", job.checkpointLocation).start()
+            query.processAllAvailable()
+            succeed(client, place.name)
+            write_input(place.directory / "more", files + 1)
+            (place.directory / "more" / f"{files:05}.json").rename(coming / f"{files:05}.json")
+            wait_until(lambda: not query.isActive)
+
+    with pytest.raises(Fenced):
+        body()
+    assert len(published_batches(place.spark, place.url, place.name)) == files
 
 
 def test_a_lost_session_stops_a_query_that_has_nothing_to_do(place: Place, client: milepost.Client) -> None:
@@ -204,7 +252,7 @@ def test_a_standby_whose_session_was_lost_begins_another(place: Place, client: m
 def test_sigterm_ends_a_driver_in_order(
     service: ServerProcess, java_options: str, name: str, tmp_path: Path, place: Place
 ) -> None:
-    """One that leads registers its final checkpoint and resigns, one that stands by just ends. No session is left."""
+    """One that leads publishes its batch and resigns, one that stands by just ends. No session is left."""
 
     def setup(which: str) -> Setup:
         return Setup(
@@ -214,7 +262,7 @@ def test_sigterm_ends_a_driver_in_order(
             provider="hdfs",
             input=str(place.input),
             output=place.output,
-            workdir=str(tmp_path / "work"),
+            scratch=str(tmp_path / which),
             events=str(tmp_path / f"{which}.events"),
             java_options=java_options,
             ttl=60.0,
@@ -233,7 +281,6 @@ def test_sigterm_ends_a_driver_in_order(
         assert leader.wait() == 0
     with place.lead(wait=30.0) as job:
         assert job.epoch == 2
-        assert job.recovery.checkpoint is not None
-        assert job.recovery.checkpoint.resumes_at == 2
+        assert (job.recovery.resumes_at, job.recovery.replays) == (2, False)
     published = published_batches(place.spark, service.url, name)
     assert len(published) == len(KINDS["aggregation"].expected(2))

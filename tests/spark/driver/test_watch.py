@@ -58,7 +58,7 @@ def test_a_driver_whose_function_hangs_in_python_ends(
         provider="hdfs",
         input=str(place.input),
         output=place.output,
-        workdir=str(tmp_path / "work"),
+        scratch=str(tmp_path / "scratch"),
         events=str(tmp_path / "hanging.events"),
         java_options=java_options,
         pause="before writing",

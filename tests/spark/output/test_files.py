@@ -17,7 +17,7 @@ from milepost.spark.output import sink as sink_module
 from milepost.spark.output.local import LocalFiles
 from milepost.spark.record import JOB, decode
 from tests.spark.jobs import Place, finish
-from tests.spark.trials.queries import KINDS, write_input
+from tests.spark.trials.queries import KINDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,13 +39,6 @@ def rows(frame: DataFrame) -> dict[int, list[tuple[int, int]]]:
     return {batch: sorted(of) for batch, of in found.items()}
 
 
-def more_input(place: Place, count: int) -> None:
-    write_input(place.directory / f"more-{count}", count)
-    for file in (place.directory / f"more-{count}").iterdir():
-        if not (place.input / file.name).exists():
-            file.rename(place.input / file.name)
-
-
 def test_published_rows_are_read_with_their_batch(place: Place) -> None:
     run(place)
     frame = read_published(place.spark, place.url, place.name)
@@ -58,7 +51,7 @@ def test_published_rows_are_read_with_their_batch(place: Place) -> None:
 
 
 def test_batches_are_chosen_before_files_are_touched(place: Place) -> None:
-    more_input(place, 4)
+    place.add_input(4)
     run(place)
     chosen = read_published(place.spark, place.url, place.name, batches=range(1, 3))
     assert rows(chosen) == dict(list(enumerate(EXPECTED(4)))[1:3])
@@ -101,7 +94,7 @@ def test_pages_go_on_across_drivers_and_old_heads_are_cleared(place: Place, monk
     monkeypatch.setattr(manifest_module, "PAGE_BATCHES", 3)
     monkeypatch.setattr(sink_module, "KEPT_HEADS", 1)
     for count in (2, 5, 8):
-        more_input(place, count)
+        place.add_input(count)
         run(place)
     assert rows(read_published(place.spark, place.url, place.name)) == dict(enumerate(EXPECTED(8)))
     assert len(list((Path(place.output) / "_milepost").glob("batch-*.json"))) < 8
@@ -133,7 +126,7 @@ def test_pages_that_nobody_leads_to_are_cleared_by_the_next_driver(place: Place)
     dead, newer, other = f"batch-2-e1-{job[:12]}ab", f"batch-2-e9-{job[:12]}ab", "batch-2-e1-0123456789abcdef"
     for page in (dead, newer, other):
         (directory / f"{page}.json").touch()
-    more_input(place, 3)
+    place.add_input(3)
     run(place)
     left = sorted(page.name.split(f"-{job[:12]}")[0] for page in directory.glob("batch-*.json"))
     assert left == ["batch-1-e1", f"{other}.json", "batch-2-e2", "batch-2-e9"]
@@ -153,7 +146,7 @@ def test_what_cannot_be_cleared_away_fails_no_batch(
     for broken in ("delete", "names"):
         with monkeypatch.context() as failing:
             failing.setattr(LocalFiles, broken, refuse)
-            more_input(place, 4 if broken == "delete" else 6)
+            place.add_input(4 if broken == "delete" else 6)
             run(place)
     assert "stays for now: [Errno 13] Permission denied" in caplog.text
     assert rows(read_published(place.spark, place.url, place.name)) == dict(enumerate(EXPECTED(6)))
@@ -161,7 +154,7 @@ def test_what_cannot_be_cleared_away_fails_no_batch(
 
 def test_a_job_stays_with_its_output(place: Place) -> None:
     run(place)
-    more_input(place, 3)
+    place.add_input(3)
     with place.lead() as job, pytest.raises(UnsafeQuery, match="cannot go on"):
         finish(job, place.start(job, job.files(str(place.directory / "elsewhere"))))
 
@@ -194,6 +187,6 @@ def test_a_damaged_page_is_said_to_be_one(place: Place) -> None:
     head.unlink()
     with pytest.raises(RecordUnreadable, match="gone"):
         read_published(place.spark, place.url, place.name)
-    more_input(place, 3)
+    place.add_input(3)
     with place.lead() as job, pytest.raises(RecordUnreadable, match="gone"):
         finish(job, place.start(job, job.files(place.output)))

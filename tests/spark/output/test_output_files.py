@@ -12,12 +12,17 @@ import pytest
 from milepost.spark.output import local
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import LocalFiles
-from tests.spark.checkpoints.directories import put
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+
+def put(directory: Path, path: str, content: str) -> None:
+    target = directory / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(content)
 
 
 @pytest.fixture(params=["local", "hadoop"])

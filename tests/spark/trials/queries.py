@@ -17,7 +17,7 @@ Row: TypeAlias = tuple[int, int]
 """What every query puts out: a key ``k`` and a value ``w``."""
 
 _ROWS = 12
-_EPOCH = 1_700_000_000
+EPOCH = 1_700_000_000
 _WINDOW = 5
 _DELAY = 10
 
@@ -74,7 +74,7 @@ def lines(index: int) -> list[Line]:
     """The lines of file ``index``; keys repeat within and across files, event times rise with some disorder."""
     source = random.Random(f"file {index}")
     return [
-        Line(source.randrange(10 + 4 * index), source.randrange(1000), _EPOCH + 4 * index + source.randrange(-12, 4))
+        Line(source.randrange(10 + 4 * index), source.randrange(1000), EPOCH + 4 * index + source.randrange(-12, 4))
         for _ in range(_ROWS)
     ]
 
@@ -85,7 +85,7 @@ def write_input(directory: Path, count: int) -> None:
     for index in range(count):
         path = directory / f"{index:05}.json"
         path.write_text("".join(json.dumps(vars(line)) + "\n" for line in lines(index)))
-        os.utime(path, (_EPOCH + index, _EPOCH + index))
+        os.utime(path, (EPOCH + index, EPOCH + index))
 
 
 def read_input(spark: SparkSession, directory: str) -> DataFrame:

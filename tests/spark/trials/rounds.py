@@ -7,13 +7,13 @@ import random
 from dataclasses import dataclass, replace
 from itertools import count
 
-from tests.spark.under_test.hooks import BATCH, ENTERED, FINAL, LAYERED, ONCE, POINTS, RESTORE
+from tests.spark.under_test.hooks import BATCH, ONCE, POINTS, TAKING_OVER
 
 HOWS = ("kill", "freeze", "kill python")
 """SIGKILL for Python and JVM; SIGSTOP until a successor has taken over, then SIGCONT; SIGKILL for Python alone."""
 
 ANY_MOMENT = "any moment"
-_SINCE = (RESTORE[0], BATCH[0], BATCH[0])
+_SINCE = (TAKING_OVER[0], BATCH[0], BATCH[0])
 """From when on the moments count: a driver takes some seconds on its way in, and most of them belong to its work."""
 _MOMENT_SECONDS = 4.0
 _SEED = 20_260_101
@@ -36,34 +36,27 @@ class Round:
 
 @dataclass(frozen=True)
 class Chain:
-    """Drivers of one job in a row, each interrupted but the last. ``inline_bytes`` and ``max_layers`` as in `Setup`."""
+    """Drivers of one job in a row, each interrupted but the last."""
 
     kind: str
     provider: str
-    inline_bytes: int = 8192
-    max_layers: int = 64
     rounds: tuple[Round, ...] = ()
     turn: int = 0
 
     def __str__(self) -> str:
         return f"{self.kind}-{self.provider}" + (f"-{self.turn}" if self.turn else "")
 
-    @property
-    def layered(self) -> bool:
-        """Whether its state lies in layers; what is little travels inside the record."""
-        return not self.inline_bytes
-
 
 _STATELESS = Chain("stateless", "hdfs")
-_AGGREGATION = Chain("aggregation", "hdfs", 0, 3)
-_DEDUPLICATION = Chain("deduplication", "rocksdb", 0, 3)
+_AGGREGATION = Chain("aggregation", "hdfs")
+_DEDUPLICATION = Chain("deduplication", "rocksdb")
 _JOBS = (
     _STATELESS,
     _AGGREGATION,
     _DEDUPLICATION,
     Chain("windows", "hdfs"),
-    Chain("aggregation", "rocksdb-changelog", 0, 3),
-    Chain("transform", "rocksdb-v2", 0, 64),
+    Chain("aggregation", "rocksdb-changelog"),
+    Chain("transform", "rocksdb-v2"),
 )
 
 CUT = (
@@ -73,10 +66,11 @@ CUT = (
     ),
     replace(_DEDUPLICATION, rounds=(Round("kill python", "before writing"),)),
 )
-"""What is run when nobody asks for more; a job without state, at any moment, is in the cut of the mixture."""
+"""What is run when nobody asks for more; a job without state, at any moment, is in the cut of the trials."""
 
-FULL = 3 * len(POINTS)
-"""So many rounds meet every point with SIGKILL and with SIGSTOP, and half as many more are at any moment."""
+_TIMES = 2
+FULL = 3 * _TIMES * len(POINTS)
+"""So many rounds meet every point twice with SIGKILL and with SIGSTOP, and half as many more are at any moment."""
 
 
 def wanted() -> int:
@@ -108,34 +102,27 @@ def _full(turn: int) -> list[Chain]:
         # One job after the other, and one back with each pass, so that each job meets different ways.
         job = (number - number // len(_JOBS)) % len(_JOBS)
         dealt[job].append(_round(ANY_MOMENT, HOWS[number % len(HOWS)], source))
-    places = [(point, how) for how in ("kill", "freeze") for point in POINTS]
+    places = [(point, how) for how in ("kill", "freeze") for point in POINTS] * _TIMES
     source.shuffle(places)
-    for point, how in sorted(places, key=lambda place: _ease(place[0])):
+    for point, how in sorted(places, key=lambda place: place[0] not in BATCH):
         _shortest(dealt, point).append(_round(point, how, source))
     return [replace(job, turn=turn, rounds=_in_order(found, source)) for job, found in zip(_JOBS, dealt, strict=True)]
 
 
-def _ease(point: str) -> int:
-    """What not every chain can take, or take twice, is dealt before the others, and so is what begins a chain."""
-    return next((ease for ease, points in enumerate((FINAL, LAYERED, ENTERED)) if point in points), 3)
-
-
 def _shortest(dealt: list[list[Round]], point: str) -> list[Round]:
-    """The shortest list of rounds that ``point`` can be added to; one that can begin a chain goes where none does."""
+    """The shortest list of rounds; one that can begin a chain goes where none does."""
     fitting = [
-        (point in ENTERED and any(known.point in ENTERED for known in rounds), len(rounds), number)
-        for number, (job, rounds) in enumerate(zip(_JOBS, dealt, strict=True))
-        if (job.layered or point not in LAYERED)
-        and not (point in FINAL and any(known.point in FINAL for known in rounds))
+        (point in BATCH and any(known.point in BATCH for known in rounds), len(rounds), number)
+        for number, rounds in enumerate(dealt)
     ]
     return dealt[min(fitting)[2]]
 
 
 def _in_order(rounds: list[Round], source: random.Random) -> tuple[Round, ...]:
-    """By chance, but for both ends: first one that leaves a checkpoint to restore, last one at the end of the input."""
+    """By chance, but for the first, which leaves something to go on from."""
     source.shuffle(rounds)
-    first = next(found for found in rounds if found.point in ENTERED)
-    rounds.sort(key=lambda found: (found is not first, found.point in FINAL))
+    first = next(found for found in rounds if found.point in BATCH)
+    rounds.sort(key=lambda found: found is not first)
     return tuple(rounds)
 
 

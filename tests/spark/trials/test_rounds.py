@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from tests.spark.trials.rounds import ANY_MOMENT, CUT, FULL, HOWS, Chain, Round, chains
-from tests.spark.under_test.hooks import ENTERED, FINAL, LAYERED, POINTS, RESTORE
+from tests.spark.under_test.hooks import BATCH, POINTS
 
 SIZES = (1, 12, FULL, 100)
 
@@ -33,13 +33,10 @@ def test_a_third_are_moments_of_every_kind_for_jobs_with_and_without_state() -> 
 
 
 @pytest.mark.parametrize("rounds", [0, *SIZES])
-def test_each_driver_passes_the_point_at_which_it_is_interrupted(rounds: int) -> None:
+def test_the_first_driver_of_a_chain_leaves_something_to_go_on_from(rounds: int) -> None:
     for chain in chains(rounds):
         points = [found.point for found in chain.rounds]
-        assert rounds == 0 or points[0] in ENTERED, f"{chain} may leave nothing to restore"
-        assert not {points[0]} & {*RESTORE}, f"{chain} has nothing to restore at first"
-        assert not {*points[:-1]} & {*FINAL}, f"{chain} has used its input up before its end"
-        assert chain.layered or not {*points} & {*LAYERED}, f"{chain} has no layers"
+        assert rounds == 0 or points[0] in BATCH, f"{chain} may leave nothing to go on from"
 
 
 @pytest.mark.parametrize("rounds", SIZES)

@@ -13,25 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import milepost.core.lease
-import milepost.spark.checkpoints.layer_index
-import milepost.spark.checkpoints.restore
 import milepost.spark.driver.watch
 import milepost.spark.output.sink
-from milepost.spark.checkpoints.snapshotter import Snapshotter
+from milepost.spark.batch import ExactlyOnce
 from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
-from milepost.spark.record import JOB, JobRecord, decode
+from milepost.spark.record import JobRecord, decode
 from milepost.store import StateHandleStore
 
-RESTORE = ("before record", "after unpacking", "after restoring", "after recovery")
-"""On the way in: with the epoch, before the record is read; with one layer unpacked into the directory that is being
-built; with all of it there, but not under its name; with the directory whole, before the query starts."""
+TAKING_OVER = ("before record", "after recovery")
+"""On the way in: with the epoch, before the record is read; with the checkpoint read, before the query starts."""
 
 BATCH = (
-    "before snapshot",
-    "before layer",
-    "after layer",
-    "before entry",
+    "before batch",
     "after entry",
     "before writing",
     "after evaluation",
@@ -39,19 +33,11 @@ BATCH = (
     "before publication",
     "after publication",
 )
-"""Entry and publication are the two compare-and-sets. From the layer to the entry, they are passed beside the writing
-and its evaluation, otherwise in this order."""
+"""In a batch: with its offsets logged, before anything else; with the driver's first batch noted in the record; around
+the writing of the output and its evaluation; and around the compare-and-set that publishes it."""
 
-FINAL = ("before final checkpoint", "after final checkpoint")
-"""At the end of the input, around the compare-and-set that registers what Spark committed last."""
-
-POINTS = (*RESTORE, *BATCH, *FINAL)
-ENTERED = BATCH[BATCH.index("after entry") :]
-"""Where a checkpoint is registered, so that the next driver has one to restore: who stands still at the writing is no
-hindrance to the entry beside it."""
-LAYERED = ("after unpacking", "before layer", "after layer")
-"""What only a job passes whose state does not travel inside the record."""
-ONCE = (*RESTORE, *FINAL)
+POINTS = (*TAKING_OVER, *BATCH)
+ONCE = (*TAKING_OVER, "after entry")
 """What a driver is sure to pass once, and not more."""
 
 Passing = Callable[[str, int], None]
@@ -76,29 +62,25 @@ def install(passing: Passing) -> None:
 
     last: JobRecord | None = None
 
-    def replacing(_store: Any, name: str, _version: str, state: bytes, *_: Any) -> str:
+    def replacing(_store: Any, _name: str, _version: str, state: bytes, *_: Any) -> str:
         nonlocal last
-        if name != JOB:
-            return "another"
         record, before = decode(state), last
         last = record
-        if record.checkpoints and record.checkpoints[0].committed:
-            return "final checkpoint"
         if before is not None and record.published > before.published:
             return "publication"
         return "entry" if record.entries else "another"
 
-    def snapshotting(_snapshotter: Any, number: int, **_: Any) -> str:
+    def taking(*_: Any, **__: Any) -> str:
+        return "record"
+
+    def running(_function: Any, _frame: Any, number: int, _query: Any) -> str:
         nonlocal batch
         batch = number
-        return "snapshot"
+        return "batch"
 
-    around(JobPointer, "take", lambda *_, **__: "record")
-    around(milepost.spark.checkpoints.restore, "_unpacked", lambda *_: "unpacking")
-    around(milepost.spark.checkpoints.restore, "materialise", lambda *_: "restoring")
+    around(JobPointer, "take", taking)
     around(importlib.import_module("milepost.spark.lead"), "recover", lambda *_, **__: "recovery")
-    around(Snapshotter, "read", snapshotting)
-    around(StateHandleStore, "add_and_lock", lambda _, name, *_rest, **_named: "layer" if name != JOB else "another")
+    around(ExactlyOnce, "_run", running)
     around(StateHandleStore, "replace", replacing)
     around(FilesSink, "__call__", lambda *_: "writing")
     around(milepost.spark.output.sink, "_stage", lambda *_: "evaluation")
@@ -109,11 +91,9 @@ def blind() -> None:
     setattr(milepost.core.lease.Lease, "lost", property(lambda lease: lease._reason is not None))  # noqa: B010
 
 
-def limits(inline_bytes: int, max_layers: int, stuck: float) -> None:
-    """Other limits for what travels inside the record, for the number of layers, and for a batch that no stop ends."""
-    milepost.spark.checkpoints.layer_index.INLINE_BYTES = inline_bytes
-    milepost.spark.checkpoints.layer_index.MAX_LAYERS = max_layers
-    milepost.spark.driver.watch.STUCK_SECONDS = stuck
+def stuck(seconds: float) -> None:
+    """Set another limit for a batch that no stop ends."""
+    milepost.spark.driver.watch.STUCK_SECONDS = seconds
 
 
 def wait_for(path: str, seconds: float) -> None:

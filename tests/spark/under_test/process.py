@@ -8,13 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-
-from tests.spark.under_test.settings import Setup
-from tests.spark.under_test.several import Plan
+from typing import Any, Protocol
 
 ROOT = Path(__file__).parents[3]
 DEADLINE_SECONDS = 150.0
@@ -25,10 +23,25 @@ class DriverFailed(AssertionError):
     """A driver did not do in time what was waited for; the message ends with its events and its log."""
 
 
+class Settings(Protocol):
+    """What every driver under test is told: where its events go, and for which files it stands still."""
+
+    @property
+    def events(self) -> str: ...
+
+    @property
+    def go(self) -> str: ...
+
+    @property
+    def on(self) -> str: ...
+
+    def encode(self) -> str: ...
+
+
 class Driver:
     """A driver under test, `tests.spark.under_test.program`, in a process group of its own that ends with the test."""
 
-    def __init__(self, setup: Setup | Plan, program: str = "tests.spark.under_test.program") -> None:
+    def __init__(self, setup: Settings, program: str = "tests.spark.under_test.program") -> None:
         self.setup = setup
         self.log = Path(setup.events).with_suffix(".log")
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
@@ -68,6 +81,14 @@ class Driver:
                     return event
             if ended or time.monotonic() > until:
                 raise self.failed(f"did not report {' or '.join(events)}, {'ended' if ended else f'in {deadline} s'}")
+            time.sleep(_POLL_SECONDS)
+
+    def until(self, holds: Callable[[], bool], complaint: str, deadline: float = DEADLINE_SECONDS) -> None:
+        """Wait until something holds. Raises `DriverFailed` when it does not, or when the driver ends before."""
+        until = time.monotonic() + deadline
+        while not holds():
+            if not self.running or time.monotonic() > until:
+                raise self.failed(complaint)
             time.sleep(_POLL_SECONDS)
 
     def wait(self, deadline: float = DEADLINE_SECONDS) -> int:

@@ -11,7 +11,6 @@ import os
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -19,6 +18,7 @@ from py4j.protocol import Py4JError
 import milepost.spark
 from milepost.errors import MilepostError
 from tests.spark.trials.queries import PROVIDERS, read_input
+from tests.spark.trials.reading import slowly
 from tests.spark.trials.stateful import QUERIES
 from tests.spark.under_test import hooks
 from tests.spark.under_test.settings import Setup
@@ -71,17 +71,15 @@ def main(setup: Setup) -> int:
     """Lead the job until its input is used up, or something ends it; 0 for an end that `milepost` has a name for."""
     tell = Events(setup.events)
     passed = published = 0
-    location = Path()
 
     def passing(point: str, batch: int) -> None:
         nonlocal passed, published
-        if point == "before snapshot" and published == setup.most > 0:
+        if point == "before batch" and published == setup.most > 0:
             hooks.wait_for(setup.on, STANDSTILL_SECONDS)
         if point == "after publication":
             tell("published", batch=batch)
             published += 1
         if point == "before writing":
-            tell("reads", batch=batch, ends=_ends(location, batch))
             time.sleep(setup.throttle)
         if point == setup.pause:
             passed += 1
@@ -90,27 +88,29 @@ def main(setup: Setup) -> int:
                 hooks.wait_for(setup.go, STANDSTILL_SECONDS)
 
     hooks.install(passing)
-    hooks.limits(setup.inline_bytes, setup.max_layers, setup.stuck)
+    hooks.stuck(setup.stuck)
     if setup.blind:
         hooks.blind()
     kind = QUERIES[setup.kind]
-    spark = spark_session(setup.java_options, PROVIDERS[setup.provider] | setup.spark)
-    tell("standing by")
+    spark = spark_session(
+        setup.java_options, PROVIDERS[setup.provider] | setup.spark | {"spark.local.dir": setup.scratch}
+    )
+    tell("standing by", application=spark.sparkContext.applicationId)
     try:
         with milepost.spark.lead(
             spark,
-            setup.url,
+            setup.urls or setup.url,
             setup.store,
-            workdir=setup.workdir,
             ttl=setup.ttl,
             jvm_timeout=setup.jvm_timeout,
             batch_timeout=setup.batch_timeout,
             grace=setup.grace,
         ) as job:
-            location, recovery = Path(job.checkpointLocation), job.recovery
-            resumes_at = recovery.checkpoint.resumes_at if recovery.checkpoint else 0
-            tell("leading", epoch=job.epoch, resumes_at=resumes_at, published=job.published, entries=recovery.entries)
-            writer = kind.build(read_input(spark, setup.input)).writeStream.outputMode(kind.mode)
+            resumes_at, entries = job.recovery.resumes_at, job.recovery.entries
+            tell("leading", epoch=job.epoch, resumes_at=resumes_at, published=job.published, entries=entries)
+            frame = setup.reading.frame(spark) if setup.reading else read_input(spark, setup.input)
+            rows = kind.build(frame).selectExpr("k", slowly("w", setup.slow))
+            writer = rows.writeStream.outputMode(kind.mode)
             writer = writer.option("checkpointLocation", job.checkpointLocation).foreachBatch(job.files(setup.output))
             query = (writer.trigger(availableNow=True) if setup.available_now else writer).start()
             tell("started")
@@ -124,13 +124,6 @@ def main(setup: Setup) -> int:
         with suppress(Py4JError, ConnectionError):  # there may be no JVM any more
             spark.stop()
     return 0
-
-
-def _ends(location: Path, batch: int) -> list[int]:
-    """The last file that the batch reads of each source: with one file per trigger each entry of a log is one file."""
-    path = location / "offsets" / str(batch)
-    offsets = [json.loads(line) for line in path.read_text().splitlines()[2:] if line != "-"] if path.exists() else []
-    return [int(offset["logOffset"]) for offset in offsets]
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
+from tests.spark.trials.reading import Reading
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -13,10 +15,11 @@ class Setup:
     ``pause`` is a point of `tests.spark.under_test.hooks` at whose ``pause_at``-th passing it stands still until the
     file ``go`` is there. ``throttle`` is slept in each batch. Once it has published ``most`` batches (0: no limit) it
     stands still until the file ``on`` is there, so that those after it find input. ``blind`` takes away its view of the
-    clock, so that nothing but the service's refusal tells it that its session is over. ``inline_bytes`` and
-    ``max_layers`` replace the SDK's limits: small ones bring layers and merges about with little state. ``spark`` are
-    settings of Spark's. ``jvm_timeout``, ``batch_timeout`` and ``grace`` are as of `milepost.spark.lead`; ``stuck``
-    replaces the SDK's limit for a batch that no stop ends. Times in seconds.
+    clock, so that nothing but the service's refusal tells it that its session is over. ``spark`` are settings of
+    Spark's. With ``urls`` those are the addresses of the service, and with ``reading`` that is the input; each row that
+    comes out of a task takes ``slow`` milliseconds. ``scratch`` is the one directory in which it keeps files of its
+    own. ``jvm_timeout``, ``batch_timeout`` and ``grace`` are as of `milepost.spark.lead`; ``stuck`` replaces the SDK's
+    limit for a batch that no stop ends. Times in seconds.
     """
 
     url: str
@@ -25,7 +28,7 @@ class Setup:
     provider: str
     input: str
     output: str
-    workdir: str
+    scratch: str
     events: str
     java_options: str
     go: str = ""
@@ -35,8 +38,6 @@ class Setup:
     most: int = 0
     on: str = ""
     blind: bool = False
-    inline_bytes: int = 8192
-    max_layers: int = 64
     ttl: float = 8.0
     jvm_timeout: float = 60.0
     batch_timeout: float | None = None
@@ -44,10 +45,15 @@ class Setup:
     stuck: float = 60.0
     spark: dict[str, str] = field(default_factory=dict)
     available_now: bool = True
+    urls: tuple[str, ...] = ()
+    reading: Reading | None = None
+    slow: int = 0
 
     def encode(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def decode(cls, text: str) -> Setup:
-        return cls(**json.loads(text))
+        raw = json.loads(text)
+        reading = None if raw["reading"] is None else Reading.decode(raw["reading"])
+        return cls(**{**raw, "urls": tuple(raw["urls"]), "reading": reading})

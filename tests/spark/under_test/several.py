@@ -3,7 +3,7 @@
 It is started by ``python -m tests.spark.under_test.several PLAN``.
 
 The first driver of each job runs some batches, and then either stops in order or stands still where its batch is
-published and Spark has not noted that yet, to be killed. The second one runs the job to its end, in another directory.
+published and Spark has not noted that yet, to be killed. The second one runs the job to its end, as on another machine.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import milepost.spark
 from milepost.spark import Job
@@ -50,13 +49,13 @@ STOPPED, KILLED = "stopped", "killed"
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of such a driver. ``workdir`` is its own, ``before`` the first driver's if this is the second."""
+    """The settings of such a driver. ``scratch`` holds files of its own; ``second`` says which of the two it is."""
 
     url: str
     cells: tuple[Cell, ...]
     directory: str
-    workdir: str
-    before: str
+    scratch: str
+    second: bool
     events: str
     java_options: str
     go: str = ""
@@ -84,7 +83,8 @@ def output_of(cell: Cell, directory: Path) -> Path:
 def main(plan: Plan) -> int:
     """Run all cells; then wait to be killed, if there is anything to kill."""
     tell = Events(plan.events)
-    spark = spark_session(plan.java_options, {})
+    options = f"{plan.java_options} -Djava.io.tmpdir={plan.scratch}"
+    spark = spark_session(options, {"spark.local.dir": plan.scratch, "spark.sql.warehouse.dir": f"{plan.scratch}/wh"})
     with ExitStack() as held:
         for cell in plan.cells:
             for key in {key for settings in PROVIDERS.values() for key in settings}:
@@ -93,7 +93,7 @@ def main(plan: Plan) -> int:
                 spark.conf.set(key, value)
             _run(spark, plan, cell, tell, held)
         tell("all")
-        threading.Event().wait(DEADLINE_SECONDS if not plan.before else 0.0)
+        threading.Event().wait(0.0 if plan.second else DEADLINE_SECONDS)
     spark.stop()
     return 0
 
@@ -102,21 +102,16 @@ def _run(spark: SparkSession, plan: Plan, cell: Cell, tell: Events, held: ExitSt
     directory = Path(plan.directory)
     reached = threading.Event()
     with ExitStack() as stack:
-        job = stack.enter_context(
-            milepost.spark.lead(
-                spark, plan.url, store_of(cell, directory), workdir=plan.workdir, ttl=15.0, wait=60.0, retain=2
-            )
-        )
-        named = _naming(Path(job.checkpointLocation), plan.before) if plan.before else []
-        tell("leading", cell=str(cell), published=job.published, named=named)
+        job = stack.enter_context(milepost.spark.lead(spark, plan.url, store_of(cell, directory), ttl=15.0, wait=60.0))
+        tell("leading", cell=str(cell), published=job.published, location=job.checkpointLocation)
         kind = QUERIES[cell.kind]
         function = job.files(str(output_of(cell, directory)))
-        if not plan.before:
+        if not plan.second:
             function = _ending(job, function, cell, reached)
         writer = kind.build(read_input(spark, str(directory / "in"))).writeStream.outputMode(kind.mode)
         writer = writer.option("checkpointLocation", job.checkpointLocation).foreachBatch(function)
         query = writer.trigger(availableNow=True).start()
-        if not plan.before and cell.ending == KILLED:
+        if not plan.second and cell.ending == KILLED:
             while not reached.wait(0.05):
                 assert query.isActive, query.exception()
             held.push(stack.pop_all())
@@ -139,19 +134,6 @@ def _ending(
             threading.Thread(target=job.stop, daemon=True).start()
 
     return call
-
-
-def _naming(directory: Path, before: str) -> list[str]:
-    """Files of a restored checkpoint that hold the path of the first driver's directories, in archives too."""
-
-    def contents(path: Path) -> Iterator[bytes]:
-        yield path.read_bytes()
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                yield from (archive.read(name) for name in archive.namelist())
-
-    files: list[Any] = [path for path in directory.rglob("*") if path.is_file()]
-    return [str(path.relative_to(directory)) for path in files if any(before.encode() in c for c in contents(path))]
 
 
 if __name__ == "__main__":

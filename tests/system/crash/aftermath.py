@@ -34,7 +34,8 @@ async def _inspect(directory: Path) -> Aftermath:
     before = await stored_states(blobs)
     async with rig(embedded(directory), at_once) as running:
         records = running.replica.journal.read().view.state.records.values()
-        named = {record.blob: record.size for record in records if isinstance(record, Handle) and record.blob}
+        handles = [record for record in records if isinstance(record, Handle) and not record.gone]
+        named = {record.blob: record.size for record in handles if record.data is None}
         assert named.items() <= before.items(), "a pointer names a blob that is not there, or not whole"
 
         async def collected() -> bool:
@@ -42,4 +43,4 @@ async def _inspect(directory: Path) -> Aftermath:
 
         await until(collected)
     await blobs.close()
-    return Aftermath(len(named), len(before), len(before) - len(named))
+    return Aftermath(len(handles), len(before), len(before) - len(named))

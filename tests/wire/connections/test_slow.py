@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from testbed.server import DEADLINE_SECONDS, ServerProcess
@@ -17,6 +18,7 @@ from tests.support.servers.replicas import PROMPT
 from tests.wire.support import raw
 from tests.wire.support.api import Api, connect, problem
 from tests.wire.support.in_process import InProcess, in_process
+from tests.wire.webhdfs.hadoop import Tree, refused
 
 SLOW = replace(PROMPT, idle_seconds=0.5)
 MIB = 1024 * 1024
@@ -103,6 +105,30 @@ def test_a_body_above_the_least_rate_may_take_longer_than_silence_may(here: InPr
             yield b"x" * 1000
 
     assert api.add("steady", content()).status_code == 201
+
+
+def put_slowly(here: InProcess, name: str) -> httpx.Response:
+    """Put a file as a task does that works for long while the file is open."""
+    tree = Tree(here.http, "slow")
+    door = tree.ask("PUT", name, "CREATE").headers["location"]
+
+    def content() -> Iterator[bytes]:
+        yield b"first"
+        time.sleep(3 * SLOW.idle_seconds)
+        yield b"last"
+
+    return here.http.put(door, content=content())
+
+
+def test_a_file_may_be_open_for_longer_than_silence_may_last_elsewhere(here: InProcess) -> None:
+    assert put_slowly(here, "state/1.delta").status_code == 201
+    assert Tree(here.http, "slow").read("state/1.delta").content == b"firstlast"
+
+
+def test_a_file_is_not_open_for_ever(tmp_path: Path) -> None:
+    with in_process(tmp_path, replace(SLOW, file_idle_seconds=SLOW.idle_seconds)) as here:
+        refused(put_slowly(here, "state/1.delta"), 403, "IOException")
+        assert Tree(here.http, "slow").read("state/1.delta").status_code == 404
 
 
 def test_the_rest_of_a_body_that_nobody_wants_is_not_read_for_ever(here: InProcess) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from testbed.server import DEADLINE_SECONDS, ServerProcess
+from testbed.server import ALL_AS_BLOBS, DEADLINE_SECONDS, ServerProcess
 from tests.support.network.faults import before
 from tests.support.servers.replicas import PROMPT
 from tests.wire.support import raw
@@ -27,7 +27,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("stopping")) as process:
+    with ServerProcess(tmp_path_factory.mktemp("stopping"), *ALL_AS_BLOBS) as process:
         yield process
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from testbed.server import ServerProcess
+from testbed.server import ALL_AS_BLOBS, ServerProcess
 from tests.wire.support.api import Api, connect, problem
 from tests.wire.support.damage import damage_record, name_blob
 from tests.wire.support.shapes import example_of, same_shape
@@ -41,7 +41,7 @@ CLIMBING = ["../../../../etc/hostname", "/etc/hostname", "a/../../b", ""]
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    with ServerProcess(tmp_path_factory.mktemp("damaged")) as server:
+    with ServerProcess(tmp_path_factory.mktemp("damaged"), *ALL_AS_BLOBS) as server:
         with connect(server.start().url) as http:
             apis = Damaged(*(Api.on(http, store) for store in ("handles", "climbing", "store", "session")))
             for number in range(len(CLIMBING)):

@@ -12,7 +12,7 @@ import pytest
 from backends.s3.blobs import S3Blobs
 from service.journal import JournalSettings
 from testbed.seaweedfs import SeaweedFS
-from testbed.server import ServerProcess
+from testbed.server import ALL_AS_BLOBS, ServerProcess
 from tests.contracts.places import Services
 from tests.support.servers import s3
 from tests.support.servers.replicas import PROMPT, Rig, embedded
@@ -42,7 +42,7 @@ def weed(services: Services) -> SeaweedFS:
 def signing(tmp_path_factory: pytest.TempPathFactory, services: Services) -> Iterator[ServerProcess]:
     """A replica that leads, whose blobs lie in a bucket."""
     directory = tmp_path_factory.mktemp("signing")
-    with ServerProcess(directory, blobs=s3.fresh_url(directory, services)) as process:
+    with ServerProcess(directory, *ALL_AS_BLOBS, blobs=s3.fresh_url(directory, services)) as process:
         yield process.start()
 
 

@@ -18,6 +18,8 @@ CODES: dict[str, int] = {
     "unsupported-media-type": 415,
     "range-not-satisfiable": 416,
     "already-exists": 409,
+    "not-directory": 409,
+    "not-empty": 409,
     "not-locked": 409,
     "held": 409,
     "fenced": 409,
@@ -67,6 +69,7 @@ OF_HTTP = {"Range", "Content-Range", "Accept-Ranges", "Last-Event-ID", "WWW-Auth
 STORE = "/v1/stores/{store}"
 HANDLE = STORE + "/handles/{name}"
 SESSION = "/v1/sessions/{session}"
+FILES = "/webhdfs/v1/{path}"
 
 KEYED = frozenset({"Idempotency-Key", "Milepost-Attempt"})
 ACTS = KEYED | {"Milepost-Session"}
@@ -86,8 +89,11 @@ COMMITS = (
 )
 CHANGES = COMMITS | {"session-required"}
 RECEIVES = frozenset({"digest-mismatch", "upload-unknown"})
-OF_NO_CALL = frozenset({"no-route", "method-not-allowed", "length-required"})
-"""Told of paths and methods that are not there, and kept for backends to come."""
+OF_NO_CALL = frozenset({"no-route", "method-not-allowed", "length-required", "not-directory"})
+"""Told of paths and methods that are not there, of files as Java exceptions, and kept for backends to come."""
+
+REFUSED_FILES = frozenset({400, 401, 403, 404})
+"""The statuses of Java's exceptions."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,8 @@ class Call:
     gives: frozenset[str] = frozenset()
     query: frozenset[str] = frozenset()
     sent_on_with: frozenset[str] = frozenset()
+    asks: frozenset[str] = frozenset()
+    """The query parameters that must be there."""
 
     @property
     def about_a_store(self) -> bool:
@@ -111,6 +119,11 @@ class Call:
     @property
     def by_the_leader(self) -> bool:
         return self.path.startswith("/v1/") and self.path != "/v1/status"
+
+    @property
+    def guarded(self) -> bool:
+        """Whether it needs a token where there are tokens."""
+        return self.path.startswith(("/v1/", "/webhdfs/"))
 
     @property
     def statuses(self) -> set[int]:
@@ -129,7 +142,7 @@ class Call:
         """The headers that an answer may have, besides those that HTTP itself needs."""
         own = self.gives if status in self.success and status != 307 else ()
         about = ["Milepost-Revision"] if self.about_a_store and status != 307 else []
-        with_status = GIVEN_WITH.get(status, ()) if self.path.startswith("/v1/") else ()
+        with_status = GIVEN_WITH.get(status, ()) if self.guarded else ()
         sent_on = self.sent_on_with if status == 307 else ()
         return {*own, *sent_on, *about, *with_status, "Milepost-Term", "X-Request-Id", "Cache-Control"}
 
@@ -216,6 +229,33 @@ CALLS = (
     _acting("POST", STORE + "/epoch", 200, "held", "unsupported-media-type"),
     _read(STORE + "/epoch", "corrupt"),
     _acting("DELETE", STORE + "/epoch", 204, "fenced"),
+    _read(STORE + "/tree", "corrupt"),
+    Call(
+        "POST",
+        STORE + "/tree/verification",
+        refusals=FIELDS | {"corrupt", "storage-unavailable", "unsupported-media-type"},
+    ),
+    Call(
+        "POST",
+        STORE + "/tree/rollback",
+        frozenset({200}),
+        CHANGES | {"not-exist", "fenced", "unsupported-media-type"},
+        WRITES,
+        _set("Milepost-Session"),
+        _set("Milepost-Replayed"),
+    ),
+    Call(
+        "POST",
+        STORE + "/tree/clone",
+        frozenset({201}),
+        CHANGES
+        | {"not-exist", "not-empty", "fenced", "corrupt", "blob-missing", "storage-full", "unsupported-media-type"},
+        WRITES,
+        _set("Milepost-Session"),
+        _set("Milepost-Replayed"),
+    ),
+    _acting("PUT", STORE + "/tree/pins/{pin}", 200, "not-exist", "already-exists", "unsupported-media-type"),
+    _acting("DELETE", STORE + "/tree/pins/{pin}", 204, "not-exist"),
     _acting("POST", STORE + "/uploads", 201, "not-supported", "upload-unknown", "unsupported-media-type"),
     Call(
         "GET",
@@ -224,6 +264,29 @@ CALLS = (
         takes=_set("Last-Event-ID"),
         query=_set("after"),
     ),
+    Call(
+        "POST",
+        STORE + "/epoch/credentials",
+        refusals=FIELDS | LIVING | _set("session-required", "forbidden", "fenced", "not-supported"),
+        takes=_set("Milepost-Session"),
+        requires=_set("Milepost-Session"),
+    ),
+    Call("POST", "/oauth2/token", frozenset({200, 400, 401})),
+    Call(
+        "GET",
+        FILES,
+        frozenset({200, 307}) | REFUSED_FILES,
+        query=_set("op", "offset", "length", "startAfter", "noredirect", "excludedatanodes"),
+        asks=_set("op"),
+    ),
+    Call(
+        "PUT",
+        FILES,
+        frozenset({200, 201, 307}) | REFUSED_FILES,
+        query=_set("op", "overwrite", "destination", "renameoptions", "noredirect", "excludedatanodes"),
+        asks=_set("op"),
+    ),
+    Call("DELETE", FILES, frozenset({200}) | REFUSED_FILES, query=_set("op", "recursive"), asks=_set("op")),
     Call("GET", "/v1/status"),
     Call("GET", "/livez"),
     Call("GET", "/readyz", frozenset({200, 503}), query=_set("verbose", "exclude")),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 from milepost.errors import NotExist
+from service.basics.streams import stream_of
 from service.blobs.intake import Incoming
 from service.operations import reading
 from service.operations.operations import operations_of
@@ -86,10 +87,7 @@ class UseCaseDoor(Door):
 
 
 def _incoming(state: bytes) -> Incoming:
-    async def chunks() -> AsyncIterator[bytes]:
-        yield state
-
-    return Incoming(chunks())
+    return Incoming(stream_of(state))
 
 
 def _whole(handle: Handle) -> reading.Span:

@@ -15,6 +15,7 @@ from backends.kubernetes.pointers.store import KubernetesPointers
 from backends.local.blobs import LocalBlobs
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
+from service.basics.streams import stream_of
 from service.blobs.intake import Incoming
 from tests.backends.kubernetes.places import LAYOUT, Outsider
 from tests.contracts.places import Services
@@ -53,10 +54,7 @@ def site(services: Services) -> Site:
 
 
 def incoming(state: bytes) -> Incoming:
-    async def chunks() -> AsyncIterator[bytes]:
-        yield state
-
-    return Incoming(chunks())
+    return Incoming(stream_of(state))
 
 
 def newest(outsider: Outsider) -> str:

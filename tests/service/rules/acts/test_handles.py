@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from milepost.wire import Code
 from service.rules.records import Corrupt, handle_key
-from service.rules.requests import Add, Attempt, Clear, LockHandle, ReleaseHandle, Remove, Request
+from service.rules.requests import Add, Attempt, BlobRef, Clear, LockHandle, ReleaseHandle, Remove, Request
 from tests.service.rules.bench import STORE, Bench, add, blob, replacement, retried
 
 REMOVE = Remove(Attempt("a"), store_name=STORE, name="h")
@@ -102,6 +104,22 @@ def test_a_removal_that_has_begun_is_finished_by_the_next_one_who_removes(bench:
     assert bench.finish(finish).changes
     assert bench.finish(finish).changes == {}
     assert bench.accepted(REMOVE).finish is None
+
+
+def test_a_small_state_goes_with_its_record_at_once(bench: Bench) -> None:
+    """There is no blob that has to go first, so nothing is left to finish."""
+    few = BlobRef("", 2, "cd")
+    version = bench.done(add("a", "h", "old"))["version"]
+    accepted = bench.accepted(replace(replacement("a", "h", version), blob=few, data=b"v1"))
+    assert accepted.discards == (blob("old").key,)
+    assert (bench.handle("h").blob, bench.handle("h").data) == ("", b"v1")
+    removed = bench.accepted(REMOVE)
+    assert (removed.answer.body, removed.finish) == ({"removed": True}, None)
+    assert (bench.handle("h").gone, bench.handle("h").data) == (True, None)
+    bench.done(replace(add("a", "h"), blob=few, data=b"v2"))
+    assert bench.handle("h").data == b"v2"
+    bench.accepted(replacement("a", "h", bench.handle("h").version, "large"))
+    assert (bench.handle("h").blob, bench.handle("h").data) == (blob("large").key, None)
 
 
 def test_a_removal_is_finished_for_the_version_that_was_removed_alone(bench: Bench) -> None:

@@ -17,7 +17,6 @@ from service.rules.memory.lookup import is_listed, is_pending
 from service.rules.memory.snapshots import Snapshot
 from service.rules.memory.state import State
 from service.rules.records import (
-    Answered,
     Corrupt,
     Handle,
     Lock,
@@ -32,6 +31,7 @@ from service.rules.records import (
     store_of,
     upload_key,
 )
+from service.rules.stored.answered import Answered
 
 STORES, NAMES, SESSIONS = ("a", "a-b", "b"), ("m", "m.n", "o", "p"), ("s", "t")
 REVISIONS = st.integers(1, 9)
@@ -161,7 +161,7 @@ def compare(state: State) -> None:
         for place in may:
             assert list(state.may_hold(session, place)) == [other for other in may if other > place]
     blobs = [record.blob for record in records.values() if isinstance(record, Handle) or is_pending(record)]
-    assert {blob for blob in ("x", "y", "z") if state.names_blob(blob)} == set(blobs)
+    assert {blob for blob in ("x", "y", "z") if state.names_blob("s", blob)} == set(blobs)
     unreadable = {store_of(key) for key, record in records.items() if isinstance(record, Corrupt)}
     assert {store for store in STORES if state.has_unreadable(store)} == unreadable
     assert set(state.damaged()) == {key for key, record in records.items() if isinstance(record, Corrupt)}

@@ -1,0 +1,234 @@
+"""``milepost run`` as a real process over the real service; small Python programs are the jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import milepost
+from testbed.ports import Port
+from tests.client.cli.test_cli import MAIN
+from tests.client.conftest import Service, eventually, serving
+
+DEADLINE = 60.0
+JOB = """
+import json, os, pathlib, signal, sys, time
+told = pathlib.Path(sys.argv[1])
+def tell(**fields):
+    with told.open("a") as file:
+        file.write(json.dumps(fields) + "\\n")
+def term(number, frame):
+    tell(signal=number)
+    sys.exit(4)
+signal.signal(signal.SIGTERM, term)
+signal.signal(signal.SIGINT, term)
+signal.signal(signal.SIGQUIT, term)
+given = {name: value for name, value in os.environ.items() if name.startswith("MILEPOST_")}
+tell(pid=os.getpid(), given=given, options=os.environ["JDK_JAVA_OPTIONS"].strip('"@'),
+     properties=pathlib.Path(os.environ["JDK_JAVA_OPTIONS"].strip('"@')).read_text())
+"""
+LASTS = JOB + "time.sleep(300)\n"
+
+
+class Running:
+    """A ``milepost run`` and what its job has told."""
+
+    def __init__(self, url: str, directory: Path, job: str, *arguments: str, program: str = LASTS) -> None:
+        self.told = directory / "told"
+        self._log = directory / "log"
+        options = ["run", "--job", job, *arguments, "--", sys.executable, "-c", program, str(self.told)]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-W", "error", "-c", MAIN, *options],
+                env={**os.environ, "MILEPOST_URL": url, "NO_COLOR": "1", "TMPDIR": str(directory)},
+                stdout=log,
+                stderr=log,
+            )
+
+    def events(self) -> list[dict[str, Any]]:
+        """What its job has told."""
+        lines = self.told.read_text().split("\n")[:-1] if self.told.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def starts(self, count: int = 1) -> list[dict[str, Any]]:
+        """Wait until its job has been started so often."""
+        eventually(lambda: len([e for e in self.events() if "pid" in e]) >= count or self.process.poll() is not None)
+        found = [event for event in self.events() if "pid" in event]
+        assert len(found) == count, self.log()
+        return found
+
+    def log(self) -> str:
+        """What it said."""
+        return self._log.read_text()
+
+    def says(self, text: str) -> None:
+        """Wait until it says something."""
+        eventually(lambda: text in self.log() or self.process.poll() is not None)
+        assert text in self.log()
+
+    def ended(self) -> int:
+        """Wait for its end."""
+        return self.process.wait(DEADLINE)
+
+
+Run = Callable[..., Running]
+
+
+@pytest.fixture
+def run(service: Service, name: str, tmp_path: Path) -> Iterator[Run]:
+    """Begins what is killed at the end of the test if it has not ended; so is its job."""
+    begun: list[Running] = []
+
+    def begin(*arguments: str, program: str = LASTS, url: str = service.url) -> Running:
+        directory = tmp_path / f"run-{len(begun)}"
+        directory.mkdir()
+        begun.append(Running(url, directory, name, *arguments, program=program))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.process.kill()
+        one.process.wait(DEADLINE)
+        for event in one.events():
+            if "pid" in event and Path(f"/proc/{event['pid']}").exists():
+                os.killpg(event["pid"], signal.SIGKILL)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_each_start_has_an_epoch_of_its_own_until_it_failed_too_often(run: Run, service: Service, name: str) -> None:
+    running = run("--restarts", "1", program=JOB + "sys.exit(3)")
+    assert running.ended() == 3
+    starts = running.starts(2)
+    for epoch, start in enumerate(starts, 1):
+        authority = service.url.removeprefix("http://")
+        location = f"webhdfs://{authority}/jobs/{name}/checkpoint"
+        given = {"JOB": name, "EPOCH": str(epoch), "CHECKPOINT_LOCATION": location}
+        assert {f"MILEPOST_{name}": value for name, value in given.items()}.items() <= start["given"].items()
+        assert f'"-Dspark.hadoop.dfs.webhdfs.rest-csrf.custom-header=X-Milepost-{name}-{epoch}"' in start["properties"]
+        assert f'"-Dspark.sql.streaming.checkpointLocation={location}/queries"' in start["properties"]
+        assert not Path(start["options"]).exists()
+    assert "giving up, after 1 restarts within 600 s" in running.log()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_a_signal_is_passed_on_and_then_it_resigns(
+    run: Run, blocking: milepost.Client, name: str, number: signal.Signals
+) -> None:
+    running = run()
+    running.starts()
+    running.process.send_signal(number)
+    assert running.ended() == 4
+    assert running.events()[1] == {"signal": number}
+    assert blocking.session("next").store(name).campaign(0.0).epoch == 2
+
+
+def test_a_command_that_does_not_end_is_killed(run: Run) -> None:
+    running = run("--grace", "0.5", program=LASTS.replace("sys.exit(4)", "pass"))
+    (start,) = running.starts()
+    running.process.terminate()
+    assert running.ended() == 137
+    assert not alive(start["pid"])
+
+
+def test_while_another_leads_it_ends_after_its_wait(run: Run, blocking: milepost.Client, name: str) -> None:
+    blocking.session("the leader").store(name).campaign()
+    running = run("--wait", "0.5")
+    assert running.ended() == 125
+    assert f"job {name} is led by the leader (epoch 1)" in running.log()
+    assert running.events() == []
+
+
+def test_a_standby_waits_until_the_epoch_is_free(run: Run, blocking: milepost.Client, name: str) -> None:
+    leader = blocking.session("the leader").store(name)
+    leader.campaign()
+    running = run("--standby", "--wait", "0", program=JOB)
+    running.says("standing by: the leader leads")
+    assert running.events() == []
+    leader.resign()
+    assert running.starts()[0]["given"]["MILEPOST_EPOCH"] == "2"
+    assert running.ended() == 0
+
+
+def test_a_standby_ends_when_it_is_asked_to(run: Run, blocking: milepost.Client, name: str) -> None:
+    blocking.session("the leader").store(name).campaign()
+    running = run("--standby")
+    running.says("standing by: the leader leads")
+    running.process.terminate()
+    assert running.ended() == 143
+    assert running.events() == []
+
+
+def test_a_supervisor_that_was_frozen_ends_its_command(run: Run, name: str) -> None:
+    """The job itself ran on: what it writes is refused, but nobody knows what else it does."""
+    frozen = run("--ttl", "1", "--wait", "0")
+    (start,) = frozen.starts()
+    frozen.process.send_signal(signal.SIGSTOP)
+    standby = run("--standby")
+    assert standby.starts()[0]["given"]["MILEPOST_EPOCH"] == "2"
+    assert alive(start["pid"])
+    frozen.process.send_signal(signal.SIGCONT)
+    assert frozen.ended() == 125
+    assert not alive(start["pid"])
+    assert frozen.events()[1:] == [{"signal": signal.SIGTERM}]
+    assert f"epoch 1 of job {name} is lost, ending the command" in frozen.log()
+    assert "is led by" in frozen.log()
+    assert standby.process.poll() is None
+    standby.process.terminate()
+    assert standby.ended() == 4
+
+
+def test_an_outage_that_outlasts_the_session_ends_in_a_new_start(run: Run, tmp_path: Path) -> None:
+    with Port() as port:
+        with serving(tmp_path, port=port) as service:
+            running = run("--ttl", "1", url=service.url)
+            running.starts()
+        running.says("is lost, ending the command")
+        with serving(tmp_path, port=port):
+            first, second = (int(start["given"]["MILEPOST_EPOCH"]) for start in running.starts(2))
+            assert first == 1
+            assert second >= 2, "a session of a second may be lost again before its command is started"
+            running.process.terminate()
+            assert running.ended() == 4
+
+
+def test_what_can_never_run_is_refused(service: Service) -> None:
+    def said(*arguments: str, url: str = service.url) -> tuple[int, str]:
+        command = [sys.executable, "-W", "error", "-c", MAIN, "--url", url, "run", *arguments]
+        ended = subprocess.run(command, capture_output=True, timeout=DEADLINE, check=False)
+        return ended.returncode, ended.stderr.decode().splitlines()[-1]
+
+    assert said("--job", "a/b", "true") == (125, "InvalidName: invalid-name: not a valid name for a store: 'a/b'")
+    status, line = said("--job", "j", "spark-submit", "--deploy-mode", "cluster", "job.jar")
+    assert status == 125
+    assert line.startswith("ValueError: --deploy-mode cluster: the driver has to run here")
+    status, line = said("--job", "j", "--wait", "0", "true", url="http://127.0.0.1:1")
+    assert status == 125
+    assert line.startswith("ConnectionFailed: ")
+
+
+def test_a_command_that_is_not_there(service: Service, name: str, tmp_path: Path) -> None:
+    program = str(tmp_path / "nothing")
+    command = [sys.executable, "-c", MAIN, "--url", service.url, "run", "--job", name, program]
+    ended = subprocess.run(command, capture_output=True, timeout=DEADLINE, check=False)
+    assert ended.returncode == 127
+    assert ended.stderr.decode().splitlines()[-1] == f"{program} cannot be started: No such file or directory"
+
+
+def test_the_commands_need_no_spark() -> None:
+    program = "import sys, milepost.cli.app; assert not {'pyspark', 'py4j', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-W", "error", "-c", program], timeout=60, check=True)

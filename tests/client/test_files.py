@@ -1,0 +1,155 @@
+"""What is kept of the files of a job, in both flavours, over the real service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+import milepost
+from milepost.types import Clone, Cut, KeptCuts, Pin
+from tests.client.conftest import Service
+from tests.wire.webhdfs.hadoop import Tree
+
+LARGE = b"large" * 1000
+
+
+@pytest.fixture
+def store(client: Any, name: str) -> Iterator[Any]:
+    with client.session(holder="a", ttl=30) as session:
+        yield session.store(name)
+
+
+@pytest.fixture
+def files(store: Any, service: Service, name: str) -> Iterator[Tree]:
+    store.campaign()
+    with httpx.Client(base_url=service.url) as http:
+        yield Tree(http, name, store.epoch)
+
+
+def commit(files: Tree, batch: int, state: bytes) -> None:
+    """Write what Spark writes for a batch."""
+    assert files.create("checkpoint/state", state, overwrite=True).status_code == 201
+    assert files.create(f"checkpoint/commits/{batch}", b"v1").status_code == 201
+
+
+def test_a_job_without_files_has_no_cuts(store: Any) -> None:
+    assert store.files.cuts() == KeptCuts([], [])
+    with pytest.raises(milepost.NotExist):
+        store.files.pin("savepoint")
+    found = store.files.verify()
+    assert (found.files, found.bytes, found.intact, found.damaged) == (0, 0, True, [])
+
+
+def test_a_rollback_brings_back_the_files_of_a_cut(store: Any, files: Tree) -> None:
+    for batch in range(3):
+        commit(files, batch, f"state {batch}".encode())
+    cuts = store.files.cuts().cuts
+    assert [(cut.directory, cut.batch) for cut in cuts] == [("checkpoint", 0), ("checkpoint", 1), ("checkpoint", 2)]
+    assert store.files.roll_back(cuts[1].revision) == cuts[1].revision
+    assert files.read("checkpoint/state").content == b"state 1"
+    assert files.read("checkpoint/commits/2").status_code == 404
+    assert store.files.cuts().cuts == cuts[:2]
+    commit(files, 2, b"another state 2")
+    assert files.read("checkpoint/state").content == b"another state 2"
+
+
+def test_a_rollback_leaves_alone_what_it_is_told_to(store: Any, files: Tree) -> None:
+    for batch in range(3):
+        assert files.create(f"checkpoint/offsets/{batch}", f"plan {batch}".encode()).status_code == 201
+        assert files.create(f"checkpoint/sources/0/{batch}", b"v1").status_code == 201
+        commit(files, batch, f"state {batch}".encode())
+    first = store.files.cuts().cuts[0].revision
+    for keep in (["checkpoint/offsets/7"], ["checkpoint/sources", "nowhere/x"]):
+        with pytest.raises(milepost.NotExist):
+            store.files.roll_back(first, keep=keep)
+    for keep in (["/"], ["a/../b"], [f"checkpoint/{number}" for number in range(17)]):
+        with pytest.raises(milepost.BadRequest):
+            store.files.roll_back(first, keep=keep)
+    store.files.roll_back(first, keep=["checkpoint/offsets/1", "/checkpoint/sources"])
+    assert files.read("checkpoint/state").content == b"state 0"
+    assert files.names("checkpoint/offsets") == ["0", "1"]
+    assert files.read("checkpoint/offsets/1").content == b"plan 1"
+    assert files.names("checkpoint/sources/0") == ["0", "1", "2"]
+    assert files.names("checkpoint/commits") == ["0"]
+
+
+def test_only_the_current_epoch_rolls_back(store: Any, files: Tree) -> None:
+    commit(files, 0, b"state")
+    revision = store.files.cuts().cuts[0].revision
+    with pytest.raises(milepost.Fenced):
+        store.under(files.epoch + 1 if files.epoch else 1).files.roll_back(revision)
+    with pytest.raises(milepost.NotExist):
+        store.files.roll_back(revision + 1)
+    assert files.read("checkpoint/state").content == b"state"
+
+
+def test_a_pin_keeps_a_cut(store: Any, files: Tree) -> None:
+    commit(files, 0, LARGE)
+    first = store.files.pin("before-upgrade")
+    for batch in range(1, 13):
+        commit(files, batch, f"state {batch}".encode())
+    kept = store.files.cuts()
+    assert [cut.batch for cut in kept.cuts] == list(range(3, 13))
+    assert kept.pins == [Pin("before-upgrade", Cut("checkpoint", 0, first))]
+    assert store.files.pin("before-upgrade", first) == first
+    with pytest.raises(milepost.AlreadyExists):
+        store.files.pin("before-upgrade")
+    store.files.roll_back(first)
+    assert files.read("checkpoint/state").content == LARGE
+    assert store.files.cuts().cuts == []
+    store.files.unpin("before-upgrade")
+    with pytest.raises(milepost.NotExist):
+        store.files.unpin("before-upgrade")
+    assert store.files.cuts() == KeptCuts([], [])
+
+
+def test_a_verification_names_what_is_damaged_and_which_cuts_are_whole(
+    store: Any, files: Tree, service: Service
+) -> None:
+    commit(files, 0, LARGE)
+    commit(files, 1, LARGE + b"more")
+    found = store.files.verify(digests=True)
+    assert (found.intact, found.damaged_count, found.files) == (True, 0, 3)
+    assert [cut.intact for cut in found.kept.cuts] == [True, True]
+    (blob,) = [
+        path for path in (service.data / "blobs").rglob("*") if path.is_file() and path.read_bytes() == LARGE + b"more"
+    ]
+    blob.write_bytes(LARGE + b"MORE")
+    assert store.files.verify().intact
+    found = store.files.verify(digests=True)
+    assert not found.intact
+    assert [(file.path, file.reason) for file in found.damaged] == [
+        ("checkpoint/state", "the stored bytes do not match their digest")
+    ]
+    assert [cut.intact for cut in found.kept.cuts] == [True, False]
+    blob.unlink()
+    found = store.files.verify()
+    assert (found.intact, found.damaged_count) == (False, 1)
+    store.files.roll_back(found.kept.cuts[0].revision)
+    assert store.files.verify(digests=True).intact
+    assert files.read("checkpoint/state").content == LARGE
+
+
+def test_a_clone_begins_another_job_with_a_snapshot(store: Any, files: Tree, service: Service) -> None:
+    commit(files, 0, LARGE)
+    store.files.pin("before-upgrade")
+    (pin,), (cut,) = store.files.cuts().pins, store.files.cuts().cuts
+    assert files.read(f".snapshot/{pin.snapshot}/checkpoint/state").content == LARGE
+    commit(files, 1, b"other")
+    assert files.read(f".snapshot/{cut.snapshot}/checkpoint/state").content == LARGE
+    with milepost.Client(service.url) as client, client.session(ttl=60) as session:
+        other = session.store(f"{store.name}-clone")
+        other.campaign()
+        with pytest.raises(milepost.Fenced):
+            other.under(99).files.clone(store.name, pin.snapshot)
+        with pytest.raises(milepost.NotExist):
+            other.files.clone(store.name, "never-pinned")
+        assert other.files.clone(store.name, pin.snapshot, timeout=60) == Clone(2, len(LARGE) + 2)
+        copy = Tree(files.http, other.name, None)
+        assert copy.read("checkpoint/state").content == LARGE
+        assert copy.read("checkpoint/commits/1").status_code == 404
+        with pytest.raises(milepost.NotEmpty):
+            other.files.clone(store.name, pin.snapshot)

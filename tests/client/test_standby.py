@@ -1,0 +1,119 @@
+"""Standing by through outages, which are made up: the real service cannot be away for one call."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+import milepost
+from milepost.errors import ConnectionFailed, MilepostError, OutcomeUnknown, SessionLost, Unavailable
+from milepost.session import Session
+from milepost.standby import Standby
+from milepost.store import StateHandleStore
+from milepost.types import Epoch
+from milepost.wire import Code
+from tests.client.conftest import eventually
+
+
+def away(monkeypatch: pytest.MonkeyPatch, outage: MilepostError) -> None:
+    """Let the first campaign, which asks who leads, meet ``outage``."""
+    campaign = StateHandleStore.campaign
+
+    def first(_store: StateHandleStore, _wait: float | None = 30.0) -> Epoch:
+        monkeypatch.setattr(StateHandleStore, "campaign", campaign)
+        raise outage
+
+    monkeypatch.setattr(StateHandleStore, "campaign", first)
+
+
+@pytest.mark.parametrize(
+    "outage", [Unavailable(Code.NO_LEADER), ConnectionFailed("away"), OutcomeUnknown(Code.OUTCOME_UNKNOWN)]
+)
+@pytest.mark.parametrize("wait", [None, 60.0])
+def test_an_outage_is_waited_out(
+    blocking: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch, outage: MilepostError, wait: float | None
+) -> None:
+    away(monkeypatch, outage)
+    standby = Standby(blocking, "standby", name, 15.0, wait, lambda *_: None)
+    assert standby.lead().epoch == 1
+    standby.leave()
+
+
+def test_an_outage_that_outlasts_the_wait_is_reported(
+    blocking: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away(monkeypatch, Unavailable(Code.NO_LEADER))
+    standby = Standby(blocking, "standby", name, 15.0, 0.0, lambda *_: None)
+    with pytest.raises(Unavailable):
+        standby.lead()
+    standby.leave()
+
+
+def test_an_epoch_that_was_granted_to_a_session_given_up_is_not_led_by(
+    blocking: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The service grants it to a poll that waited through an outage, and by then the session counts as lost here."""
+    poll = StateHandleStore.campaign
+    standby = Standby(blocking, "standby", name, 15.0, 60.0, lambda *_: None)
+
+    def late(store: StateHandleStore, wait: float | None = 30.0) -> Epoch:
+        monkeypatch.setattr(StateHandleStore, "campaign", poll)
+        granted = poll(store, wait)
+        standby.led_by._lease.end("not renewed within 15 s")
+        return granted
+
+    monkeypatch.setattr(StateHandleStore, "campaign", late)
+    handles = standby.lead()
+    assert handles.epoch == 2
+    assert not standby.led_by.lost
+    assert "standing by with another" in caplog.text
+    standby.leave()
+
+
+def test_who_stands_by_says_so_where_a_program_without_logging_shows_it(
+    blocking: milepost.Client, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = blocking.session("the leader").store(name)
+    leader.campaign()
+
+    def leave() -> None:
+        eventually(lambda: "standing by" in caplog.text)
+        leader.resign()
+
+    leaving = threading.Thread(target=leave)
+    leaving.start()
+    standby = Standby(blocking, "standby", name, 15.0, 60.0, lambda *_: None)
+    assert standby.lead().epoch == 2
+    leaving.join()
+    messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert messages[0] == f"standing by: the leader leads {name}"
+    assert messages[1].startswith(f"leading store {name} now under epoch 2")
+    standby.leave()
+
+
+def test_who_cannot_lead_any_more_while_it_gets_a_session_leads_no_more(
+    blocking: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The withdrawal finds no session yet. It is made to come at that moment."""
+    another = Standby._another_session
+
+    def late(standby: Standby) -> Session:
+        session = another(standby)
+        standby.withdraw()
+        return session
+
+    monkeypatch.setattr(Standby, "_another_session", late)
+    standby = Standby(blocking, "standby", name, 15.0, None, lambda *_: None)
+    with pytest.raises(SessionLost):
+        standby.lead()
+    assert blocking.session("the next").store(name).campaign(0.0).epoch == 1
+
+
+def test_who_cannot_lead_any_more_stands_by_no_more(blocking: milepost.Client, name: str) -> None:
+    blocking.session("the leader").store(name).campaign()
+    standby = Standby(blocking, "standby", name, 15.0, None, lambda *_: None)
+    threading.Timer(0.5, standby.withdraw).start()
+    with pytest.raises(SessionLost):
+        standby.lead()

@@ -1,0 +1,292 @@
+"""A door takes bytes, and they are published once: whoever leads by then, and whatever answer is lost.
+
+The door is a replica that does not lead, and speaks to the leader in this process: an answer can be lost at a chosen
+moment only here. That real replicas speak to each other is shown in tests/wire/webhdfs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from milepost.errors import (
+    AccessDenied,
+    AlreadyExists,
+    BlobMissing,
+    Corrupt,
+    Fenced,
+    NotExist,
+    OutcomeUnknown,
+    Unavailable,
+)
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.blobs.collector import collect
+from service.blobs.delivery import DeliveryCut
+from service.blobs.intake import Incoming
+from service.blobs.keys import place_of
+from service.blobs.shared_key import SharedKey
+from service.http.doors import door as door_module
+from service.http.doors.door import Door
+from service.http.doors.messages import Publish, Published
+from service.http.doors.peer import NoAnswer, NotReached, Peer
+from service.http.doors.permits import PutPermit, ReadPermit
+from service.operations.trees import At
+from service.replica.leader_locator import LeaderLocator
+from service.rules.requests import BlobRef
+from service.rules.stored.trees import Entry
+from tests.service.acting import STORE, actor
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
+
+pytestmark = pytest.mark.anyio
+
+LARGE = bytes(range(256)) * 64
+AT = At(STORE, "state/1")
+
+
+class Wire(Peer):
+    """Delivers to the leader in this process. ``faults`` are what happens to the next messages."""
+
+    def __init__(self, leader: Rig) -> None:
+        self.leader = leader
+        self.faults: list[str] = []
+        self.attempts: list[int] = []
+        self.permit: PutPermit | None = None
+
+    async def publish(self, leader: str, message: Publish, seconds: float) -> Published:  # noqa: ARG002
+        fault = self.faults.pop(0) if self.faults else ""
+        self.attempts.append(message.attempt)
+        if fault == "not reached":
+            raise NotReached("a fault of this test")
+        if fault == "full of requests":
+            raise problem(Code.TOO_MANY_REQUESTS, "a fault of this test")
+        permit = self.permit
+        assert permit is not None
+        published = await self.leader.operations.publisher.publish(
+            At(message.store, message.path),
+            permit.epoch,
+            BlobRef(message.blob, message.size, message.sha256),
+            message.data,
+            overwrite=permit.overwrite,
+            key=permit.key,
+            attempt=message.attempt,
+        )
+        if fault == "answer lost":
+            raise NoAnswer("a fault of this test")
+        if fault == "answer lost, and the leader":
+            await self.leader.restart()
+            raise NoAnswer("a fault of this test")
+        if fault == "collected":
+            await self.leader.blobs.delete(message.blob)
+        return Published(published)
+
+
+@dataclass
+class Scene:
+    """A leader, a door that does not lead, and what lies between."""
+
+    leader: Rig
+    idle: Rig
+    wire: Wire
+    door: Door
+    epoch: int
+
+    def permit(self, key: str = "k", *, overwrite: bool = False) -> PutPermit:
+        """What the leader writes into a redirect."""
+        journal = self.leader.replica.journal
+        return PutPermit(STORE, AT.path, self.epoch, overwrite, key, journal.deployment, journal.term, 0)
+
+    async def take(self, permit: PutPermit, *parts: bytes | Callable[[], Awaitable[object]]) -> None:
+        """Take a body; what can be called is called in the midst of it."""
+
+        async def chunks() -> AsyncIterator[bytes]:
+            for part in parts:
+                if isinstance(part, bytes):
+                    yield part
+                else:
+                    await part()
+
+        self.wire.permit = permit
+        await self.door.take(permit, "", Incoming(chunks()))
+
+    def entry(self) -> Entry:
+        """What is at the path now."""
+        return self.leader.operations.trees.entry(AT)
+
+    async def blobs(self) -> set[str]:
+        """The keys of all blobs of files."""
+        return {info.key async for info in self.leader.blobs.list("", 0.0) if place_of(info.key) is not None}
+
+    async def content(self) -> bytes:
+        """The bytes of the file."""
+        entry = self.entry()
+        if entry.data is not None:
+            return entry.data
+        return b"".join([chunk async for chunk in self.leader.blobs.get(entry.blob)])
+
+
+@asynccontextmanager
+async def scene(directory: Path) -> AsyncIterator[Scene]:
+    settings = replace(PROMPT, collect_after_seconds=0.0)
+    async with rig(embedded(directory), settings) as leader:
+        idle = Rig(embedded(directory), settings, "http://127.0.0.1:8")
+        await idle.replica.blobs.open()
+        await idle.election.open()
+        wire = Wire(leader)
+        door = Door(
+            idle.replica.journal,
+            idle.replica.blobs,
+            idle.operations.publisher,
+            LeaderLocator(idle.election, idle.advertise, idle.clock),
+            wire,
+            idle.clock,
+            max_state_bytes=None,
+            inline_below=4096,
+        )
+        epoch = await (await actor(leader, "driver")).campaign()
+        try:
+            yield Scene(leader, idle, wire, door, epoch)
+        finally:
+            await idle.election.close()
+            await idle.replica.blobs.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"v1", b"x" * 4096, LARGE], ids=len)
+async def test_what_a_door_took_is_published(tmp_path: Path, content: bytes) -> None:
+    async with scene(tmp_path) as at:
+        await at.take(at.permit(), content[:100], content[100:])
+        assert (at.entry().size, at.entry().epoch) == (len(content), at.epoch)
+        assert bool(at.entry().blob) is (len(content) >= 4096)
+        assert await at.content() == content
+
+
+@pytest.mark.parametrize("content", [b"v1", LARGE], ids=len)
+async def test_a_lost_answer_is_asked_for_again_and_the_put_is_made_once(tmp_path: Path, content: bytes) -> None:
+    async with scene(tmp_path) as at:
+        at.wire.faults = ["not reached", "answer lost", "full of requests", "answer lost"]
+        await at.take(at.permit(), content)
+        assert at.wire.attempts == [1, 2, 3, 4, 5]
+        assert at.entry().born == at.leader.replica.journal.head.revision
+        assert len(await at.blobs()) == bool(at.entry().blob)
+        with pytest.raises(AlreadyExists):
+            await at.take(at.permit("another"), content)
+
+
+@pytest.mark.parametrize("content", [b"v1", LARGE], ids=len)
+async def test_a_put_that_the_old_leader_made_is_known_to_the_new_one(tmp_path: Path, content: bytes) -> None:
+    async with scene(tmp_path) as at:
+        at.wire.faults = ["answer lost, and the leader"]
+        await at.take(at.permit(), content)
+        assert at.entry().epoch == at.epoch
+        assert await at.content() == content
+        if at.entry().blob:
+            assert place_of(at.entry().blob) in {place_of(key) for key in await at.blobs()}
+
+
+async def test_a_body_that_outlives_its_leader_is_published_under_the_next(tmp_path: Path) -> None:
+    """Its first blob is of an older term, which the collector may delete at any moment: it is not what is named."""
+    async with scene(tmp_path) as at:
+        permit = at.permit()
+        await at.take(permit, LARGE[:5000], at.leader.restart, LARGE[5000:])
+        named = place_of(at.entry().blob)
+        assert named is not None
+        assert named.term >= at.leader.replica.journal.first_term > permit.term
+        replica = at.leader.replica
+        await collect(
+            replica.journal,
+            replica.pointers,
+            replica.blobs,
+            replica.deletions,
+            replica.slices,
+            older_than=0.0,
+            may_go_on=lambda: True,
+            ready=replica.manifests.ready,
+        )
+        assert await at.blobs() == {at.entry().blob}
+        assert await at.content() == LARGE
+
+
+async def test_a_collector_that_was_quicker_fails_the_put_and_names_nothing(tmp_path: Path) -> None:
+    async with scene(tmp_path) as at:
+        await at.take(at.permit("first"), b"v1")
+        at.wire.faults = ["collected"]
+        with pytest.raises(BlobMissing):
+            await at.take(at.permit("second", overwrite=True), LARGE[:5000], at.leader.restart, LARGE[5000:])
+        assert await at.content() == b"v1"
+
+
+async def test_a_driver_that_was_deposed_in_mid_body_publishes_nothing(tmp_path: Path) -> None:
+    async with scene(tmp_path) as at:
+
+        async def depose() -> None:
+            await (await actor(at.leader, "driver")).end()
+            await (await actor(at.leader, "next")).campaign()
+
+        with pytest.raises(Fenced):
+            await at.take(at.permit(), LARGE[:5000], depose, LARGE[5000:])
+        await at.leader.emptied_trash()
+        assert await at.blobs() == set()
+        with pytest.raises(NotExist):
+            at.entry()
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [("not reached", Unavailable), ("answer lost", OutcomeUnknown)], ids=["certain", "unknown"]
+)
+async def test_in_the_end_it_says_what_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, error: type[Exception]
+) -> None:
+    monkeypatch.setattr(door_module, "PUBLISH_SECONDS", 0.5)
+    async with scene(tmp_path) as at:
+        at.wire.faults = [fault] * 1000
+        with pytest.raises(error, match="could not be published"):
+            await at.take(at.permit(), b"v1")
+
+
+async def test_bytes_of_another_store_or_deployment_become_no_file_of_this_one(tmp_path: Path) -> None:
+    async with scene(tmp_path) as at:
+        await at.take(at.permit(), LARGE)
+        publisher, real = at.leader.operations.publisher, at.entry().blob
+        deployment, _, term, name = real.split("/")
+        for key in (f"{deployment}/other/{term}/{name}", f"another/{STORE}/{term}/{name}", "doors/x", "../x"):
+            with pytest.raises(AccessDenied):
+                await publisher.publish(
+                    AT, at.epoch, BlobRef(key, 1, "0"), None, overwrite=True, key="forged", attempt=1
+                )
+
+
+async def test_all_replicas_get_one_key_whoever_makes_it(tmp_path: Path) -> None:
+    async with scene(tmp_path) as at:
+        made = await SharedKey(at.leader.replica.blobs, at.leader.pointers).get()
+        assert await SharedKey(at.idle.replica.blobs, at.idle.pointers).get() == made
+        assert len(made) == 32
+
+
+@pytest.mark.parametrize("size", [5_000, 3_000_000])
+async def test_what_is_damaged_is_not_given_in_two_parts_either(tmp_path: Path, size: int) -> None:
+    content = bytes(range(250)) * (size // 250)
+    async with scene(tmp_path) as scene_:
+        await scene_.take(scene_.permit(), content)
+        entry = scene_.entry()
+        permit = ReadPermit(AT.store, AT.path, entry.blob, entry.size, entry.sha256, 0)
+        for start in (0, 1, size // 2, size - 1, size):
+            given, chunks = await scene_.door.give(permit, start, None)
+            assert b"".join([chunk async for chunk in chunks]) == content[start:]
+            assert given == size - start
+
+        (stored,) = (tmp_path / "blobs").rglob(entry.blob.rpartition("/")[2])
+        stored.write_bytes(content[:-1] + b"!")
+        got = bytearray()
+
+        async def go_on() -> None:
+            async for chunk in (await scene_.door.give(permit, len(got), None))[1]:
+                got.extend(chunk)
+
+        for _ in range(2):  # as Hadoop's client does: where it was cut off, it goes on from there
+            with pytest.raises((DeliveryCut, Corrupt)):
+                await go_on()
+        assert len(got) < size

@@ -1,0 +1,253 @@
+"""A clone begins another job's tree with copies of what a snapshot shows: all of it, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from milepost.errors import Problem
+from milepost.wire import Code
+from service.operations import cloning
+from service.operations.operations import Operations
+from service.operations.trees import At
+from service.replica.submitter import Caller, Reply
+from service.rules.requests import Attempt
+from service.rules.trees import manifests
+from tests.service.acting import STORE, actor
+from tests.support.files import put, put_at, read, read_at
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
+from tests.support.states import stored_states
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+CLONE = "another"
+LARGE = b"0123456789abcdef" * 200_000
+SETTINGS = replace(PROMPT, inline_below=100, fold_from=2, fold_after_seconds=0.0, linger_seconds=0.0)
+METADATA = b'v2\n{"stateSchemaFilePaths":["webhdfs://milepost/jobs/%s/checkpoint/state/0/_stateSchema/default/0_1"]}'
+
+
+async def pinned(running: Rig) -> int:
+    """Let the source have files of every kind, and pin a cut of them; then go on. Return its epoch."""
+    epoch = await (await actor(running, "a")).campaign()
+    await put(running, "checkpoint/metadata", epoch, b"id", inline=True)
+    await put(running, "checkpoint/state/0/_metadata/v2/0", epoch, METADATA % STORE.encode())
+    await put(running, "checkpoint/state/0/0/1.zip", epoch, LARGE)
+    await put(running, "checkpoint/offsets/0", epoch, b"", inline=True)
+    await put(running, "checkpoint/commits/0", epoch, b"v1", inline=True)
+    await running.operations.cuts.pin(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
+    await running.replica._folding.fold(STORE)
+    await put(running, "checkpoint/state/0/0/2.zip", epoch, LARGE + b"2")
+    await running.operations.trees.delete(At(STORE, "checkpoint/state/0/0/1.zip"), epoch, recursive=False)
+    return epoch
+
+
+async def target(running: Rig) -> Caller:
+    """Lead the job that is to be a clone."""
+    await actor(running, "b")
+    reply = await running.operations.epochs.campaign(Caller(Attempt("b")), CLONE, 0.0)
+    return Caller(Attempt("b", "clone"), reply.answer.body["epoch"])
+
+
+async def clone(running: Rig, caller: Caller, snapshot: str = "before-upgrade") -> Reply:
+    return await running.operations.cuts.clone(caller, CLONE, STORE, snapshot)
+
+
+async def shown(running: Rig, directory: str = "") -> dict[str, bytes]:
+    """The files of the clone."""
+    operations: Operations = running.operations
+    await operations.trees.ready(CLONE)
+    found: dict[str, bytes] = {}
+    for name, entry in await operations.trees.children(At(CLONE, directory)):
+        path = f"{directory}/{name}".lstrip("/")
+        if entry.directory:
+            found |= await shown(running, path)
+        else:
+            found[path] = await read_at(running.replica, operations, At(CLONE, path))
+    return found
+
+
+COPIED = {
+    "checkpoint/commits/0": b"v1",
+    "checkpoint/metadata": b"id",
+    "checkpoint/offsets/0": b"",
+    "checkpoint/state/0/0/1.zip": LARGE,
+    "checkpoint/state/0/_metadata/v2/0": METADATA % CLONE.encode(),
+}
+
+
+async def test_a_clone_has_what_the_snapshot_shows_and_goes_its_own_way(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        epoch = await pinned(running)
+        caller = await target(running)
+        reply = await clone(running, caller)
+        size = sum(map(len, COPIED.values()))
+        assert reply.answer.body == {"files": 5, "bytes": size}
+        assert await shown(running) == COPIED
+        again = await clone(running, replace(caller, attempt=Attempt("b", "clone", 2)))
+        assert (again.answer.body, again.answer.replayed) == (reply.answer.body, True)
+
+        cuts = running.operations.cuts.kept(CLONE).answer.body["cuts"]
+        assert [(cut["directory"], cut["batch"]) for cut in cuts] == [("checkpoint", 0)]
+        running_in = (running.replica, running.operations)
+        for path in ("checkpoint/commits/1", "checkpoint/metadata"):
+            await put_at(*running_in, At(CLONE, path), caller.epoch, b"own", overwrite=True, key=path)
+        await running.operations.cuts.unpin(Caller(Attempt("a"), epoch), STORE, "before-upgrade")
+        await running.operations.trees.delete(At(STORE, "checkpoint"), epoch, recursive=True)
+        await running.emptied_trash()
+        own = {"checkpoint/commits/1": b"own", "checkpoint/metadata": b"own"}
+        assert await shown(running) == COPIED | own
+        await running.operations.cuts.roll_back(replace(caller, attempt=Attempt("b")), CLONE, cuts[0]["revision"], ())
+        assert await shown(running) == COPIED
+        with pytest.raises(Problem) as fenced:
+            await put_at(*running_in, At(CLONE, "x"), (caller.epoch or 0) + 1, b"", overwrite=True, key="x")
+        assert fenced.value.code is Code.FENCED
+
+
+async def test_a_clone_outlives_the_leader(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        await pinned(running)
+        await clone(running, await target(running))
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        assert await shown(running) == COPIED
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "epoch", "code"),
+    [("never", 0, Code.NOT_EXIST), ("@1", 0, Code.NOT_EXIST), ("before-upgrade", 1, Code.FENCED)],
+)
+async def test_a_clone_that_is_refused_leaves_nothing(tmp_path: Path, snapshot: str, epoch: int, code: Code) -> None:
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        await pinned(running)
+        caller = await target(running)
+        before = set(await stored_states(running.replica.blobs))
+        with pytest.raises(Problem) as refused:
+            await clone(running, replace(caller, epoch=(caller.epoch or 0) + epoch), snapshot)
+        assert refused.value.code is code
+        assert await shown(running) == {}
+        assert set(await stored_states(running.replica.blobs)) == before
+
+
+async def test_others_are_served_while_the_records_of_a_clone_are_put_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def packed(*given: Any) -> Any:
+        threads.append(threading.current_thread())
+        return manifests.packed(*given)
+
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        await pinned(running)
+        monkeypatch.setattr(cloning, "packed", packed)
+        await clone(running, await target(running))
+        assert await shown(running) == COPIED
+    assert threads
+    assert threading.current_thread() not in threads
+
+
+async def test_a_clone_that_was_made_is_known_though_its_snapshot_is_gone(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        epoch = await pinned(running)
+        caller = await target(running)
+        first = await clone(running, caller)
+        await running.operations.cuts.unpin(Caller(Attempt("a"), epoch), STORE, "before-upgrade")
+        again = await clone(running, replace(caller, attempt=Attempt("b", "clone", 2)))
+        assert (again.answer.body, again.answer.replayed) == (first.answer.body, True)
+        with pytest.raises(Problem) as other:
+            await clone(running, replace(caller, attempt=Attempt("b", "clone", 3)), "another")
+        assert other.value.code is Code.IDEMPOTENCY_MISMATCH
+
+
+async def test_a_cut_that_goes_while_it_is_looked_through_is_not_cloned_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        await put(running, "state/0", epoch, b"state", inline=True)
+        await put(running, "commits/0", epoch, b"v1", inline=True)
+        (cut,) = running.operations.cuts.kept(STORE).answer.body["cuts"]
+        await running.operations.trees.delete(At(STORE, "state/0"), epoch, recursive=False)
+        caller = await target(running)
+        look = running.replica.slices.each_after
+
+        async def late(*given: Any) -> None:
+            monkeypatch.undo()
+            for batch in range(1, 11):
+                await put(running, f"commits/{batch}", epoch, b"v1", inline=True)
+            await running.replica._trimming.trim(STORE)
+            await look(*given)
+
+        monkeypatch.setattr(running.replica.slices, "each_after", late)
+        with pytest.raises(Problem, match="pin it first") as refused:
+            await clone(running, caller, f"@{cut['revision']}")
+        assert refused.value.code is Code.NOT_EXIST
+        assert await shown(running) == {}
+
+
+async def test_a_tree_with_files_is_no_clone(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        await pinned(running)
+        caller = await target(running)
+        at = At(CLONE, "checkpoint/metadata")
+        await put_at(running.replica, running.operations, at, caller.epoch, b"own", overwrite=True, key="own")
+        with pytest.raises(Problem, match="is not empty: it has 'checkpoint'") as refused:
+            await clone(running, caller)
+        assert refused.value.code is Code.NOT_EMPTY
+
+
+@pytest.mark.parametrize("content", [b"see /jobs/%s/x" % STORE.encode(), LARGE + b"/jobs/%s/" % STORE.encode()])
+async def test_what_names_the_source_is_not_copied_in_silence(tmp_path: Path, content: bytes) -> None:
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        epoch = await pinned(running)
+        await put(running, "checkpoint/state/0/schema", epoch, content, inline=len(content) < 100)
+        await put(running, "checkpoint/commits/1", epoch, b"v1", inline=True)
+        await running.operations.cuts.pin(Caller(Attempt("a"), epoch), STORE, "later", 0)
+        caller, before = await target(running), set(await stored_states(running.replica.blobs))
+        with pytest.raises(Problem, match=r"state/0/schema' of 'flights' names '/jobs/flights/'") as refused:
+            await clone(running, caller, "later")
+        assert refused.value.code is Code.INVALID_REQUEST
+
+        async def gone() -> bool:
+            return set(await stored_states(running.replica.blobs)) == before
+
+        await until(gone)
+        assert await shown(running) == {}
+        assert await read(running, "checkpoint/state/0/schema") == content
+
+
+async def test_a_clone_that_somebody_was_quicker_than_leaves_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tree is empty when it begins, and is not when all is copied."""
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        await pinned(running)
+        caller = await target(running)
+        before = set(await stored_states(running.replica.blobs))
+        goes_on, real = asyncio.Event(), running.replica.blobs.put
+
+        async def slow(key: str, chunks: AsyncIterator[bytes]) -> int:
+            await goes_on.wait()
+            return await real(key, chunks)
+
+        monkeypatch.setattr(running.replica.blobs, "put", slow)
+        cloning = asyncio.create_task(clone(running, caller))
+        await asyncio.sleep(0)
+        at = At(CLONE, "checkpoint/metadata")
+        await put_at(running.replica, running.operations, at, caller.epoch, b"own", overwrite=True, key="own")
+        goes_on.set()
+        with pytest.raises(Problem) as refused:
+            await cloning
+        assert refused.value.code is Code.NOT_EMPTY
+        assert await shown(running) == {"checkpoint/metadata": b"own"}
+
+        async def gone() -> bool:
+            return set(await stored_states(running.replica.blobs)) == before
+
+        await until(gone)

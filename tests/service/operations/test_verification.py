@@ -1,0 +1,109 @@
+"""A verification of a tree reads no more than it was asked to, and names what is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.contract import StorageUnavailable
+from milepost.errors import Problem
+from milepost.wire import Code
+from service.operations.verification import Report
+from service.rules.stored.trees import TreePath
+from tests.service.acting import STORE, actor
+from tests.service.replica.trees.test_folding import FOLDING, folded, put_one
+from tests.support.servers.replicas import Rig, embedded, rig
+
+pytestmark = pytest.mark.anyio
+
+NAMES = [f"state/{number:02}" for number in range(40)]
+SMALL = [name for name in NAMES if name[-1] in "02468"]
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Rig]:
+    """A replica with forty files in a manifest: half of them small, whose bytes lie in one blob."""
+    async with rig(embedded(tmp_path), FOLDING) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        for name in NAMES:
+            await put_one(running, name, epoch)
+        await folded(running)
+        yield running
+
+
+async def verified(running: Rig, *, digests: bool) -> Report:
+    return await running.operations.cuts._verification.verify(STORE, digests=digests)
+
+
+def packs(running: Rig) -> dict[str, list[str]]:
+    """The blobs of small files, and which are in each."""
+    found: dict[str, list[str]] = {}
+    for name in SMALL:
+        record = running.replica.journal.read().view.state.path(STORE, name)
+        assert isinstance(record, TreePath)
+        found.setdefault(record.entries[-1].blob, []).append(name)
+    found.pop("", None)  # those that have not been folded yet
+    return found
+
+
+async def test_sizes_are_looked_at_without_a_byte_being_read(running: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    size = running.blobs.size
+
+    async def counted(key: str) -> int:
+        asked.append(key)
+        return await size(key)
+
+    monkeypatch.setattr(running.blobs, "size", counted)
+    monkeypatch.setattr(running.blobs, "get", lambda *_: pytest.fail("it was read"))
+    found = await verified(running, digests=False)
+    assert (found.files, found.damaged) == (len(NAMES), {})
+    assert len({*asked}) == len(NAMES) - len(SMALL) + len(packs(running))
+
+
+@pytest.mark.parametrize("digests", [False, True])
+async def test_small_files_whose_common_blob_is_damaged(running: Rig, tmp_path: Path, digests: bool) -> None:
+    blob, names = max(packs(running).items(), key=lambda item: len(item[1]))
+    assert len(names) > 1
+    (stored,) = (path for path in tmp_path.glob("**/*") if path.name == blob.rpartition("/")[2])  # noqa: ASYNC240
+    whole = stored.read_bytes()
+    stored.write_bytes(whole[: len(whole) // 2])
+    assert 0 < len((await verified(running, digests=digests)).damaged) < len(names)
+    stored.write_bytes(whole[::-1])
+    assert len((await verified(running, digests=digests)).damaged) == (len(names) if digests else 0)
+    stored.unlink()
+    found = await verified(running, digests=digests)
+    assert sorted(found.damaged) == names
+    assert found.broken == {0}
+
+
+async def test_a_blob_store_that_is_away_is_named(running: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(_: str) -> int:
+        raise StorageUnavailable("it is away")
+
+    monkeypatch.setattr(running.blobs, "size", away)
+    with pytest.raises(Problem, match="it is away") as unknown:
+        await verified(running, digests=False)
+    assert unknown.value.code is Code.STORAGE_UNAVAILABLE
+
+
+async def test_others_are_served_while_many_damaged_files_are_named(
+    running: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stored in (tmp_path / "blobs").rglob("*"):
+        if stored.is_file():
+            stored.unlink()
+    turns: list[int] = []
+    each = running.replica.slices.each
+
+    async def counted(items: Collection[Any], act: Callable[[Any], object]) -> None:
+        turns.append(len(items))
+        await each(items, act)
+
+    monkeypatch.setattr(running.replica.slices, "each", counted)
+    damaged = (await verified(running, digests=False)).damaged
+    assert len(damaged) >= len(NAMES) - len(SMALL)
+    assert len(damaged) in turns

@@ -1,0 +1,124 @@
+"""What a tree does not show any more is dropped in the background, with its bytes, however much it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from milepost.errors import Fenced
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.operations.trees import At
+from service.rules.requests import OntoExisting
+from tests.service.acting import STORE, actor
+from tests.support.files import put, put_at, read
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+TIDY = replace(PROMPT, tidy_interval_seconds=0.02, linger_seconds=0.0, inline_below=0)
+MANY = 250
+
+
+def records(running: Rig) -> list[str]:
+    """The paths that have a record."""
+    return list(running.replica.journal.read().view.state.paths(STORE, ""))
+
+
+async def dropped(running: Rig, left: list[str]) -> None:
+    """Wait until these are the paths that have a record."""
+
+    async def are_left() -> bool:
+        return records(running) == left
+
+    await until(are_left)
+
+
+async def test_a_deleted_directory_goes_with_all_that_was_in_it(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path), TIDY) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        for number in range(MANY):
+            await put(running, f"state/{number:03}", epoch)
+        await put(running, "kept", epoch)
+        assert await running.operations.trees.delete(At(STORE, "state"), epoch, recursive=True)
+        await put(running, "state/later", epoch)
+        await dropped(running, ["kept", "state", "state/later"])
+        await running.emptied_trash()
+        assert len(running.blobs.discarded) >= MANY
+        for path in ("kept", "state/later"):
+            assert await read(running, path) == b"bytes"
+
+
+async def test_temporary_files_go_with_their_epoch_and_the_fence_holds(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path), TIDY) as running:
+        a, b = await actor(running, "a"), await actor(running, "b")
+        first = await a.campaign()
+        await put(running, "offsets/.0.tmp", first)
+        await put(running, "offsets/0", first)
+        await a.end()
+        second = await b.campaign()
+        await dropped(running, ["offsets", "offsets/0"])
+        with pytest.raises(Fenced):
+            await running.operations.trees.rename(At(STORE, "offsets/0"), "offsets/1", first, OntoExisting.REFUSE)
+        with pytest.raises(Fenced):
+            await put(running, "offsets/1", first)
+        await put(running, "offsets/1", second)
+        assert records(running) == ["offsets", "offsets/0", "offsets/1"]
+
+
+async def test_what_cuts_show_is_kept_and_goes_with_them(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path), TIDY) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        await put(running, "state/0", epoch)
+        await put(running, "commits/0", epoch)
+        await running.operations.trees.delete(At(STORE, "state/0"), epoch, recursive=False)
+        for batch in range(1, 10):
+            await put(running, f"commits/{batch}", epoch)
+        assert "state/0" in records(running)
+        await put(running, "commits/10", epoch)  # the eleventh cut: the first one goes
+
+        async def is_gone() -> bool:
+            return "state/0" not in records(running)
+
+        await until(is_gone)
+
+
+async def test_trees_outlive_the_server(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path), TIDY) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        await put(running, "a/b", epoch, b"one")
+        await put(running, "a/.c.tmp", epoch, b"two")
+        await running.restart()
+        assert records(running) == ["a", "a/.c.tmp", "a/b"]
+        await running.operations.trees.rename(At(STORE, "a/.c.tmp"), "a/c", epoch, OntoExisting.REFUSE)
+        names = [name for name, _ in await running.operations.trees.children(At(STORE, "a"))]
+        assert names == ["b", "c"]
+
+
+async def test_a_tree_that_cannot_be_tidied_up_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig(embedded(tmp_path), TIDY) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        ready = running.replica.manifests.ready
+
+        async def of_another(store: str) -> None:
+            if store == STORE:
+                raise problem(Code.CORRUPT, "a manifest is damaged")
+            await ready(store)
+
+        trees, other = running.operations.trees, At("other", "state/0")
+        await put(running, "state/0", epoch)
+        await put_at(running.replica, running.operations, other, None, b"bytes", overwrite=True, key="other")
+        monkeypatch.setattr(running.replica.manifests, "ready", of_another)
+        assert await trees.delete(At(STORE, "state"), epoch, recursive=True)
+        assert await trees.delete(At("other", "state"), None, recursive=True)
+
+        async def is_tidy() -> bool:
+            return not list(running.replica.journal.read().view.state.paths("other", ""))
+
+        await until(is_tidy)
+        assert records(running) == ["state/0"]

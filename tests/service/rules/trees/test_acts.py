@@ -1,0 +1,410 @@
+"""Single acts on trees that hypothesis finds seldom: who names a blob, what a retry gets, what is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from milepost.wire import Code
+from service.rules.decide import decide
+from service.rules.decisions import Accepted, DecisionContext, Refused
+from service.rules.memory.state import State
+from service.rules.memory.view import View
+from service.rules.records import KEPT_KEYS, Corrupt, Store, store_key
+from service.rules.requests import (
+    LEADER,
+    Attempt,
+    BeginFold,
+    BlobRef,
+    DeletePath,
+    FoldTree,
+    MakeDirectory,
+    OntoExisting,
+    PinCut,
+    PutFile,
+    RenamePath,
+    Request,
+    RollBack,
+    TrimTree,
+    Unpin,
+)
+from service.rules.stored.manifest_rows import ManifestRows
+from service.rules.stored.paths import checked_path, path_key
+from service.rules.stored.trees import MOST_CUTS, MOST_SWEEPS, Entry, Pin, Tree
+from service.rules.trees import sight
+from service.rules.trees.acts import MOST_RENAMED
+from service.rules.trees.sight import living
+
+STORE = "job"
+
+
+class Bench:
+    """The rules over a tree of epoch 1, and every change that was decided, in flight until it lands."""
+
+    def __init__(self, kept_cuts: int = 2) -> None:
+        self.kept_cuts = kept_cuts
+        self.view = View(State())
+        self.view.state.apply([(store_key(STORE), Store(STORE, epoch=1, granted=1))])
+        self.revision = 1
+        self.discards: list[str] = []
+
+    def ask(self, request: Request) -> Accepted | Refused:
+        """Decide a request and stage what it changes."""
+        context = DecisionContext(self.revision + 1, "lineage", "2026-01-01T00:00:00.000Z", kept_cuts=self.kept_cuts)
+        decision = decide(self.view, request, context)
+        assert isinstance(decision, Accepted | Refused)
+        if isinstance(decision, Accepted) and decision.changes:
+            self.revision += 1
+            self.view.stage(decision.changes, self.revision)
+            self.discards += decision.discards
+        return decision
+
+    def put(self, path: str, *, overwrite: bool = False, data: bytes | None = None, key: str | None = None) -> str:
+        """Put a file with a blob of its own; its key."""
+        blob = f"blob of {path} at {self.revision}"
+        attempt = LEADER if key is None else Attempt("", key)
+        request = PutFile(attempt, STORE, path, 1, BlobRef(blob, 1, "d"), data, overwrite)
+        assert isinstance(self.ask(request), Accepted)
+        return blob
+
+    def rename(self, source: str, target: str, onto: OntoExisting = OntoExisting.REFUSE) -> Accepted | Refused:
+        """Rename a path under epoch 1."""
+        return self.ask(RenamePath(LEADER, STORE, source, 1, target, onto))
+
+    def delete(self, path: str, *, recursive: bool = False) -> Accepted | Refused:
+        """Delete a path under epoch 1."""
+        return self.ask(DeletePath(LEADER, STORE, path, 1, recursive))
+
+    def trim(self) -> None:
+        """Drop what may be dropped, as upkeep does."""
+        tree = self.view.tree(STORE)
+        sweeps = tree.sweeps if isinstance(tree, Tree) else ()
+        self.ask(TrimTree(LEADER, STORE, tuple(record.path for record in self.view.paths(STORE, "")), sweeps))
+
+    def begin_fold(self) -> int:
+        """Begin to fold; the revision at which that was committed."""
+        begun = self.ask(BeginFold(LEADER, STORE))
+        assert isinstance(begun, Accepted)
+        return int(begun.answer.body["begun"])
+
+    def living(self, path: str) -> Entry | Corrupt | None:
+        """What is at a path."""
+        store, tree = self.view.store(STORE), self.view.tree(STORE) or Tree(STORE)
+        assert isinstance(store, Store)
+        assert isinstance(tree, Tree)
+        return living(self.view, store, tree, path)
+
+    def land(self) -> None:
+        """Let everything land that is in flight."""
+        self.view.land(self.revision)
+
+
+@pytest.fixture(params=[False, True], ids=["in flight", "landed"])
+def landing(request: pytest.FixtureRequest) -> bool:
+    """Whether each act has landed before the next is decided."""
+    lands: bool = request.param
+    return lands
+
+
+def test_the_blob_of_a_renamed_file_stays_while_a_cut_shows_it_under_its_old_name(landing: bool) -> None:
+    bench = Bench()
+    blob = bench.put("state/0")
+    bench.put("commits/0", data=b"v1")
+    for act in (
+        lambda: bench.rename("state/0", "state/1"),
+        lambda: bench.delete("state/1"),
+        bench.trim,
+        lambda: bench.put("commits/1", data=b"v1"),
+        bench.trim,
+    ):
+        if landing:
+            bench.land()
+        act()
+        assert bench.discards == []
+    bench.put("commits/2", data=b"v1")  # the third cut: the first goes
+    bench.trim()
+    assert bench.discards == [blob]
+
+
+def test_the_blob_of_a_renamed_file_goes_once_nothing_shows_it(landing: bool) -> None:
+    bench = Bench()
+    blob = bench.put("state/.0.tmp")
+    if landing:
+        bench.land()
+    bench.rename("state/.0.tmp", "state/0")
+    assert bench.discards == []
+    if landing:
+        bench.land()
+    bench.delete("state/0")
+    assert bench.discards == [blob]
+
+
+def test_what_is_overwritten_goes_unless_a_cut_shows_it() -> None:
+    bench = Bench()
+    first = bench.put("a")
+    second = bench.put("a", overwrite=True)
+    assert bench.discards == [first]
+    bench.put("commits/0", data=b"v1")
+    bench.put("a", overwrite=True)
+    assert bench.discards == [first]
+    for batch in (1, 2):
+        bench.put(f"commits/{batch}", data=b"v1")
+    bench.trim()
+    assert bench.discards == [first, second]
+
+
+def test_the_newest_cuts_of_each_query_are_kept() -> None:
+    bench = Bench(kept_cuts=10)
+    for batch in range(12):
+        bench.put(f"a/commits/{batch}")
+        bench.put(f"b/commits/{batch}")
+        tree = bench.view.tree(STORE)
+        assert isinstance(tree, Tree)
+        kept = range(max(0, batch - 9), batch + 1)
+        assert [(cut.directory, cut.batch) for cut in tree.cuts] == [(query, each) for each in kept for query in "ab"]
+
+
+def test_queries_without_number_leave_a_bounded_number_of_cuts() -> None:
+    bench = Bench()
+    for query in range(MOST_CUTS + 5):
+        bench.put(f"{query}/commits/0")
+    tree = bench.view.tree(STORE)
+    assert isinstance(tree, Tree)
+    assert [cut.directory for cut in tree.cuts] == [str(query) for query in range(5, MOST_CUTS + 5)]
+
+
+def test_of_a_renamed_query_the_latest_batches_are_kept(landing: bool) -> None:
+    bench = Bench(kept_cuts=2)
+    for batch in (9, 10, 11):
+        bench.put(f"a/commits/{batch}")
+        if landing:
+            bench.land()
+    assert isinstance(bench.rename("a", "b"), Accepted)
+    tree = bench.view.tree(STORE)
+    assert isinstance(tree, Tree)
+    assert sorted((cut.directory, cut.batch) for cut in tree.cuts if cut.directory == "b") == [("b", 10), ("b", 11)]
+
+
+def test_what_a_rollback_brought_back_and_somebody_deleted_stays_deleted() -> None:
+    bench = Bench()
+    bench.put("commits/1")
+    tree = bench.view.tree(STORE)
+    assert isinstance(tree, Tree)
+    bench.delete("commits/1")
+    assert isinstance(bench.ask(RollBack(LEADER, STORE, "", 1, tree.cuts[0].revision)), Accepted)
+    assert bench.living("commits/1") is not None
+    bench.delete("commits", recursive=True)
+    for _ in range(2):
+        bench.trim()
+        assert bench.living("commits/1") is None
+
+
+def test_a_rollback_whose_answer_was_pushed_out_is_not_made_a_second_time() -> None:
+    bench = Bench()
+    bench.put("commits/1")
+    tree = bench.view.tree(STORE)
+    assert isinstance(tree, Tree)
+    to = tree.cuts[0].revision
+    assert isinstance(bench.ask(RollBack(Attempt("", "back"), STORE, "", 1, to)), Accepted)
+    bench.trim()
+    bench.put("offsets/2")
+    for number in range(KEPT_KEYS):
+        assert isinstance(bench.ask(PinCut(Attempt("", f"pin {number}"), STORE, "pin")), Accepted)
+        assert isinstance(bench.ask(Unpin(LEADER, STORE, "pin")), Accepted)
+    again = bench.ask(RollBack(Attempt("", "back", 2), STORE, "", 1, to))
+    assert isinstance(again, Refused)
+    assert again.code is Code.OUTCOME_UNKNOWN
+    assert bench.living("offsets/2") is not None
+
+
+def test_a_rename_that_is_asked_for_again_was_made() -> None:
+    bench = Bench()
+    bench.put("offsets/.0.tmp", data=b"x")
+    for onto in (OntoExisting.REFUSE, OntoExisting.REPLACE, OntoExisting.ANSWER_FALSE):
+        decision = bench.rename("offsets/.0.tmp", "offsets/0", onto)
+        assert isinstance(decision, Accepted)
+        assert decision.answer.body == {"renamed": True}
+
+
+def test_of_two_that_rename_to_one_name_the_second_is_refused() -> None:
+    """The second's source is still there, so that its rename was not made."""
+    bench = Bench()
+    for number in (1, 2):
+        bench.put(f"offsets/.0.{number}.tmp", data=b"x")
+    assert isinstance(bench.rename("offsets/.0.1.tmp", "offsets/0"), Accepted)
+    refused = bench.rename("offsets/.0.2.tmp", "offsets/0")
+    assert isinstance(refused, Refused)
+    assert refused.code is Code.ALREADY_EXISTS
+    store = bench.view.store(STORE)
+    assert isinstance(store, Store)
+    assert isinstance(living(bench.view, store, Tree(STORE), "offsets/.0.2.tmp"), Entry)
+
+
+def test_a_file_that_is_put_again_under_its_key_is_put_once() -> None:
+    bench = Bench()
+    bench.put("a", key="permission-1")
+    again = bench.ask(PutFile(Attempt("", "permission-1", 2), STORE, "a", 1, BlobRef("other", 1, "d")))
+    assert isinstance(again, Accepted)
+    assert again.answer.replayed
+    assert not again.changes
+
+
+def test_a_directory_with_too_many_files_is_not_renamed() -> None:
+    bench = Bench()
+    for number in range(MOST_RENAMED):
+        bench.put(f"many/{number}", data=b"")
+    assert isinstance(bench.rename("many", "others"), Accepted)
+    bench.put("others/one-more", data=b"")
+    refused = bench.rename("others", "many")
+    assert isinstance(refused, Refused)
+    assert refused.code is Code.NOT_SUPPORTED
+
+
+def test_sweeps_are_bounded_and_end() -> None:
+    bench = Bench()
+    for number in range(MOST_SWEEPS + 1):
+        bench.put(f"d{number}/file", data=b"")
+    for number in range(MOST_SWEEPS):
+        assert isinstance(bench.delete(f"d{number}", recursive=True), Accepted)
+    refused = bench.delete(f"d{MOST_SWEEPS}", recursive=True)
+    assert isinstance(refused, Refused)
+    assert refused.code is Code.TOO_MANY_REQUESTS
+    bench.trim()
+    assert isinstance(bench.delete(f"d{MOST_SWEEPS}", recursive=True), Accepted)
+    bench.trim()
+    assert list(bench.view.paths(STORE, "")) == []
+
+
+def test_no_act_looks_through_more_dead_paths_than_it_may(monkeypatch: pytest.MonkeyPatch, landing: bool) -> None:
+    monkeypatch.setattr(sight, "MOST_DEAD", 5)
+    bench = Bench()
+    for number in range(6):
+        bench.put(f"d/{number}")
+    bench.delete("d", recursive=True)
+    bench.ask(MakeDirectory(LEADER, STORE, "d", 1))
+    bench.ask(MakeDirectory(LEADER, STORE, "e", 1))
+    if landing:
+        bench.land()
+    acts: tuple[Callable[[], Accepted | Refused], ...] = (
+        lambda: bench.delete("d"),
+        lambda: bench.rename("d", "f"),
+        lambda: bench.rename("e", "d", OntoExisting.REPLACE),
+    )
+    for act in acts:
+        refused = act()
+        assert isinstance(refused, Refused)
+        assert refused.code is Code.TOO_MANY_REQUESTS
+    assert isinstance(bench.delete("d", recursive=True), Accepted)
+    bench.trim()
+    bench.ask(MakeDirectory(LEADER, STORE, "d", 1))
+    assert isinstance(bench.delete("d"), Accepted)
+
+
+def test_a_tree_without_a_current_epoch_from_before_a_restore_is_fenced() -> None:
+    bench = Bench()
+    context = DecisionContext(2, "lineage", "", epoch_floor=5)
+    refused = decide(bench.view, MakeDirectory(LEADER, STORE, "a", 1), context)
+    assert isinstance(refused, Refused)
+    assert refused.code is Code.FENCED
+
+
+@pytest.mark.parametrize(
+    "path", ["a//b", "a/../b", ".", "a/\x00", "/".join("x" * 33), "x" * 1025, "\udcff", ".snapshot/a/" + "x" * 1025]
+)
+def test_paths_that_no_file_may_have(path: str) -> None:
+    with pytest.raises(ValueError, match=r"part|long|character|UTF-8"):
+        checked_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "a",
+        "/a/b/",
+        "größe=1/ü",
+        "/".join("x" * 32),
+        ".snapshot/a/" + "x" * 1024,
+        ".snapshot/a/" + "/".join("x" * 32),
+    ],
+)
+def test_paths_that_files_may_have(path: str) -> None:
+    assert checked_path(path) == path.strip("/")
+
+
+def test_what_was_folded_for_a_pin_that_went_meanwhile_is_stale_until_it_is_left_out(landing: bool) -> None:
+    bench = Bench()
+
+    def fold(blob: str, *replaced: str, pins: tuple[Pin, ...] | None = None, begun: int = 0) -> bool:
+        """Let the tree have this manifest; whether it is stale then."""
+        rows = ManifestRows.of([])
+        bench.view.state.hold(blob, rows)
+        assert isinstance(bench.ask(FoldTree(LEADER, STORE, replaced, rows.manifest(blob), begun, (), pins)), Accepted)
+        if landing:
+            bench.land()
+        tree = bench.view.tree(STORE)
+        assert isinstance(tree, Tree)
+        return tree.stale
+
+    bench.put("commits/0")
+    assert isinstance(bench.ask(PinCut(LEADER, STORE, "pin")), Accepted)
+    begun = bench.begin_fold()
+    assert isinstance(bench.ask(Unpin(LEADER, STORE, "pin")), Accepted)
+    assert fold("first", begun=begun)
+    assert fold("written anew", "first")
+    assert not fold("merged", "written anew", pins=())
+
+
+def test_a_rename_into_a_directory_is_known_when_it_is_asked_for_again(landing: bool) -> None:
+    bench = Bench()
+    for path in ("a/x", "b", "c/x", "d/e/x"):
+        bench.put(path)
+    for source, target in (("b", "a"), ("c", "f"), ("d/e", "")):
+        for _ in range(2):
+            answer = bench.rename(source, target, OntoExisting.ANSWER_FALSE)
+            assert isinstance(answer, Accepted)
+            assert answer.answer.body == {"renamed": True}
+            if landing:
+                bench.land()
+    for path in ("a/b", "f/x", "e/x"):
+        assert isinstance(bench.living(path), Entry)
+    again = bench.rename("never", "a", OntoExisting.ANSWER_FALSE)
+    assert isinstance(again, Accepted)
+    assert again.answer.body == {"renamed": False}
+
+
+def test_a_manifest_is_not_taken_once_another_one_has_been_begun(landing: bool) -> None:
+    bench = Bench()
+    bench.put("a")
+    rows = ManifestRows.of([])
+    bench.view.state.hold("late", rows)
+    first, _ = bench.begin_fold(), bench.begin_fold()
+    if landing:
+        bench.land()
+    refused = bench.ask(FoldTree(LEADER, STORE, (), rows.manifest("late"), first))
+    assert isinstance(refused, Refused)
+    assert refused.code is Code.VERSION_MISMATCH
+
+
+def test_a_directory_is_not_taken_for_whole_or_empty_while_a_record_cannot_be_read() -> None:
+    bench = Bench()
+    for path in ("a/x", "b/y"):
+        bench.put(path)
+    for directory in ("c", "d"):
+        bench.ask(MakeDirectory(LEADER, STORE, directory, 1))
+    bench.land()
+    damaged = path_key(STORE, "a/x")
+    bench.view.state.apply([(damaged, Corrupt("a/x", "its digest is wrong"))])
+    for answer in (
+        bench.rename("a", "e"),
+        bench.rename("d", "c", OntoExisting.REPLACE),
+        bench.delete("a"),
+    ):
+        assert isinstance(answer, Refused)
+        assert answer.code is Code.CORRUPT
+        assert damaged in answer.detail
+    for answer in (bench.rename("b/y", "b/z"), bench.delete("b/z"), bench.delete("a/x")):
+        assert isinstance(answer, Accepted)
+    assert isinstance(bench.rename("a", "e"), Accepted)  # in flight is a group that ends the damaged record

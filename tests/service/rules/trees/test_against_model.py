@@ -1,0 +1,539 @@
+"""Trees against a plain dictionary of paths, under hypothesis' choice of requests.
+
+The model knows nothing of entries, sweeps or lazily dropped records. Groups are staged, landed and lost under it; each
+cut that is kept must show the dictionary of its moment, and each blob must be named as long as something shows it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from milepost.wire import Code
+from service.rules.decide import decide
+from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
+from service.rules.memory.state import State
+from service.rules.memory.view import View
+from service.rules.records import Session, Store, Stored, decode, encode, session_key
+from service.rules.requests import (
+    LEADER,
+    Attempt,
+    BeginFold,
+    BlobRef,
+    Campaign,
+    DeletePath,
+    DropFolded,
+    FoldTree,
+    MakeDirectory,
+    OntoExisting,
+    PinCut,
+    PutFile,
+    RenamePath,
+    Request,
+    Resign,
+    RollBack,
+    TrimTree,
+    Unpin,
+    with_id,
+)
+from service.rules.stored.manifest_rows import ManifestRows
+from service.rules.stored.paths import ancestors_of, commit_of, is_below, is_temporary, parent_of
+from service.rules.stored.trees import MOST_ROLLBACKS, Entry, Manifest, Tree
+from service.rules.trees.manifests import is_foldable, merged, no_longer_named, packed
+from service.rules.trees.sight import living, shown_at
+
+EXPLORED = int(os.environ.get("MILEPOST_EXPLORE", "0"))
+"""So many examples, other ones each time; 0 stands for the same two hundred each time."""
+
+STORE = "job"
+KEPT_CUTS = 2
+DIRECTORY = None
+Files = dict[str, str | None]
+"""What is at each path: the key of a file's blob, None for a directory."""
+
+FILES = ("state/0", "state/1", "state/.2.tmp", "a", "a/b")
+PATHS = st.sampled_from((*FILES, "state", "commits", "commits/0", "q/commits/0"))
+
+
+@dataclass
+class Moment:
+    """The tree as the model has it: what is there now, and at each cut."""
+
+    files: Files = field(default_factory=dict)
+    cuts: dict[tuple[str, int], tuple[int, Files]] = field(default_factory=dict)
+    epoch: int = 0
+    came_from: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """What a path was renamed from, and under which epoch."""
+    pins: dict[str, tuple[int, Files]] = field(default_factory=dict)
+    forgotten: set[str] = field(default_factory=set)
+    """Of these paths it may not be known any more what they were renamed from."""
+
+    def copy(self) -> Moment:
+        """Another one, with the same content."""
+        return Moment(
+            dict(self.files),
+            dict(self.cuts),
+            self.epoch,
+            dict(self.came_from),
+            dict(self.pins),
+            set(self.forgotten),
+        )
+
+    def below(self, directory: str) -> list[str]:
+        """The paths below a directory."""
+        return [path for path in self.files if is_below(path, directory)]
+
+    def is_directory(self, path: str) -> bool:
+        """Whether there is a directory; the root is one."""
+        return not path or (path in self.files and self.files[path] is DIRECTORY)
+
+    def is_file(self, path: str) -> bool:
+        """Whether there is a file."""
+        return self.files.get(path) is not None
+
+    def make(self, directory: str) -> None:
+        """Make a directory and those above it."""
+        for each in [*ancestors_of(directory), directory]:
+            self.files.setdefault(each, DIRECTORY)
+
+    def put(self, path: str, blob: str, revision: int) -> None:
+        """Put a file, and make a cut if it is a commit's."""
+        for each in ancestors_of(path):
+            self.files.setdefault(each, DIRECTORY)
+        self.files[path] = blob
+        self.came_from.pop(path, None)
+        self.cut(path, revision)
+
+    def cut(self, path: str, revision: int) -> None:
+        """Keep the newest cuts of each query."""
+        committed = commit_of(path)
+        if committed is None or not self.is_file(path):
+            return
+        self.cuts.pop(committed, None)
+        self.cuts[committed] = (revision, self.files)  # the dictionary goes on to change: filled in by `settle`
+        of_query = sorted(
+            (key for key in self.cuts if key[0] == committed[0]), key=lambda key: (self.cuts[key][0], key[1])
+        )
+        for key in of_query[:-KEPT_CUTS]:
+            del self.cuts[key]
+
+    def settle(self, revision: int) -> None:
+        """Fill in the cuts of this revision with what is there at its end."""
+        for key, (at, _) in self.cuts.items():
+            if at == revision:
+                whole = {path: blob for path, blob in self.files.items() if blob is None or not is_temporary(path)}
+                self.cuts[key] = (at, whole)
+
+
+class TreesAgainstModel(RuleBasedStateMachine):
+    """Requests go to the rules and to the model, and both must say the same and show the same."""
+
+    @initialize()
+    def begin(self) -> None:
+        """Two sessions, nothing else."""
+        self.state = State()
+        self.view = View(self.state)
+        self.revision = self.group = self.blobs = self.commits = 0
+        self.model = Moment()
+        self.committed = Moment()
+        self.discarded: set[str] = set()
+        self.in_doubt: list[str] = []
+        self.landed = 0
+        self.folding: int | None = None
+        self.made: ManifestRows | None = None
+        self.made_as: Manifest | None = None
+        self.stored: dict[str, bytes] = {}
+        self.packs: dict[str, bytes] = {}
+        for name in ("ann", "bob"):
+            self.state.apply([(session_key(name), Session(name, 10.0, born=1))])
+        self.revision = 1
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    def ask(self, request: Request) -> Decision:
+        """Decide a request, and stage what it changes as records that were stored and read again."""
+        context = DecisionContext(self.revision + 1, "lineage", "2026-01-01T00:00:00.000Z", kept_cuts=KEPT_CUTS)
+        decision = decide(self.view, with_id(request, f"{self.revision + 1}") if not request.key else request, context)
+        if isinstance(decision, Accepted) and decision.changes:
+            self.revision += 1
+            self.group += 1
+            self.view.stage({key: _stored(key, record) for key, record in decision.changes.items()}, self.group)
+            self.in_doubt.extend(decision.discards)
+        return decision
+
+    def epoch(self) -> int | None:
+        """The epoch that may write."""
+        return self.model.epoch or None
+
+    def expect(self, decision: Decision, code: Code | None) -> bool:
+        """Whether it was granted, which must be so unless there is a code."""
+        if code is None:
+            assert isinstance(decision, Accepted), decision
+            return True
+        assert isinstance(decision, Refused), (decision, code)
+        assert decision.code is code, (decision, code)
+        return False
+
+    def first_file(self, path: str) -> str | None:
+        """The first file among the directories above a path."""
+        return next((above for above in ancestors_of(path) if self.model.is_file(above)), None)
+
+    @rule(path=PATHS, overwrite=st.booleans(), inline=st.booleans())
+    def put(self, path: str, overwrite: bool, inline: bool) -> None:
+        """Put a file with a blob of its own, or with its bytes in the record."""
+        self.blobs += 1
+        key = f"blob-{self.blobs}"
+        code = None
+        if path in self.model.files and (self.model.is_directory(path) or not overwrite):
+            code = Code.ALREADY_EXISTS
+        elif self.first_file(path):
+            code = Code.NOT_DIRECTORY
+        data = key.encode() if inline else None
+        request = PutFile(
+            LEADER, STORE, path, self.epoch(), BlobRef("" if inline else key, len(key), "d"), data, overwrite
+        )
+        if self.expect(self.ask(request), code):
+            self.model.put(path, key, self.revision)
+            self.model.settle(self.revision)
+
+    @rule(source=st.sampled_from(FILES), query=st.sampled_from(["", "q/"]))
+    def commit(self, source: str, query: str) -> None:
+        """As Spark does: a file under its name, then the next commit, by a rename. A cut shows both."""
+        self.put(source, True, False)
+        self.commits += 1
+        temporary, target = f"{query}commits/.{self.commits}.tmp", f"{query}commits/{self.commits}"
+        self.put(temporary, False, True)
+        self.rename(temporary, target, OntoExisting.REFUSE)
+
+    @rule(path=PATHS)
+    def make_directory(self, path: str) -> None:
+        """Make a directory."""
+        blocked = self.model.is_file(path) or (path not in self.model.files and self.first_file(path))
+        if self.expect(
+            self.ask(MakeDirectory(LEADER, STORE, path, self.epoch())), Code.NOT_DIRECTORY if blocked else None
+        ):
+            self.model.make(path)
+
+    def one_of_them(self, data: st.DataObject) -> str:
+        """A path, which exists as a rule."""
+        return data.draw(st.one_of(st.sampled_from(sorted(self.model.files) or FILES), PATHS))
+
+    @rule(data=st.data(), recursive=st.booleans())
+    def delete(self, data: st.DataObject, recursive: bool) -> None:
+        """Delete what is there."""
+        path = data.draw(st.one_of(st.just(self.one_of_them(data)), st.just("")))
+        there = not path or path in self.model.files
+        below = self.model.below(path)
+        decision = self.ask(DeletePath(LEADER, STORE, path, self.epoch(), recursive))
+        if self.expect(decision, Code.NOT_EMPTY if there and below and not recursive else None):
+            assert isinstance(decision, Accepted)
+            assert decision.answer.body == {"deleted": there}
+            for each in [path, *below] if there else []:
+                self.model.files.pop(each, None)
+                self.model.came_from.pop(each, None)
+
+    @rule(data=st.data(), becomes=PATHS, onto=st.sampled_from(OntoExisting))
+    def rename_one(self, data: st.DataObject, becomes: str, onto: OntoExisting) -> None:
+        """Rename what is there, or is not."""
+        self.rename(self.one_of_them(data), becomes, onto)
+
+    def rename(self, source: str, target: str, onto: OntoExisting) -> None:
+        """Rename a file or a directory."""
+        files, asks = self.model.files, onto is OntoExisting.ANSWER_FALSE
+        decision = self.ask(RenamePath(LEADER, STORE, source, self.epoch(), target, onto))
+        if source not in files and isinstance(decision, Accepted) and decision.answer.body == {"renamed": True}:
+            assert self.model.came_from[target] == (source, self.model.epoch)  # it was renamed before
+            assert not decision.changes
+            return
+        was_made = self.model.came_from.get(target) == (source, self.model.epoch) and source not in files
+        if was_made and target not in self.model.forgotten:
+            raise AssertionError("a rename that was made is not known any more")
+        if asks and source in files and self.model.is_directory(target) and target in files:
+            target = f"{target}/{source.rpartition('/')[2]}"
+        code: Code | None = None
+        if source not in files:
+            code = Code.NOT_EXIST
+        elif source == target or is_below(target, source):
+            code = Code.INVALID_REQUEST
+        elif target in files:
+            if onto is not OntoExisting.REPLACE or self.model.is_file(source) is not self.model.is_file(target):
+                code = Code.ALREADY_EXISTS
+            elif self.model.below(target):
+                code = Code.NOT_EMPTY
+        elif parent_of(target) and parent_of(target) not in files:
+            code = Code.NOT_EXIST
+        elif self.model.is_file(parent_of(target)):
+            code = Code.NOT_DIRECTORY
+        if asks:
+            assert isinstance(decision, Accepted)
+            assert decision.answer.body == {"renamed": code is None}
+            if code is not None:
+                return
+        if self.expect(decision, code):
+            self._rename(source, target)
+
+    def _rename(self, source: str, target: str) -> None:
+        files = self.model.files
+        moves = {path: target + path[len(source) :] for path in [source, *self.model.below(source)]}
+        gone = {path: files.pop(path) for path in moves}
+        for path, goes_to in moves.items():
+            files[goes_to] = gone[path]
+            self.model.came_from[goes_to] = path, self.model.epoch
+            self.model.forgotten.discard(goes_to)
+            self.model.cut(goes_to, self.revision)
+        self.model.settle(self.revision)
+
+    @rule(session=st.sampled_from(["ann", "bob"]))
+    def next_epoch(self, session: str) -> None:
+        """Grant the next epoch: temporary files of the old one are gone with it."""
+        for each in ("ann", "bob"):
+            self.ask(Resign(Attempt(each), STORE))
+        decision = self.ask(Campaign(Attempt(session), STORE))
+        assert isinstance(decision, Accepted)
+        self.model.epoch += 1
+        for path in [path for path in self.model.files if is_temporary(path) and self.model.is_file(path)]:
+            del self.model.files[path]
+
+    @precondition(lambda self: self.model.epoch > 0)
+    @rule(path=PATHS, behind=st.integers(1, 3), none=st.booleans())
+    def an_older_epoch_is_fenced(self, path: str, behind: int, none: bool) -> None:
+        """Whatever it asks for, also what would be refused for another reason."""
+        epoch = None if none else self.model.epoch - behind
+        for request in (
+            PutFile(LEADER, STORE, path, epoch, BlobRef("zombie", 1, "d"), None, True),
+            MakeDirectory(LEADER, STORE, path, epoch),
+            DeletePath(LEADER, STORE, path, epoch, True),
+            RenamePath(LEADER, STORE, path, epoch, f"{path}x", OntoExisting.REPLACE),
+        ):
+            self.expect(self.ask(request), Code.FENCED)
+
+    @rule()
+    def trim(self) -> None:
+        """What upkeep does: every path, and then the sweeps that were there before."""
+        tree = self.view.tree(STORE)
+        sweeps = tree.sweeps if isinstance(tree, Tree) else ()
+        paths = tuple(record.path for record in self.view.paths(STORE, ""))
+        self.ask(TrimTree(LEADER, STORE, paths, sweeps))
+
+    # -- what is kept ------------------------------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(["x", "y"]), newest=st.booleans(), data=st.data())
+    def pin(self, name: str, newest: bool, data: st.DataObject) -> None:
+        """Pin a cut: the newest, or any."""
+        revisions = dict(self.model.cuts.values())
+        newest_cut = max(revisions, default=0)
+        revisions.update(self.model.pins.values())
+        revision = 0 if newest or not revisions else data.draw(st.sampled_from(sorted(revisions)))
+        pinned = revision or newest_cut
+        code: Code | None = None
+        if not pinned:
+            code = Code.NOT_EXIST
+        elif name in self.model.pins and self.model.pins[name][0] != pinned:
+            code = Code.ALREADY_EXISTS
+        if self.expect(self.ask(PinCut(LEADER, STORE, name, revision)), code):
+            self.model.pins[name] = pinned, revisions[pinned]
+
+    @rule(name=st.sampled_from(["x", "y"]))
+    def unpin(self, name: str) -> None:
+        """Keep a cut no longer."""
+        code = None if name in self.model.pins else Code.NOT_EXIST
+        if self.expect(self.ask(Unpin(LEADER, STORE, name)), code):
+            del self.model.pins[name]
+
+    @precondition(lambda self: self.model.cuts or self.model.pins)
+    @rule(data=st.data(), keep=st.lists(PATHS, max_size=2, unique=True))
+    def roll_back(self, data: st.DataObject, keep: list[str]) -> None:
+        """Go back to a cut or to a pin, unless what was deleted is still being cleared away; some paths may stay."""
+        kept = dict((*self.model.cuts.values(), *self.model.pins.values()))
+        revision = data.draw(st.sampled_from(sorted(kept)))
+        then, now = dict(kept[revision]), self.model.files
+        _, tree = self._records()
+        refused = Code.TOO_MANY_REQUESTS if tree.sweeps or len(tree.rollbacks) == MOST_ROLLBACKS else None
+        if not refused and not all(path in now and Moment(then).is_directory(parent_of(path)) for path in keep):
+            refused = Code.NOT_EXIST
+
+        def stays(path: str) -> bool:
+            return any(path == each or path.startswith(f"{each}/") for each in keep)
+
+        if self.expect(self.ask(RollBack(LEADER, STORE, "", self.epoch(), revision, tuple(keep))), refused):
+            self.model.files = {path: what for path, what in then.items() if not stays(path)}
+            self.model.files |= {path: what for path, what in now.items() if stays(path)}
+            self.model.cuts = {key: cut for key, cut in self.model.cuts.items() if cut[0] <= revision}
+            self.model.forgotten |= self.model.files.keys() | set(FILES)
+            self.folding = self.made = self.made_as = None
+
+    @precondition(lambda self: self.group == self.landed)
+    @rule()
+    def finish_rollbacks(self) -> None:
+        """As upkeep does: every path, and then the rollbacks that were there before."""
+        _, tree = self._records()
+        paths = tuple(self.state.paths(STORE, ""))
+        self.ask(TrimTree(LEADER, STORE, paths))
+        self.ask(TrimTree(LEADER, STORE, (), (), tree.rollbacks))
+
+    # -- manifests ---------------------------------------------------------------------------------------------------
+
+    @rule()
+    def begin_fold(self) -> None:
+        """The leader begins to make a manifest: from then on it reads what is committed."""
+        decision = self.ask(BeginFold(LEADER, STORE))
+        self.folding = self.group if isinstance(decision, Accepted) else None
+        self.begun = self.revision
+        self.made = None
+
+    @precondition(lambda self: self.folding is not None and self.landed >= self.folding and self.made is None)
+    @rule(some=st.integers(0, 3))
+    def make_manifest(self, some: int) -> None:
+        """It makes one of some committed records, which go on to change."""
+        records = [
+            record
+            for number, record in enumerate(self.state.own_paths(STORE))
+            if number % 4 != some and is_foldable(record, self.revision, self._records()[1])
+        ]
+        self.blobs += 1
+        pack, manifest = f"pack-{self.blobs}", f"manifest-{self.blobs}"
+        self.model.forgotten |= {record.path for record in records}
+        self.committed.forgotten |= self.model.forgotten
+        records, self.packs[pack] = packed(records, pack)
+        self.made = ManifestRows.of(records)
+        self.made_as = self.made.manifest(manifest)
+        self._hold(self.made_as.blob, self.made)
+
+    @precondition(lambda self: self.made is not None)
+    @rule()
+    def fold(self) -> None:
+        """The manifest comes to the tree."""
+        assert self.made_as is not None
+        self.ask(FoldTree(LEADER, STORE, (), self.made_as, self.begun))
+        self.folding = self.made = self.made_as = None
+
+    @rule()
+    def drop_folded(self) -> None:
+        """What manifests say as well is dropped."""
+        self.ask(DropFolded(LEADER, STORE, tuple(record.path for record in self.state.own_paths(STORE))))
+
+    @precondition(lambda self: self.folding is None)
+    @rule(all_of_them=st.booleans())
+    def merge(self, all_of_them: bool) -> None:
+        """Some manifests become one."""
+        _, tree = self._records()
+        manifests = tree.manifests
+        if self.group != self.landed or len(manifests) < 2:
+            return
+        first = 0 if all_of_them else len(manifests) - 2
+        several = self.state.manifests(STORE)[first:]
+        rows = ManifestRows.of(merged(several, tree, with_oldest=first == 0))
+        self.blobs += 1
+        manifest = rows.manifest(f"manifest-{self.blobs}")
+        self._hold(manifest.blob, rows)
+        replaced = tuple(each.blob for each in manifests[first:])
+        self.ask(FoldTree(LEADER, STORE, replaced, manifest, 0, no_longer_named(several, rows), tree.pins))
+
+    @precondition(lambda self: self.group == self.landed)
+    @rule()
+    def restart(self) -> None:
+        """Another leader loads what is stored; without the manifests it knows of no path, and says so."""
+        state = State()
+        state.apply(self.state.records.items())
+        self.state, self.view = state, View(state)
+        if state.unloaded(STORE):
+            refused = self.ask(DeletePath(LEADER, STORE, "never/was", self.epoch(), False))
+            assert isinstance(refused, Refused)
+            assert refused.code is Code.STORAGE_UNAVAILABLE
+        for blob, content in self.stored.items():
+            state.hold(blob, ManifestRows(content))
+
+    def _hold(self, blob: str, rows: ManifestRows) -> None:
+        self.stored[blob] = rows.content
+        self.state.hold(blob, rows)
+
+    # -- groups ------------------------------------------------------------------------------------------------------
+
+    @rule()
+    def land(self) -> None:
+        """All groups land; only now may a blob be discarded."""
+        self.view.land(self.group)
+        self.landed = self.group
+        self.discarded.update(self.in_doubt)
+        self.in_doubt.clear()
+        self.committed = self.model.copy()
+
+    @rule()
+    def lose(self) -> None:
+        """No group in flight lands."""
+        self.view.withdraw()
+        self.in_doubt.clear()
+        self.landed = self.group
+        self.folding = self.made = self.made_as = None
+        self.model = self.committed.copy()
+
+    # -- what must hold ----------------------------------------------------------------------------------------------
+
+    @invariant()
+    def the_same_is_there(self) -> None:
+        """Every path of the model, and no other."""
+        store, tree = self._records()
+        found: Files = {}
+        for record in self.view.paths(STORE, ""):
+            entry = living(self.view, store, tree, record.path)
+            if isinstance(entry, Entry):
+                found[record.path] = self._content(entry)
+        assert found == self.model.files
+
+    @invariant()
+    def cuts_show_what_was_there(self) -> None:
+        """Each cut that is kept, at each path."""
+        store, tree = self._records()
+        assert {(cut.directory, cut.batch): cut.revision for cut in tree.cuts} == {
+            key: revision for key, (revision, _) in self.model.cuts.items()
+        }
+        for revision, files in (*self.model.cuts.values(), *self.model.pins.values()):
+            shown: Files = {}
+            for record in self.view.paths(STORE, ""):
+                entry = shown_at(record, revision, store, tree)
+                if entry is not None:
+                    shown[record.path] = self._content(entry)
+            assert shown == files
+
+    @invariant()
+    def no_blob_is_discarded_that_something_shows(self) -> None:
+        """Neither what is committed nor what is in flight."""
+        for moment in (self.model, self.committed):
+            shown = {
+                blob
+                for files in (moment.files, *(kept for _, kept in (*moment.cuts.values(), *moment.pins.values())))
+                for blob in files.values()
+            }
+            assert not self.discarded & shown
+
+    def _content(self, entry: Entry) -> str | None:
+        if entry.directory:
+            return DIRECTORY
+        if entry.start is not None:
+            assert entry.blob not in self.discarded
+            return self.packs[entry.blob][entry.start : entry.start + entry.size].decode()
+        return entry.blob or (entry.data or b"").decode()
+
+    def _records(self) -> tuple[Store, Tree]:
+        store, tree = self.view.store(STORE), self.view.tree(STORE)
+        return store if isinstance(store, Store) else Store(STORE), tree if isinstance(tree, Tree) else Tree(STORE)
+
+
+def _stored(key: str, record: Stored | None) -> Any:
+    """What is read again of a record that was stored."""
+    if record is None:
+        return None
+    read = decode(key, encode(key, record))
+    assert read == record
+    return read
+
+
+TestTreesAgainstModel = TreesAgainstModel.TestCase
+TestTreesAgainstModel.settings = settings(
+    max_examples=EXPLORED or 200, stateful_step_count=50, deadline=None, derandomize=not EXPLORED
+)

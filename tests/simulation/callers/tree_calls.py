@@ -1,0 +1,68 @@
+"""What clients ask of a store's tree, and how a replica is asked: what the routes of WebHDFS do, without HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.blobs.delivery import DeliveryCut
+from service.operations.operations import Operations
+from service.operations.trees import At
+from service.replica.replica import Replica
+from service.rules.requests import DeletePath, MakeDirectory, PutFile, RenamePath, TreeRequest
+from tests.support.files import put_at, read_at
+
+DIRECTORY = "directory"
+"""What is at the path of a directory, where a file has its digest."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLook:
+    """A call that changes nothing. ``door`` asks, under an epoch, for the way on which a file's bytes are sent."""
+
+    kind: Literal["door", "read", "list"]
+    store: str
+    path: str
+    epoch: int | None = None
+    overwrite: bool = False
+
+
+async def serve(
+    replica: Replica, operations: Operations, ask: TreeRequest | TreeLook, attempt: int, content: bytes
+) -> Any:
+    """Do what the routes do, and return what they answer. Raises problems."""
+    if not replica.journal.lease_holds():
+        raise problem(Code.NO_LEADER, "this replica does not lead")
+    store = ask.store
+    assert store is not None
+    at, trees = At(store, ask.path), operations.trees
+    await trees.ready(store)
+    match ask:
+        case TreeLook():
+            return await _look(replica, operations, at, ask)
+        case PutFile(key=str(key)):
+            return await put_at(
+                replica, operations, at, ask.epoch, content, overwrite=ask.overwrite, key=key, attempt=attempt
+            )
+        case RenamePath():
+            return await trees.rename(at, ask.target, ask.epoch, ask.onto)
+        case DeletePath():
+            return await trees.delete(at, ask.epoch, recursive=ask.recursive)
+        case MakeDirectory():
+            return await trees.make_directory(at, ask.epoch)
+    raise TypeError(f"no operation for {ask}")
+
+
+async def _look(replica: Replica, operations: Operations, at: At, look: TreeLook) -> Any:
+    trees = operations.trees
+    if look.kind == "door":
+        return trees.may_put(at, look.epoch, overwrite=look.overwrite)
+    if look.kind == "list":
+        return tuple([name for name, _ in await trees.children(at)])
+    try:
+        return hashlib.sha256(await read_at(replica, operations, at)).hexdigest()
+    except DeliveryCut as cut:  # the connection ends, and its client asks again
+        raise problem(Code.STORAGE_UNAVAILABLE, str(cut)) from cut

@@ -1,0 +1,120 @@
+"""Guards around trees, each of which can be taken out. See `tests.simulation.guards.guards`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec.structs import replace as with_fields
+
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.operations.trees import At, TreeOperations
+from service.replica.trees.attempts import NewestAttempts
+from service.rules.decisions import Decision, DecisionContext, Refused
+from service.rules.memory.view import View
+from service.rules.records import Store
+from service.rules.requests import OntoExisting, PutFile, TreeRequest
+from service.rules.stored.trees import Entry, Tree, TreePath
+from service.rules.trees import acts, draft, folding, trimming
+from service.rules.trees.sight import living
+from tests.simulation.guards.guards import Patch
+
+
+def epoch_at_publication(patch: Patch) -> None:
+    """The epoch of a put is checked when its client is sent to a door, and not again when the bytes are there."""
+    real = acts.decide
+
+    def decide(view: View, store: Store, request: TreeRequest, context: DecisionContext) -> Decision:
+        published = isinstance(request, PutFile) and request.key is not None
+        return real(view, store, replace(request, epoch=store.epoch) if published else request, context)
+
+    patch.setattr(acts, "decide", decide)
+
+
+def fence_in_the_grant(patch: Patch) -> None:
+    """A grant leaves the fence of the tree where it is: the first write under the new epoch moves it."""
+    real = acts.decide
+
+    def decide(view: View, store: Store, request: TreeRequest, context: DecisionContext) -> Decision:
+        entries = [entry for record in view.paths(store.name, "") for entry in record.entries]
+        fence = max((entry.epoch or 0 for entry in entries), default=store.epoch)
+        moving = request.epoch is not None and fence <= request.epoch <= store.epoch
+        return real(view, with_fields(store, epoch=request.epoch) if moving else store, request, context)
+
+    patch.setattr(acts, "decide", decide)
+
+
+def rename_refuses_atomically(patch: Patch) -> None:
+    """What is at the target of a rename is looked at when the request comes in, and not again when it is decided."""
+    real, rename_for_real = acts._Act._in_the_way, TreeOperations.rename
+
+    def in_the_way(
+        self: acts._Act, entry: Entry, target: str, there: Entry | None, onto: OntoExisting
+    ) -> Refused | None:
+        return real(self, entry, target, there, OntoExisting.REPLACE if onto is OntoExisting.REFUSE else onto)
+
+    async def rename(self: TreeOperations, at: At, target: str, epoch: int | None, onto: OntoExisting) -> bool:
+        view = self._journal.read().view.state
+        store, tree = view.store(at.store) or Store(at.store), view.tree(at.store) or Tree(at.store)
+        assert isinstance(store, Store)
+        assert isinstance(tree, Tree)
+        there = living(view, store, tree, target)
+        made = isinstance(there, Entry) and there.moved_from == at.path
+        if onto is OntoExisting.REFUSE and there is not None and not made:
+            raise problem(Code.ALREADY_EXISTS, f"{target} already exists")
+        return await rename_for_real(self, at, target, epoch, onto)
+
+    patch.setattr(acts._Act, "_in_the_way", in_the_way)
+    patch.setattr(TreeOperations, "rename", rename)
+
+
+def cuts_keep_blobs(patch: Patch) -> None:
+    """A blob goes with the entry that named it last, whatever a cut shows."""
+    real = draft.unnamed
+
+    def unnamed(view: View, store: str, changed: dict[str, TreePath]) -> tuple[str, ...]:
+        dead = (
+            entry.blob for record in changed.values() for entry in record.entries if entry.died and not entry.shared
+        )
+        return (*real(view, store, changed), *(blob for blob in dead if blob))
+
+    patch.setattr(draft, "unnamed", unnamed)
+    patch.setattr(trimming, "unnamed", unnamed)
+
+
+def cuts_keep_entries(patch: Patch) -> None:
+    """An entry is dropped when it ends, whatever a cut shows."""
+    patch.setattr(draft, "is_shown", lambda *_: False)
+    patch.setattr(trimming, "is_shown", lambda *_: False)
+
+
+def tombstones_over_manifests(patch: Patch) -> None:
+    """Of a path where nothing is any more no record is kept, although a manifest has a row of it."""
+
+    def is_kept(view: View, tree: Tree, path: str) -> bool:
+        del view, path
+        return bool(tree.folding)
+
+    patch.setattr(draft, "is_kept", is_kept)
+    patch.setattr(trimming, "is_kept", is_kept)
+
+
+def nothing_goes_while_folding(patch: Patch) -> None:
+    """Records of paths go while a manifest is made of them."""
+
+    def is_kept(view: View, tree: Tree, path: str) -> bool:
+        return view.folded(tree.name, path) is not None
+
+    patch.setattr(draft, "is_kept", is_kept)
+    patch.setattr(trimming, "is_kept", is_kept)
+
+
+def only_the_same_is_dropped(patch: Patch) -> None:
+    """Records that were to be folded are dropped, whatever became of them since."""
+    patch.setattr(folding, "_spans", lambda _record: ())
+
+
+def newest_put_stands(patch: Patch) -> None:
+    """A file is published by every attempt that comes in, also by one that a newer attempt has overtaken."""
+    patch.setattr(NewestAttempts, "check", lambda *_: None)
+    patch.setattr(NewestAttempts, "blob_of", lambda *_: None)

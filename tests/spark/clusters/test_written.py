@@ -1,0 +1,62 @@
+"""What tells a late write of a fenced driver would tell one if there were one."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from backends.embedded.pointers import FILE_NAME
+from service.rules.records import encode
+from service.rules.stored.paths import path_key
+from service.rules.stored.trees import Entry, TreePath
+from testbed.server import ServerProcess
+from tests.spark.clusters.written import Birth, Written
+from tests.wire.support.api import Api, connect
+from tests.wire.webhdfs.hadoop import Tree, refused
+
+
+def test_a_late_write_would_be_told(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path, pointers=f"embedded:{tmp_path}") as server,
+        connect(server.start().url) as http,
+    ):
+        written = Written(tmp_path)
+        api = Api.on(http, "flights")
+        old = Tree(http, "flights", api.campaign().json()["epoch"])
+        assert old.create("first", b"x").status_code == 201
+        assert old.delete("first").status_code == 200
+        api.resign()
+        new = old.under(api.other().campaign().json()["epoch"])
+        assert new.create("second", b"x").status_code == 201
+        refused(old.create("third", b"x"), 403, "AccessControlException")
+        births = {birth.path: birth for birth in written.births("flights")}
+        assert {path: birth.epoch for path, birth in births.items()} == {"first": 1, "second": 2}
+        assert written.grants("flights")[1] < births["first"].born < written.grants("flights")[2]
+        assert written.late("flights") == []
+
+        key, late = path_key("flights", "third"), births["second"].born + 1
+        record = TreePath("third", (Entry(late, "2026-01-01T00:00:00.000Z", 1),))
+        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
+            database.execute("INSERT INTO written (key, value) VALUES (?, ?)", (key, encode(key, record)))
+            database.commit()
+        assert written.late("flights") == [Birth("third", late, 1)]
+
+
+def test_what_was_written_before_a_restart_is_still_known_after_it(tmp_path: Path) -> None:
+    """A server refuses a database with a table that is not its own, so it is put aside meanwhile."""
+    place = tmp_path / "service"
+    with ServerProcess(place, pointers=f"embedded:{place}") as server, connect(server.start().url) as http:
+        written = Written(place)
+        api = Api.on(http, "flights")
+        tree = Tree(http, "flights", api.campaign().json()["epoch"])
+        assert tree.create("dropped", b"x").status_code == 201
+        assert tree.delete("dropped").status_code == 200
+        server.kill()
+        written.put_aside()
+        server.start()
+        written.follow()
+        assert tree.create("kept", b"x").status_code == 201
+        assert {birth.path for birth in written.births("flights")} == {"dropped", "kept"}
+        assert sorted(written.grants("flights")) == [1]
+        assert written.late("flights") == []

@@ -1,0 +1,103 @@
+"""Where a driver goes on: what Spark's logs and the job record say together, and what does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from milepost.errors import NoSafeCheckpoint, WrongCheckpoint
+from milepost.spark.preflight import ConfDifference
+from milepost.spark.record import JobRecord
+from milepost.spark.recovery import JobRecovery, check_published, recover
+from tests.spark.logs import Logs, left
+
+
+def found(logs: Logs, published: int, **record: Any) -> JobRecovery:
+    return recover(logs, JobRecord("job", 1, published, **record), 7, setting=lambda _: None, modified_ms=lambda _: 0)
+
+
+def test_a_job_that_begins() -> None:
+    assert found(Logs(), -1) == JobRecovery(epoch=7, resumes_at=0)
+
+
+@pytest.mark.parametrize(
+    ("logged", "committed", "published", "resumes_at", "replays"),
+    [
+        (0, -1, -1, 0, True),  # died inside batch 0
+        (0, -1, 0, 0, True),  # died between its publication and Spark's commit
+        (0, 0, 0, 1, False),  # ended in order
+        (9, 8, 8, 9, True),
+        (9, 8, 9, 9, True),
+        (9, 9, 9, 10, False),
+    ],
+)
+def test_a_driver_goes_on_where_sparks_logs_end(
+    logged: int, committed: int, published: int, resumes_at: int, replays: bool
+) -> None:
+    recovery = found(left(logged, committed), published)
+    assert (recovery.resumes_at, recovery.replays, recovery.query) == (resumes_at, replays, "4b3e")
+    assert (recovery.offsets is not None) is replays
+    check_published(recovery, published)
+
+
+@pytest.mark.parametrize(
+    ("logs", "record"),
+    [
+        (Logs(), {"published": 0}),  # emptied
+        (left(3, 3), {"published": 5}),
+        (left(3, 3), {"published": 4}),  # Spark would log the offsets of batch 4 once more
+        (left(3, 3), {"published": 3, "entered": 4, "entries": 1}),
+        (left(3, 2), {"published": 4}),
+        (left(3, 3), {"published": 4, "entered": 5, "entries": 1}),
+        (left(5, 3), {"published": 4}),  # a commit is missing
+        (left(3, 4), {"published": 3}),
+    ],
+)
+def test_a_checkpoint_behind_the_record_is_not_gone_on_from(logs: Logs, record: dict[str, Any]) -> None:
+    with pytest.raises(NoSafeCheckpoint):
+        found(logs, **record)
+
+
+@pytest.mark.parametrize(("logged", "committed", "published"), [(0, 0, -1), (5, 5, 4), (6, 5, 4)])
+def test_batches_that_nobody_published_are_named(logged: int, committed: int, published: int) -> None:
+    """A query without `job.files` and `job.exactlyOnce` may run; one with them may not follow it."""
+    recovery = found(left(logged, committed), published)
+    with pytest.raises(WrongCheckpoint, match=f"committed batch {committed}, but batch {published} was published last"):
+        check_published(recovery, published)
+
+
+@pytest.mark.parametrize(
+    ("published", "noted", "entries"),
+    [
+        (3, {}, 1),  # the driver that logged batch 4 noted nothing
+        (3, {"entered": 4, "entries": 3}, 3),
+        (3, {"entered": 3, "entries": 2}, 1),
+        (4, {}, 0),
+        (4, {"entered": 4, "entries": 2}, 2),  # drivers that died while they evaluated it once more
+    ],
+)
+def test_drivers_that_began_a_batch_are_counted(published: int, noted: dict[str, int], entries: int) -> None:
+    assert found(left(4, 3), published, **noted).entries == entries
+
+
+def test_temporary_names_are_no_batches() -> None:
+    logs = left(1, 1)
+    logs.put("offsets/.2.8f1c.tmp", "v1")
+    logs.put("offsets/.1.crc", "")
+    assert found(logs, 1).resumes_at == 2
+
+
+def test_settings_in_the_log_are_compared() -> None:
+    recovery = recover(
+        left(0, 0), JobRecord("job", 1, 0), 1, setting={"k": "now"}.get, modified_ms=lambda _: pytest.fail("no input")
+    )
+    assert recovery.conf == (ConfDifference("k", "logged", "now"),)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "\x00"])
+def test_a_file_that_is_not_sparks(content: str) -> None:
+    logs = left(0, 0)
+    logs.put("metadata", content)
+    with pytest.raises(WrongCheckpoint, match="metadata"):
+        found(logs, 0)

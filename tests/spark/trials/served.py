@@ -1,0 +1,153 @@
+"""The service under a job of the trials: one server, or three replicas over ZooKeeper and S3; and what it tells."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import httpx
+
+from testbed.replicated import ReplicatedTestbed
+from testbed.server import ServerProcess
+from tests.spark.clusters.written import Journal, Written
+from tests.spark.trials.plan import FREEZE, KILL, LEADER
+from tests.spark.trials.transactions import Transactions
+
+_SECONDS = 240.0
+_DENIED = re.compile(r'^milepost_requests_total{.*"403"} (\S+)$', re.MULTILINE)
+
+
+class Served(Protocol):
+    """A service that faults can meet."""
+
+    @property
+    def replicas(self) -> list[ServerProcess]: ...
+
+    @property
+    def journal(self) -> Journal: ...
+
+    def leader(self) -> ServerProcess: ...
+
+    def mend(self) -> None:
+        """Start what does not run, wake what stands still, and wait until all serve."""
+
+
+class Alone:
+    """One server, with its pointers in a database and its blobs in files."""
+
+    def __init__(self, directory: Path) -> None:
+        self._server = ServerProcess(directory, "--log-level", "warning", pointers=f"embedded:{directory}/pointers")
+        self._server.start(deadline=_SECONDS)
+        self.replicas = [self._server]
+        self.journal = Written(directory / "pointers")
+
+    def leader(self) -> ServerProcess:
+        return self._server
+
+    def mend(self) -> None:
+        if self._server.running:
+            self._server.resume()
+            self._server.wait_for("/leader", deadline=_SECONDS)
+        else:
+            self.journal.put_aside()
+            self._server.start(deadline=_SECONDS)
+            self.journal.follow()  # drivers wait for half a second between two tries, so none has written yet
+
+
+class Several:
+    """Three replicas."""
+
+    def __init__(self, testbed: ReplicatedTestbed, directory: Path) -> None:
+        self._testbed = testbed
+        self.replicas = testbed.replicas
+        self.journal = Transactions([directory / "zookeeper" / str(number) for number in (1, 2, 3)])
+
+    def leader(self) -> ServerProcess:
+        return self._testbed.leader(_SECONDS)
+
+    def mend(self) -> None:
+        self._testbed.mend(_SECONDS)
+
+
+@contextmanager
+def served(directory: Path, replicas: int) -> Iterator[Served]:
+    """A service of so many replicas, until the end of the block."""
+    directory.mkdir(parents=True)
+    if replicas == 1:
+        alone = Alone(directory)
+        with alone.leader():
+            yield alone
+    else:
+        with ReplicatedTestbed(directory, "--log-level", "warning", count=replicas) as testbed:
+            yield Several(testbed.start(_SECONDS), directory)
+
+
+class Watched:
+    """What can be asked of a service while parts of it are away."""
+
+    def __init__(self, service: Served, job: str) -> None:
+        self.service, self._job = service, job
+        self._denied: dict[int, int] = {}
+        self._http = httpx.Client(timeout=10.0)
+
+    @property
+    def urls(self) -> list[str]:
+        return [replica.url for replica in self.service.replicas]
+
+    def committed(self, query: str) -> int | None:
+        """The last batch that Spark has committed; -1 before the first, None while nobody answers."""
+        for url in self.urls:
+            try:
+                answer = self._http.get(
+                    f"{url}/webhdfs/v1/jobs/{self._job}/{query}/commits", params={"op": "LISTSTATUS"}
+                )
+            except httpx.HTTPError:
+                continue
+            if answer.status_code == 200:
+                names = [status["pathSuffix"] for status in answer.json()["FileStatuses"]["FileStatus"]]
+                return max((int(name) for name in names if name.isdecimal()), default=-1)
+            if answer.status_code == 404:
+                return -1
+        return None
+
+    def denied(self) -> int:
+        """How many requests were answered 403 so far, by all replicas in all their lives.
+
+        A fence answers so, but also a replica that does not lead. What one answers between the last time that this was
+        asked and its end is missing.
+        """
+        for replica in self.service.replicas:
+            if replica.running:
+                try:
+                    metrics = self._http.get(f"{replica.url}/metrics").text
+                except httpx.HTTPError:
+                    continue
+                self._denied[replica.pid] = sum(int(float(count)) for count in _DENIED.findall(metrics))
+        return sum(self._denied.values())
+
+    def strike(self, how: str, whom: str, seconds: float) -> Callable[[], None]:
+        """Meet a replica with a fault that lasts for so long; what waits for the end of that, and mends it."""
+        self.denied()
+        leader = self.service.leader()
+        others = [replica for replica in self.service.replicas if replica is not leader]
+        victim = leader if whom == LEADER else others[0]
+        if how == KILL:
+            victim.kill()
+        elif how == FREEZE:
+            victim.pause()
+        else:
+            victim.stop(_SECONDS)
+        over = time.monotonic() + seconds
+
+        def mend() -> None:
+            time.sleep(max(0.0, over - time.monotonic()))
+            self.service.mend()
+
+        return mend
+
+    def close(self) -> None:
+        self._http.close()

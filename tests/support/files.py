@@ -1,0 +1,85 @@
+"""Put and read files of a replica in this process, as a door does it."""
+
+from __future__ import annotations
+
+import hashlib
+
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.basics.streams import stream_of
+from service.blobs.delivery import deliver
+from service.blobs.intake import Incoming, begin, take_in
+from service.blobs.keys import blob_key
+from service.operations.file_bytes import blob_ref
+from service.operations.operations import Operations
+from service.operations.trees import At
+from service.replica.replica import Replica
+from service.rules.requests import BlobRef
+from tests.service.acting import STORE
+from tests.support.servers.replicas import Rig
+
+
+async def put(
+    running: Rig,
+    path: str,
+    epoch: int,
+    content: bytes = b"bytes",
+    *,
+    inline: bool = False,
+    overwrite: bool = True,
+    key: str = "",
+    attempt: int = 1,
+) -> None:
+    """Put a file: as a blob, or with its bytes in the record. Raises problems."""
+    await put_at(
+        running.replica,
+        running.operations,
+        At(STORE, path),
+        epoch,
+        content,
+        overwrite=overwrite,
+        key=key or hashlib.sha256(path.encode() + content).hexdigest(),
+        attempt=attempt,
+        inline_below=len(content) + 1 if inline else 0,
+    )
+
+
+async def put_at(
+    replica: Replica,
+    operations: Operations,
+    at: At,
+    epoch: int | None,
+    content: bytes,
+    *,
+    overwrite: bool,
+    key: str,
+    attempt: int = 1,
+    inline_below: int | None = None,
+) -> None:
+    """Put a file through a replica that leads; ``inline_below``: as its settings say, unless given. Raises problems."""
+    most = replica.settings.inline_below if inline_below is None else inline_below
+    begun = await begin(Incoming(stream_of(content)), most, None)
+    if begun.data is not None:
+        blob = BlobRef("", len(content), begun.sha256)
+    else:
+        fresh = blob_key(replica.journal.deployment, at.store, replica.journal.term)
+        blob = await take_in(replica.blobs, fresh, begun.rest, None)
+    publish = operations.publisher.publish
+    put_first = await publish(at, epoch, blob, begun.data, overwrite=overwrite, key=key, attempt=attempt)
+    if put_first is not None:
+        raise problem(Code.NO_LEADER, "another leadership has begun since the bytes were put")
+
+
+async def read(running: Rig, path: str) -> bytes:
+    """Read a file. Raises problems, and what a cut delivery raises."""
+    await running.operations.trees.ready(STORE)
+    return await read_at(running.replica, running.operations, At(STORE, path))
+
+
+async def read_at(replica: Replica, operations: Operations, at: At) -> bytes:
+    """Read a file through a replica that leads. Raises problems, and what a cut delivery raises."""
+    entry = operations.trees.readable(at)
+    if not entry.has_own_blob:
+        return await operations.trees.bytes_of_small(entry)
+    stream = await deliver(replica.blobs, blob_ref(entry))
+    return b"".join([chunk async for chunk in stream])

@@ -1,0 +1,138 @@
+"""Hadoop's own shell, ``hdfs dfs``, on a job's files: with the header that says the epoch, and with tokens."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import milepost
+from milepost.core.checkpoint_location import checkpoint_location
+from tests.wire.webhdfs.clients.conftest import Job, Shell
+from tests.wire.webhdfs.replicas import Set
+
+pytestmark = pytest.mark.spark
+
+
+def test_files_are_put_listed_read_moved_and_removed(shell: Shell, job: Job, some: Path, tmp_path: Path) -> None:
+    def done(*arguments: str) -> str:
+        ran = shell.run(job, *arguments)
+        assert ran.status == 0, ran
+        return ran.out
+
+    root = job.root
+    done("-mkdir", "-p", f"{root}/a/b")
+    done("-put", str(some), f"{root}/a/some")
+    done("-touchz", f"{root}/a/empty")
+    lines = [line.split() for line in done("-ls", "-R", root).splitlines()]
+    assert [(line[0], line[4], line[-1].removeprefix(root)) for line in lines] == [
+        ("drwxr-xr-x", "0", "/a"),
+        ("drwxr-xr-x", "0", "/a/b"),
+        ("-rw-r--r--", "0", "/a/empty"),
+        ("-rw-r--r--", "200000", "/a/some"),
+    ]
+    assert done("-ls", root).startswith("Found 1 items")
+    done("-mv", f"{root}/a/some", f"{root}/a/b/moved")
+    assert done("-cat", f"{root}/a/b/moved") == some.read_text()
+    assert done("-tail", f"{root}/a/b/moved") == some.read_text()[-1024:]
+    done("-get", f"{root}/a/b/moved", str(tmp_path / "got"))
+    assert (tmp_path / "got").read_bytes() == some.read_bytes()
+    done("-put", "-f", str(some), f"{root}/a/empty")
+    done("-rm", f"{root}/a/empty")
+    done("-rm", "-r", f"{root}/a")
+    assert done("-ls", root) == ""
+
+
+def test_a_pinned_cut_is_read_as_a_snapshot_and_copied(shell: Shell, job: Job, some: Path, tmp_path: Path) -> None:
+    def done(*arguments: str) -> str:
+        ran = shell.run(job, *arguments)
+        assert ran.status == 0, ran
+        return ran.out
+
+    commits, state = f"{job.root}/checkpoint/commits", f"{job.root}/checkpoint/state"
+    done("-mkdir", "-p", commits, state)
+    done("-put", str(some), f"{state}/0")
+    done("-touchz", f"{commits}/0")
+    job.store.files.pin("before-upgrade")
+    (pin,) = job.store.files.cuts().pins
+    done("-rm", f"{state}/0")
+    done("-touchz", f"{commits}/1")
+    kept = [line.split()[-1] for line in done("-ls", f"{job.root}/.snapshot").splitlines()[1:]]
+    cuts = [f"{job.root}/.snapshot/{cut.snapshot}" for cut in job.store.files.cuts().cuts]
+    assert sorted(kept) == sorted([*cuts, f"{job.root}/.snapshot/{pin.snapshot}"])
+    assert done("-cat", f"{job.root}/.snapshot/{pin.snapshot}/checkpoint/state/0") == some.read_text()
+    newest = f"{job.root}/.snapshot/{job.store.files.cuts().cuts[-1].snapshot}"
+    assert shell.run(job, "-cat", f"{newest}/checkpoint/state/0").status
+    done("-get", f"{job.root}/.snapshot/{pin.snapshot}/checkpoint", str(tmp_path / "got"))
+    assert (tmp_path / "got" / "state" / "0").read_bytes() == some.read_bytes()
+    done("-cp", f"{job.root}/.snapshot/{pin.snapshot}/checkpoint", f"{job.root}/branched")
+    assert done("-cat", f"{job.root}/branched/state/0") == some.read_text()
+    ran = shell.run(job, "-rm", f"{job.root}/.snapshot/{pin.snapshot}/checkpoint/state/0")
+    assert ran.status != 0
+    assert "cannot be written" in ran.error, ran
+
+
+def test_what_is_refused_says_why(shell: Shell, job: Job, some: Path) -> None:
+    root = job.root
+    assert shell.run(job, "-put", str(some), f"{root}/some").status == 0
+    for arguments, said in (
+        (("-put", str(some), f"{root}/some"), "File exists"),
+        (("-cat", f"{root}/nowhere"), "No such file or directory"),
+        (("-rm", f"{root}/nowhere"), "No such file or directory"),
+        (("-mkdir", f"{root}/some/below"), "'some' is a file"),
+        (("-appendToFile", str(some), f"{root}/some"), "APPEND"),
+        (("-chmod", "600", f"{root}/some"), "SETPERMISSION"),
+        (("-du", root), "GETCONTENTSUMMARY"),
+    ):
+        ran = shell.run(job, *arguments)
+        assert ran.status != 0, arguments
+        assert said in ran.error, (arguments, ran)
+
+
+def test_a_deposed_driver_reads_and_does_not_write(shell: Shell, job: Job, some: Path) -> None:
+    assert shell.run(job, "-put", str(some), f"{job.root}/some").status == 0
+    job.store.resign()
+    assert job.store.campaign().epoch == job.epoch + 1
+    for arguments in (
+        ("-put", str(some), f"{job.root}/other"),
+        ("-rm", f"{job.root}/some"),
+        ("-mkdir", f"{job.root}/d"),
+        ("-mv", f"{job.root}/some", f"{job.root}/other"),
+    ):
+        ran = shell.run(job, *arguments)
+        assert ran.status != 0
+        assert f"the current one of '{job.store.name}' is {job.epoch + 1}" in ran.error, ran
+    assert shell.run(job, "-cat", f"{job.root}/some").out == some.read_text()
+
+
+def test_nobody_writes_without_saying_an_epoch(shell: Shell, job: Job, some: Path) -> None:
+    stranger = {"dfs_webhdfs_rest-csrf_enabled": "false", "dfs_webhdfs_oauth2_enabled": "false"}
+    ran = shell.run(job, "-put", str(some), f"{job.root}/some", **stranger)
+    assert ran.status != 0
+    assert ("no epoch was given" if not job.server.flags else "Unauthorized") in ran.error, ran
+
+
+def test_a_door_that_died_is_passed_over(shell: Shell, some: Path, tmp_path: Path) -> None:
+    """The leader does not know it yet: the client asks for another door by itself."""
+    with ExitStack() as running:
+        replicas = Set(tmp_path / "replicas", running)
+        leader, (door, other) = replicas.leader(), replicas.followers()
+        client = running.enter_context(milepost.Client([replica.url for replica in replicas.replicas]))
+        session = running.enter_context(client.session(ttl=60, holder="driver"))
+        store = session.store("flights")
+        epoch = store.campaign().epoch
+        job = Job(leader, store, checkpoint_location([door.url, leader.url, other.url], "flights", epoch), epoch)
+        used = 0
+        for number in range(200):
+            path = f"{job.root}/{number}"
+            assert shell.run(job, "-put", str(some), path).status == 0
+            used = door.logged().count("PUT /webhdfs/v1/jobs/flights/")
+            if used:
+                break
+        assert used
+        door.kill()
+        for number in range(4):
+            ran = shell.run(job, "-put", str(some), f"{job.root}/after-{number}")
+            assert ran.status == 0, ran
+            assert shell.run(job, "-cat", f"{job.root}/after-{number}").out == some.read_text()
