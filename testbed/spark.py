@@ -152,7 +152,14 @@ class Standalone:
         for daemon in (self.master, *self.workers):
             if not daemon.running:
                 daemon.start()
-        self.master.wait_until(lambda: self.master.alive() == len(self.workers), "does not know all workers", deadline)
+
+        def all_known() -> bool:
+            for worker in self.workers:
+                if not worker.running:
+                    raise worker.failed(f"ended with {worker.wait()} before the master knew it")
+            return self.master.alive() == len(self.workers)
+
+        self.master.wait_until(all_known, "does not know all workers", deadline)
         return self
 
     def executors(self, application: str) -> list[Executor]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from obstore import GetResult
 
 CHUNK: Final = 1024 * 1024
-_AT_LEAST: Final = 256 * 1024
 _ATTEMPTS: Final = 4
 _BACKOFF_SECONDS: Final = 0.1
 
@@ -88,7 +87,7 @@ class S3Source:
 
     async def _stream(self, result: GetResult) -> AsyncGenerator[bytes, None]:
         assert self._end is not None
-        stream = result.stream(min_chunk_size=_AT_LEAST)
+        stream = result.stream(min_chunk_size=CHUNK)
         while self._position < self._end:
             with self._connection.translate_errors("read a blob"):
                 async with asyncio.timeout(self._connection.deadline):

@@ -10,8 +10,8 @@ nothing out, so a batch writes nothing but its checkpoint; with a real output al
 Of Milepost the requests and commits of a batch are told as well, in rounds of their own: they do not depend on how busy
 the machine is.
 
-The case ``take-over`` tells how long after its TTL the session of a killed driver is over, and what a start of the
-query with 300 MB of state takes until its first batch is done.
+The case ``take-over`` tells how long after its TTL the session of a killed driver is over, and what a driver that goes
+on with 300 MB of state takes until its first batch is done.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.locations.cases import CASES, Case
 from benchmarks.locations.contenders import Contender, spark_session, start
 from benchmarks.locations.figures import alone, compared
 from benchmarks.locations.places import EMBEDDED, HDFS, LOCAL, PLACES, REPLICATED, Place
-from benchmarks.locations.takeover import epochs, restarted
+from benchmarks.locations.takeover import epochs, taken_over
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +97,7 @@ def main() -> None:
         for name in cases:
             if name == TAKE_OVER:
                 rounds = min(20, options.rounds or 20)
-                told = [epochs(places, min(5, rounds)), restarted(spark, places, directory, rounds)]
+                told = [epochs(places, min(5, rounds)), taken_over(spark, places, directory, rounds)]
             else:
                 rounds = options.rounds or (60 if options.full else 30)
                 told = [measured(spark, CASES[name], places, directory, rounds, options.warming)]

@@ -33,6 +33,7 @@ def spark_session(places: Mapping[str, Place]) -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName("milepost-benchmark")
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": _MEMORY,
         # Queries that have nothing to do look for input five times a second, not a hundred times.
         "spark.sql.streaming.pollingDelay": "200ms",

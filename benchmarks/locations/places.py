@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 import milepost.spark
+from milepost import Client
 from testbed.hadoop.hdfs import Hdfs
 from testbed.maven import jars
 from testbed.replicated import ReplicatedTestbed
@@ -38,6 +39,11 @@ class Place(ABC):
     @abstractmethod
     def checkpoint(self, spark: SparkSession, name: str) -> AbstractContextManager[str]:
         """Yield the checkpoint location of the job ``name``, which can be used until the end of the block."""
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:  # noqa: ARG002
+        """Keep drivers of the job ``name`` waiting until the end of the block, if the place can do that."""
+        yield
 
     def counted(self) -> Counter[str]:
         """Return what its servers have counted so far: requests by method and status, and commits of the journal."""
@@ -65,7 +71,7 @@ class Milepost(Place):
 
     def __init__(self, name: str, servers: Sequence[ServerProcess]) -> None:
         self._name = name
-        self.urls = [server.url for server in servers]
+        self.urls = [server.url for server in servers]  # and not the servers: drivers in other processes get a copy
         self._asked = 0
 
     @contextmanager
@@ -73,6 +79,15 @@ class Milepost(Place):
         """See `Place.checkpoint`."""
         with milepost.spark.lead(spark, self.urls, f"{self._name}-{name}", ttl=_TTL_SECONDS) as job:
             yield job.checkpointLocation
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """See `Place.held`: another session has the epoch."""
+        with Client(self.urls) as client:
+            store = client.session("holder", ttl=_TTL_SECONDS).store(f"{self._name}-{name}")
+            store.campaign()
+            yield
+            store.resign()
 
     def counted(self) -> Counter[str]:
         """See `Place.counted`. The questions themselves do not count."""

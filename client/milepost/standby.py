@@ -26,7 +26,14 @@ class Standby:
     """
 
     def __init__(
-        self, client: Client, holder: str, store: str, ttl: float, wait: float | None, on_lost: OnLost
+        self,
+        client: Client,
+        holder: str,
+        store: str,
+        ttl: float,
+        wait: float | None,
+        on_lost: OnLost,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
         self.session: Session | None = None
         self._client = client
@@ -37,6 +44,7 @@ class Standby:
         self._until: float | None = None
         self.wait_anew()
         self._on_lost = on_lost
+        self._prepare = prepare
         self._handles: StateHandleStore | None = None
         self._had_session = False
         self._withdrawn = False
@@ -138,6 +146,9 @@ class Standby:
             who = f"{error.holder} leads" if isinstance(error, EpochHeld) else f"{error}; it is not known who leads"
             _log.warning("standing by: %s %s", who, self._store)
             self._waited = True
+            prepare, self._prepare = self._prepare, None
+            if prepare is not None and isinstance(error, EpochHeld):
+                prepare()
             handles.campaign(None if self._until is None else max(0.0, self._until - time.monotonic()))
 
     def _session_timeout(self) -> float:

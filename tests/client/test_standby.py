@@ -84,9 +84,11 @@ def test_who_stands_by_says_so_where_a_program_without_logging_shows_it(
 
     leaving = threading.Thread(target=leave)
     leaving.start()
-    standby = Standby(blocking, "standby", name, 15.0, 60.0, lambda *_: None)
+    prepared = []
+    standby = Standby(blocking, "standby", name, 15.0, 60.0, lambda *_: None, lambda: prepared.append(name))
     assert standby.lead().epoch == 2
     leaving.join()
+    assert prepared == [name]
     messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert messages[0] == f"standing by: the leader leads {name}"
     assert messages[1].startswith(f"leading store {name} now under epoch 2")

@@ -262,3 +262,10 @@ def test_an_error_in_the_block_stays_what_it_is(place: Place) -> None:
     with pytest.raises(KeyError, match="the program's own"):
         body()
     assert place.spark.streams.active == []
+
+
+def test_spark_reads_the_files_of_a_job_as_it_reads_any_others(place: Place) -> None:
+    place.run(Publisher())
+    with place.lead() as job:
+        logged = place.spark.read.text(f"{job.checkpointLocation}/commits").collect()
+    assert min(row.value for row in logged) == "v1"

@@ -32,6 +32,7 @@ from milepost.spark.recovery import JobRecovery, recover
 from milepost.spark.session_settings import check_free, in_place
 from milepost.spark.store import SettlingStore
 from milepost.spark.tree import CheckpointTree
+from milepost.spark.warming import warm_up
 from milepost.standby import Standby
 from milepost.store import StateHandleStore
 from milepost.types import Cut, DamagedFile
@@ -117,7 +118,9 @@ def lead(
         _alone(spark, store),
         on_sigterm(driver.stop, driver.running),
         Client(url, token=token, timeout=timeout, verify=verify) as client,
-        driver.standing_by(Standby(client, who, store, ttl, wait, driver.lost)) as standby,
+        driver.standing_by(
+            Standby(client, who, store, ttl, wait, driver.lost, lambda: warm_up(spark, urls, store))
+        ) as standby,
         Watch(spark, jvm_timeout, batch_timeout, driver.batch, driver.overdue, driver.give_up),
         driver.raising_cause(),
         in_place(spark) as settings,

@@ -54,6 +54,10 @@ class CheckpointTree:
         """
         return self._asked(lambda: self._files.read(f"{self.location}/{path}"))
 
+    def skim(self, directory: str, least: int, most: int, looked_at: int) -> int:
+        """See `HadoopFiles.skim`. Raises the errors of `read`."""
+        return self._asked(lambda: self._files.skim(f"{self.location}/{directory}", least, most, looked_at))
+
     def write(self, path: str, content: bytes) -> None:
         """Write a file, in the place of one that is there. Raises the errors of `read`."""
         self._asked(lambda: self._files.write_new(f"{self.location}/{path}", content, overwrite=True))

@@ -32,14 +32,15 @@ READ_EXAMPLES: Final[Mapping[str, Any]] = {
     "GETFILESTATUS": {"FileStatus": {**_STATUS_EXAMPLE, "pathSuffix": ""}},
     "LISTSTATUS": LISTED,
     "LISTSTATUS_BATCH": {"DirectoryListing": {"partialListing": LISTED, "remainingEntries": 0}},
+    "GETFILEBLOCKLOCATIONS": {"BlockLocations": {"BlockLocation": []}},
     "GETHOMEDIRECTORY": {"Path": "/"},
 }
 DONE: Final = {"boolean": True}
 
 _OP: Final = "The operation; its case does not matter."
 READ_QUERY: Final = {
-    "offset": "OPEN: the first byte to read.",
-    "length": "OPEN: how many bytes at most.",
+    "offset": "OPEN, GETFILEBLOCKLOCATIONS: the first byte.",
+    "length": "OPEN, GETFILEBLOCKLOCATIONS: how many bytes at most.",
     "startAfter": "LISTSTATUS_BATCH: the name after which the listing goes on.",
     "noredirect": "OPEN: `true` for a 200 with the Location as JSON, in place of a 307.",
     "excludedatanodes": "OPEN: replicas (host:port, with commas between) that did not answer.",

@@ -28,7 +28,7 @@ from service.http.openapi.files import (
 from service.http.requests import HttpRequest
 from service.http.webhdfs.errors import remote_exception
 from service.http.webhdfs.places import JOBS, Above, allowed, epoch_of, in_tree, place_of
-from service.http.webhdfs.statuses import SERVER_DEFAULTS, Statuses, file_status
+from service.http.webhdfs.statuses import SERVER_DEFAULTS, Statuses, block_locations, file_status
 from service.operations.trees import At
 from service.rules.requests import OntoExisting
 from service.rules.stored.trees import Entry
@@ -45,6 +45,7 @@ READS: Final = (
     "GETFILELINKSTATUS",
     "LISTSTATUS",
     "LISTSTATUS_BATCH",
+    "GETFILEBLOCKLOCATIONS",
     "OPEN",
     "GETHOMEDIRECTORY",
     "GETSERVERDEFAULTS",
@@ -152,6 +153,12 @@ async def _list_batch(request: HttpRequest, place: At | Above) -> Response:
     return InPieces([b'{"DirectoryListing":{"partialListing":{"FileStatuses":', *listed.pieces(), more], 200, {}, None)
 
 
+async def _blocks(request: HttpRequest, place: At | Above) -> Response:
+    entry, query = ROOT if isinstance(place, Above) else request.operations.trees.entry(place), request.query_params
+    blocks = block_locations(entry, _number(query, "offset") or 0, _number(query, "length"))
+    return _json({"BlockLocations": {"BlockLocation": blocks}})
+
+
 async def _children(
     request: HttpRequest, place: At | Above, add: Callable[[str, Entry], object], after: str, most: int | None
 ) -> None:
@@ -243,7 +250,7 @@ async def _delete(request: HttpRequest, place: At | Above) -> Response:
 
 
 _READS: Mapping[str, Answer] = dict(
-    zip(READS, (_status, _status, _list, _list_batch, _open, _home, _defaults), strict=True)
+    zip(READS, (_status, _status, _list, _list_batch, _blocks, _open, _home, _defaults), strict=True)
 )
 _WRITES: Mapping[str, Answer] = dict(zip(WRITES, (_create, _make_directory, _rename), strict=True))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 
@@ -63,6 +65,19 @@ def test_listings(tree: Tree, http: httpx.Client) -> None:
     assert batch["remainingEntries"] == 0
     jobs = http.get("/webhdfs/v1/jobs", params={"op": "LISTSTATUS"}).json()["FileStatuses"]["FileStatus"]
     assert tree.job in [status["pathSuffix"] for status in jobs]
+
+
+def test_a_file_is_one_block_at_no_machine_in_particular(tree: Tree) -> None:
+    tree.create("state/1.delta", LARGE)
+
+    def blocks(path: str, **query: Any) -> list[tuple[int, int, list[str]]]:
+        found = tree.ask("GET", path, "GETFILEBLOCKLOCATIONS", **query).json()["BlockLocations"]["BlockLocation"]
+        return [(block["offset"], block["length"], block["hosts"]) for block in found]
+
+    whole = [(0, len(LARGE), ["localhost"])]
+    assert blocks("state/1.delta") == blocks("state/1.delta", offset=7, length=1) == whole
+    assert blocks("state/1.delta", offset=len(LARGE)) == blocks("state/1.delta", length=0) == blocks("state") == []
+    refused(tree.ask("GET", "nowhere", "GETFILEBLOCKLOCATIONS"), 404, "FileNotFoundException")
 
 
 def test_renames(tree: Tree) -> None:

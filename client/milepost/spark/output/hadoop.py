@@ -77,6 +77,28 @@ class HadoopFiles:
                 found.append((relative, int(status.getLen())))
         return sorted(found)
 
+    def skim(self, path: str, least: int, most: int, looked_at: int) -> int:
+        """Read files below ``path`` and forget them; return how many bytes were read, which are at most ``most``.
+
+        Passes over files of fewer than ``least`` bytes, and ends when it has looked at so many files.
+        """
+        jpath = self._path(path)
+        system = self._of(jpath)
+        nowhere = self._jvm.java.io.OutputStream.nullOutputStream()
+        found, read = system.listFiles(jpath, True), 0
+        while read < most and looked_at > 0 and found.hasNext():
+            status, looked_at = found.next(), looked_at - 1
+            length = min(int(status.getLen()), most - read)
+            if int(status.getLen()) < least:
+                continue
+            stream = system.open(status.getPath())
+            try:
+                self._jvm.org.apache.hadoop.io.IOUtils.copyBytes(stream, nowhere, length, False)
+            finally:
+                stream.close()
+            read += length
+        return read
+
     def names(self, path: str) -> list[str]:
         """List the names directly in the directory ``path``; none if it does not exist."""
         jpath = self._path(path)
