@@ -98,7 +98,7 @@ unit: $(ready) ## The fast tests, but for the SDK's and Kubernetes' (a part: mak
 	@$(with_java) $(pytest) $(side_by_side) -m "not slow and not long and not kubernetes and not node" --ignore tests/client $(ARGS)
 
 .PHONY: test-long
-test-long: workers = 2
+test-long: workers = 3
 test-long: $(ready) ## Whole systems under faults: Spark drivers and leaders that die, the simulator, outages
 	@$(with_java) $(pytest) $(side_by_side) -m "long and not slow and not kubernetes and not node" --ignore tests/client $(ARGS)
 
@@ -193,6 +193,10 @@ lock: ## Write both locks anew after a change of dependencies (upgrade: make loc
 .PHONY: kube-apiserver
 kube-apiserver: ## Build etcd and kube-apiserver, some minutes once, and say where they are
 	@tools/kubernetes/build etcd kube-apiserver
+
+.PHONY: kubernetes-programs
+kubernetes-programs: ## Build all that test-kubernetes and test-cluster run, once, with whatever time others leave
+	@nice -n 19 tools/kubernetes/build $(kubernetes_for_a_cluster) >/dev/null || [ $$? = 3 ]
 
 .PHONY: build
 build: ## Build both distributions into dist/, and list beside them what the lock pins for the server

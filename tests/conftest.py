@@ -13,6 +13,8 @@ from hypothesis import settings
 from tests.contracts.places import Services
 
 _LONG = (
+    "tests/spark/clusters/",
+    "tests/wire/webhdfs/failover/",
     "tests/spark/trials/test_interruptions.py",
     "tests/simulation/",
     "tests/system/failover/",

@@ -33,7 +33,7 @@ _TRIES = 12
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("provider", ["rocksdb-changelog", "hdfs"])
+@pytest.mark.parametrize("provider", ["rocksdb-changelog", pytest.param("hdfs", marks=pytest.mark.slow)])
 def test_executors_that_are_killed_are_replaced(
     spread: Drivers, cluster: Standalone, topics: Topics, provider: str
 ) -> None:
