@@ -52,6 +52,11 @@ class Client:
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
     @property
+    def addresses(self) -> Sequence[str]:
+        """The addresses of the service, first that of the replica which led when the last call was answered."""
+        return self._caller.replicas.leader_first()
+
+    @property
     def timeout(self) -> float:
         """Seconds that one call may take, unless the call has a timeout of its own."""
         return self._caller.timeout

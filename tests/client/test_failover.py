@@ -5,14 +5,19 @@ The counter is moved by compare-and-set alone, so that a write applied twice, or
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+import milepost
+from milepost.core.checkpoint_location import NAME_SERVICE
+from milepost.supervise import Supervisor, Terms
 from tests.client.conftest import Service, eventually, serving
 from tests.client.flavours import connected
 
@@ -52,6 +57,19 @@ def test_a_follower_sends_on_whatever_it_is_asked(
             assert store.release_and_try_remove("latest", handle.version).removed
     with connected(flavour, follower.url) as client:
         assert client.status().role == "follower"
+
+
+def test_a_command_asks_the_leader_first(replicas: tuple[Service, Service], name: str, tmp_path: Path) -> None:
+    leader, follower = replicas
+    program = (
+        "import os, sys; print(open(os.environ['JDK_JAVA_OPTIONS'].strip('\"@')).read(), file=open(sys.argv[1], 'w'))"
+    )
+    urls = [follower.url, leader.url]
+    with milepost.Client(urls, timeout=30.0) as client:
+        command = [sys.executable, "-c", program, str(tmp_path / "options")]
+        assert Supervisor(client, urls, name, command, Terms(restarts=0)).run() == 0
+    first = f"dfs.namenode.http-address.{NAME_SERVICE}.r1={urlsplit(leader.url).netloc}"
+    assert f'"-Dspark.hadoop.{first}"' in (tmp_path / "options").read_text().splitlines()
 
 
 def count(store: Any, version: str, enough: threading.Event, done: list[int]) -> None:

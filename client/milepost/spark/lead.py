@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
@@ -40,7 +39,6 @@ from milepost.types import Cut, DamagedFile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_log = logging.getLogger(__name__)
 _ENTRIES_TO_READ_ALL = 2
 """After a batch was begun so often without being finished, each byte of the job's files is looked at."""
 _led: set[tuple[str, str]] = set()
@@ -132,7 +130,7 @@ def lead(
                 pointer = JobPointer.take(certain, authority or default_authority(urls), must_exist=must_exist)
                 known = _authority(store, pointer, authority)
                 location = checkpoint_location(
-                    _leader_first(client, urls),
+                    client.addresses,  # each of Hadoop's file systems begins with the first, and a query has many
                     store,
                     certain.epoch,
                     authority=known,
@@ -196,21 +194,6 @@ def _authority(store: str, pointer: JobPointer, authority: str | None) -> str:
             f"checkpoint: it cannot become {authority!r}; leave out lead's authority"
         )
     return known
-
-
-def _leader_first(client: Client, urls: Sequence[str]) -> Sequence[str]:
-    """Return the addresses in the order in which Hadoop's client should try them.
-
-    Each of its file systems begins with the first, and waits a little before it goes on to the next; a query has many.
-    """
-    if len(urls) == 1:
-        return urls
-    try:
-        leader = (client.status().leader or "").rstrip("/")
-    except OUTAGES_OR_DOUBT as error:
-        _log.info("it is not known which replica leads, so Spark has to find out: %s", error)
-        return urls
-    return sorted(urls, key=lambda url: url.rstrip("/") != leader)
 
 
 def _made_whole(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from milepost.client import Client
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
-from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location
+from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location, default_authority
 from milepost.drivers.identity import default_holder
 from milepost.errors import Fenced, SessionLost
 from milepost.integrity import IfDamaged, go_back, look
@@ -65,11 +65,11 @@ class Supervisor:
         digests: bool = False,
     ) -> None:
         self._standby = Standby(client, holder or default_holder(), job, terms.ttl, terms.wait, lambda *_: None)
-        self._urls = urls
+        self._client = client
         self._job = job
         self._arguments = command
         self._terms = terms
-        self._authority = authority
+        self._authority = authority or default_authority(urls)
         self._token_url = token_url
         self._if_damaged = if_damaged
         self._digests = digests
@@ -136,7 +136,7 @@ class Supervisor:
                 continue
             assert store.epoch is not None
             return store.epoch, checkpoint_location(
-                self._urls,
+                self._client.addresses,  # each of Hadoop's file systems begins with the first, and a query has many
                 self._job,
                 store.epoch,
                 authority=self._authority,

@@ -45,6 +45,10 @@ class Replicas:
         until = self._suspected_until
         return self.leader or min(self.addresses, key=lambda address: max(now, until.get(address, now)))
 
+    def leader_first(self) -> Sequence[str]:
+        """Return all addresses, that of the leader first if it is known and one of them."""
+        return sorted(self.addresses, key=lambda address: address != self.leader)
+
     def another(self, asked: Collection[str]) -> str | None:
         """Return the next replica that is neither in ``asked`` nor a suspect; None if there is none."""
         return next((each for each in self.addresses if each not in asked and not self.suspected(each)), None)

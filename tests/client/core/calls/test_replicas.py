@@ -50,6 +50,15 @@ def test_a_round_asks_each_once_the_leader_first() -> None:
     assert asked.target == "http://a"
 
 
+def test_all_addresses_are_told_that_of_the_leader_first() -> None:
+    replicas = Replicas(["http://a", "http://b", "http://c"])
+    assert replicas.leader_first() == ["http://a", "http://b", "http://c"]
+    replicas.answered("http://c")
+    assert replicas.leader_first() == ["http://c", "http://a", "http://b"]
+    replicas.answered("http://10.0.0.1:7070")  # a redirect led there
+    assert replicas.leader_first() == ["http://a", "http://b", "http://c"]
+
+
 def test_a_suspect_is_passed_over_for_its_time_and_not_followed() -> None:
     now = 5.0
     replicas = Replicas(["http://a", "http://b", "http://c"], lambda: now)
