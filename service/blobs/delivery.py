@@ -33,13 +33,13 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
     """
     stop = ref.size if end is None else end
     with _backend_errors_as_problems():
-        await _check_size(blobs, ref)
         whole = start == 0 and stop == ref.size
-        if not whole:
-            return _part(await _begun(blobs.get(ref.key, start, stop)), stop - start)
-        if ref.size > VERIFIED_AHEAD_BYTES:
+        if whole and ref.size <= VERIFIED_AHEAD_BYTES:
+            return stream_of(await _verified(blobs, ref))
+        await _check_size(blobs, ref)
+        if whole:
             return _held_back(await _begun(blobs.get(ref.key)), ref.sha256)
-        return stream_of(await _verified(blobs, ref))
+        return _part(await _begun(blobs.get(ref.key, start, stop)), stop - start)
 
 
 async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncIterator[bytes]:
@@ -62,20 +62,18 @@ async def read_piece(blobs: BlobStore, key: str, start: int, size: int, sha256: 
     return data
 
 
-def check_bytes(data: bytes, sha256: str) -> None:
+def check_bytes(data: bytes | bytearray, sha256: str) -> None:
     """Check that stored bytes have their digest, in lower-case hex. Raises a ``corrupt`` problem."""
     _check_digest(hashlib.sha256(data).hexdigest(), sha256)
 
 
-async def verify(blobs: BlobStore, ref: BlobRef, *, digest: bool) -> None:
-    """Check that the bytes of a state are there: as many as were written, and with ``digest`` the same.
+async def verify(blobs: BlobStore, ref: BlobRef) -> None:
+    """Read the bytes of a state, and check that they are those that were written.
 
     Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
     """
     with _backend_errors_as_problems():
         await _check_size(blobs, ref)
-        if not digest:
-            return
         found = hashlib.sha256()
         async for chunk in blobs.get(ref.key):
             found.update(chunk)
@@ -130,9 +128,15 @@ def is_missing(error: Exception) -> bool:
 
 
 async def _verified(blobs: BlobStore, ref: BlobRef) -> bytes:
-    data = b"".join([chunk async for chunk in blobs.get(ref.key)])
+    data = bytearray()
+    async for chunk in blobs.get(ref.key):
+        data += chunk
+        if len(data) > ref.size:
+            break
+    if len(data) != ref.size:
+        await _check_size(blobs, ref)  # tells how many bytes there are
     check_bytes(data, ref.sha256)
-    return data
+    return bytes(data)
 
 
 async def _begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -24,6 +24,12 @@ def blob_key(deployment: str, store: str, term: int) -> str:
     return f"{prefix_of(deployment)}{store}/{term:012d}/{secrets.token_hex(16)}"
 
 
+def prefix_of_store(key: str) -> str | None:
+    """Return what the keys of all blobs of this blob's store begin with; None for a key that Milepost has not made."""
+    place = place_of(key)
+    return None if place is None else f"{prefix_of(place.deployment)}{place.store}/"
+
+
 def place_of(key: str) -> BlobPlace | None:
     """Return what a key says; None for a key that Milepost has not made."""
     parts = key.split("/")

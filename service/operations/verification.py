@@ -13,7 +13,8 @@ from milepost.wire import Code
 from service.basics.problems import problem
 from service.basics.slices import Slices
 from service.basics.together import all_of
-from service.blobs.delivery import check_bytes, stored_size, verify
+from service.blobs.delivery import check_bytes, verify
+from service.blobs.sizes import Sizes
 from service.journal import Journal
 from service.operations.file_bytes import blob_ref, bytes_of_small
 from service.operations.records import store_in
@@ -72,27 +73,6 @@ def cut_body(cut: Cut | Pin) -> dict[str, Any]:
     return {"directory": cut.directory, "batch": cut.batch, "revision": cut.revision}
 
 
-class Packs:
-    """The blobs that many small files share: the size of each is asked for once."""
-
-    def __init__(self, blobs: BlobStore) -> None:
-        self._blobs = blobs
-        self._sizes: dict[str, int | Problem] = {}
-
-    async def check(self, key: str, end: int) -> None:
-        """Check that a blob has at least so many bytes. Raises the problems that `verify` raises."""
-        if key not in self._sizes:
-            try:
-                self._sizes[key] = await stored_size(self._blobs, key)
-            except Problem as error:
-                self._sizes[key] = error
-        size = self._sizes[key]
-        if isinstance(size, Problem):
-            raise problem(size.code, size.detail) from size
-        if size < end:
-            raise problem(Code.CORRUPT, f"{size} bytes are stored, and {end} were written")
-
-
 class Verification:
     """Verifies trees. Its work on the event loop is divided into slices."""
 
@@ -113,12 +93,14 @@ class Verification:
             if 0 in shown.at:
                 report.files += 1
                 report.bytes += shown.entry.size
-        waiting, packs = iter(files), Packs(self._blobs)
+        waiting, sizes = iter(files), Sizes(self._blobs)
         found: dict[Shown, str] = {}
+        if not digests:
+            await sizes.learn(shown.entry.blob for shown in files if shown.entry.data is None)
 
         async def look() -> None:
             for shown in waiting:
-                if (reason := await self._damage(shown, packs, digests)) is not None:
+                if (reason := await self._damage(shown, sizes, digests)) is not None:
                     found[shown] = reason
                 await asyncio.sleep(0)  # not every look waits for something, and there may be thousands
 
@@ -166,7 +148,7 @@ class Verification:
                 return shown.at
         return frozenset()
 
-    async def _damage(self, shown: Shown, packs: Packs, digests: bool) -> str | None:
+    async def _damage(self, shown: Shown, sizes: Sizes, digests: bool) -> str | None:
         """Return what is wrong with a file; None if nothing is."""
         entry = shown.entry
         try:
@@ -178,9 +160,11 @@ class Verification:
             elif entry.start is not None and digests:
                 await bytes_of_small(self._blobs, entry)
             elif entry.start is not None:
-                await packs.check(entry.blob, entry.start + entry.size)
+                await sizes.check(entry.blob, entry.start + entry.size, at_least=True)
+            elif entry.blob and digests:
+                await verify(self._blobs, blob_ref(entry))
             elif entry.blob:
-                await verify(self._blobs, blob_ref(entry), digest=digests)
+                await sizes.check(entry.blob, entry.size)
         except Problem as error:
             if error.code not in _DAMAGE:
                 raise problem(Code.STORAGE_UNAVAILABLE, f"cannot look at {shown.path!r}: {error.detail}") from error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from milepost.errors import BlobMissing
+from milepost.errors import BlobMissing, Corrupt
 from service.operations.reading import Span
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import embedded, rig
@@ -14,6 +14,7 @@ from tests.support.servers.replicas import embedded, rig
 pytestmark = pytest.mark.anyio
 
 LARGE = b"x" * 3_000_000
+SMALL = b"x" * 10_000
 
 
 @pytest.mark.parametrize("span", [Span(0, len(LARGE)), Span(5, 10)], ids=["whole", "range"])
@@ -53,3 +54,30 @@ async def test_bytes_that_were_replaced_meanwhile_are_read_in_their_newer_form(
         monkeypatch.setattr(running.blobs, "size", size)
         delivery = await running.operations.reader.read(STORE, "pointer", None, lambda handle: Span(0, handle.size))
         assert b"".join([chunk async for chunk in delivery.chunks]) == LARGE + b"newer"
+
+
+async def test_a_small_state_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        await (await actor(running, "a")).add("pointer", SMALL)
+        monkeypatch.setattr(running.blobs, "size", lambda _: pytest.fail("it was looked at before"))
+        delivery = await running.operations.reader.read(STORE, "pointer", None, lambda handle: Span(0, handle.size))
+        assert b"".join([chunk async for chunk in delivery.chunks]) == SMALL
+
+
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        (SMALL[:-1], "9999 bytes are stored, but the record says 10000"),
+        (SMALL + b"x", "10001 bytes are stored, but the record says 10000"),
+        (b"", "0 bytes are stored, but the record says 10000"),
+        (SMALL[:-1] + b"y", "do not match their digest"),
+    ],
+    ids=["shorter", "longer", "empty", "altered"],
+)
+async def test_a_small_state_that_was_altered_is_not_delivered(tmp_path: Path, stored: bytes, why: str) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        await (await actor(running, "a")).add("pointer", SMALL)
+        (blob,) = (path for path in (tmp_path / "blobs").rglob("*") if path.is_file() and path.stat().st_size == 10_000)
+        blob.write_bytes(stored)
+        with pytest.raises(Corrupt, match=why):
+            await running.operations.reader.read(STORE, "pointer", None, lambda handle: Span(0, handle.size))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.contract import StorageUnavailable
+from backends.contract import BlobInfo, StorageUnavailable
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.operations.verification import Report
@@ -49,16 +49,59 @@ def packs(running: Rig) -> dict[str, list[str]]:
     return found
 
 
-async def test_sizes_are_looked_at_without_a_byte_being_read(running: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    size = running.blobs.size
+def watch(running: Rig, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
+    """Note which prefixes are listed and which blobs are asked for by name, and let none be read."""
+    listed, asked = list[str](), list[str]()
+    whole_list, size = running.blobs.list, running.blobs.size
+
+    def listing(prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+        listed.append(prefix)
+        return whole_list(prefix, older_than)
 
     async def counted(key: str) -> int:
         asked.append(key)
         return await size(key)
 
+    monkeypatch.setattr(running.blobs, "list", listing)
     monkeypatch.setattr(running.blobs, "size", counted)
     monkeypatch.setattr(running.blobs, "get", lambda *_: pytest.fail("it was read"))
+    return listed, asked
+
+
+async def test_sizes_are_learnt_from_a_listing_without_a_byte_being_read(
+    running: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed, asked = watch(running, monkeypatch)
+    found = await verified(running, digests=False)
+    assert (found.files, found.damaged) == (len(NAMES), {})
+    assert (listed, asked) == ([f"{running.replica.journal.deployment}/{STORE}/"], [])
+
+
+async def missing_in_listings(_prefix: str, _older_than: float) -> AsyncIterator[BlobInfo]:
+    """Every blob came after the listing."""
+    for info in list[BlobInfo]():
+        yield info
+
+
+async def unlistable(_prefix: str, _older_than: float) -> AsyncIterator[BlobInfo]:
+    """The listing ends after a blob of somebody else."""
+    yield BlobInfo("a/b/c/d", 1, 1.0)
+    raise StorageUnavailable("no listing")
+
+
+async def among_many(prefix: str, _older_than: float) -> AsyncIterator[BlobInfo]:
+    """There are more blobs of handles than anybody wants to hear of."""
+    for number in range(100_000):
+        assert number < 100 * len(NAMES)
+        yield BlobInfo(f"{prefix}000000000001/{number}", 1, 1.0)
+
+
+@pytest.mark.parametrize("listing", [missing_in_listings, unlistable, among_many])
+async def test_what_a_listing_does_not_tell_is_asked_for_once(
+    running: Rig, monkeypatch: pytest.MonkeyPatch, listing: Callable[[str, float], AsyncIterator[BlobInfo]]
+) -> None:
+    _, asked = watch(running, monkeypatch)
+    monkeypatch.setattr(running.blobs, "list", listing)
     found = await verified(running, digests=False)
     assert (found.files, found.damaged) == (len(NAMES), {})
     assert len({*asked}) == len(NAMES) - len(SMALL) + len(packs(running))
@@ -84,6 +127,7 @@ async def test_a_blob_store_that_is_away_is_named(running: Rig, monkeypatch: pyt
     async def away(_: str) -> int:
         raise StorageUnavailable("it is away")
 
+    monkeypatch.setattr(running.blobs, "list", unlistable)
     monkeypatch.setattr(running.blobs, "size", away)
     with pytest.raises(Problem, match="it is away") as unknown:
         await verified(running, digests=False)
