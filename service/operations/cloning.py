@@ -19,6 +19,7 @@ from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.basics.problems import problem
 from service.basics.slices import Slices
+from service.basics.streams import stream_of
 from service.basics.together import all_of
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.delivery import DeliveryCut, deliver
@@ -46,12 +47,17 @@ _METADATA = re.compile(r"(?:.*/)?_metadata/v2/\d+")
 """What Spark says of an operator's state: text, with the absolute paths of the schemas of transformWithState."""
 
 _MOST_METADATA_BYTES = 1024 * 1024
-_PIECE_BYTES = 1024 * 1024
+
+_PACK_BYTES = 8 * 1024 * 1024
+"""The bytes of so many small files are in memory at most, with those of files that are being copied."""
 
 
 @dataclass(slots=True)
 class _Copies:
-    """What was copied so far: ``records`` by path, and the keys of the blobs that were put for it."""
+    """What was copied so far: ``records`` by path, and the keys of the blobs that were put for it.
+
+    The bytes of small files are kept in ``small`` until they make a blob.
+    """
 
     caller: Caller
     source: str
@@ -59,12 +65,25 @@ class _Copies:
     revision: int
     term: int
     records: list[TreePath] = field(default_factory=list)
+    small: list[TreePath] = field(default_factory=list)
+    small_bytes: int = 0
     blobs: list[str] = field(default_factory=list)
 
     @property
     def original(self) -> bytes:
         """What the absolute paths of the source's files have in them."""
         return f"/jobs/{self.source}/".encode()
+
+    def add(self, path: str, entry: Entry) -> None:
+        """Note a file or directory that was copied."""
+        kept = self.records if entry.data is None else self.small
+        kept.append(TreePath(path, (entry,)))
+        self.small_bytes += len(entry.data or b"")
+
+    def take_small(self) -> list[TreePath]:
+        """Take the small files out."""
+        taken, self.small, self.small_bytes = self.small, [], 0
+        return taken
 
 
 class Cloning:
@@ -140,10 +159,8 @@ class Cloning:
     async def _prepared(self, copies: _Copies, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
         """Copy all that there is; return the rows of the manifest, and the request that names it."""
         await self._copy_all(copies)
-        pack, blob = self._key(copies), self._key(copies)
-        rows, content, request = await asyncio.to_thread(_folded, copies, pack, blob, request)
-        if content:
-            await self._put(pack, content)
+        blob = self._key(copies)
+        rows, request = await asyncio.to_thread(_folded, copies, blob, request)
         await self._put(blob, rows.content)
         return rows, request
 
@@ -153,10 +170,21 @@ class Cloning:
 
         async def some() -> None:
             for path, entry in waiting:
-                copies.records.append(TreePath(path, (await self._copy(copies, path, entry),)))
+                copies.add(path, await self._copy(copies, path, entry))
+                if copies.small_bytes >= _PACK_BYTES:
+                    await self._pack(copies)
                 await asyncio.sleep(0)  # not every copy waits for something, and there may be thousands
 
         await all_of(some() for _ in range(_AT_ONCE))
+        await self._pack(copies)
+
+    async def _pack(self, copies: _Copies) -> None:
+        """Put the bytes of small files, which are in memory, into one blob."""
+        small, pack = copies.take_small(), self._key(copies)
+        folded, content = await asyncio.to_thread(packed, small, pack)
+        if content:
+            await self._put(pack, content)
+        copies.records += folded
 
     async def _shown(self, copies: _Copies) -> list[tuple[str, Entry]]:
         found: list[tuple[str, Entry]] = []
@@ -173,6 +201,9 @@ class Cloning:
 
         await self._slices.each_after(lambda last: self._state().paths(copies.source, "", last), "", add)
         all_readable(self._state(), At(copies.source, ""))
+        if copies.revision < tree_in(self._state(), copies.source).unsure:
+            detail = f"a damaged record was deleted that the snapshot of {copies.source!r} may have shown"
+            raise problem(Code.CORRUPT, f"{detail}: take a later one")
         if copies.revision not in tree_in(self._state(), copies.source).kept:
             detail = f"the cut of {copies.source!r} at revision {copies.revision} went while it was looked through"
             raise problem(Code.NOT_EXIST, f"{detail}: pin it first")
@@ -218,7 +249,7 @@ class Cloning:
             raise problem(Code.CORRUPT, f"{path!r} of {copies.source!r} cannot be read: {error}") from error
 
     async def _put(self, key: str, content: bytes) -> None:
-        await take_in(self._blobs, key, Incoming(_pieces(content)), None)
+        await take_in(self._blobs, key, Incoming(stream_of(content)), None)
 
     def _key(self, copies: _Copies) -> str:
         key = blob_key(self._journal.deployment, copies.store, copies.term)
@@ -233,19 +264,11 @@ class Cloning:
         return self._journal.read().view.state
 
 
-def _folded(copies: _Copies, pack: str, blob: str, request: CloneTree) -> tuple[ManifestRows, bytes, CloneTree]:
-    """Return the rows of the copies, the bytes of all small ones, and the request that names them."""
-    folded, content = packed(sorted(copies.records, key=lambda record: record.path), pack)
-    rows = ManifestRows.of(folded)
-    sizes = [entry.size for record in folded for entry in record.entries if not entry.directory]
-    return rows, content, replace(request, manifest=rows.manifest(blob), files=len(sizes), bytes=sum(sizes))
-
-
-async def _pieces(content: bytes) -> AsyncIterator[bytes]:
-    """Yield the content in pieces, so that others are served between two of them."""
-    for start in range(0, len(content), _PIECE_BYTES):
-        yield content[start : start + _PIECE_BYTES]
-        await asyncio.sleep(0)
+def _folded(copies: _Copies, blob: str, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
+    """Return the rows of the copies, and the request that names them."""
+    rows = ManifestRows.of(sorted(copies.records, key=lambda record: record.path))
+    sizes = [entry.size for record in copies.records for entry in record.entries if not entry.directory]
+    return rows, replace(request, manifest=rows.manifest(blob), files=len(sizes), bytes=sum(sizes))
 
 
 def _names(copies: _Copies, path: str) -> Exception:

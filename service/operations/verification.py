@@ -50,7 +50,7 @@ class Report:
     bytes: int = 0
     damaged: dict[str, str] = field(default_factory=dict)
     broken: set[int] = field(default_factory=set)
-    """The revisions at which a damaged file is shown; 0 stands for now."""
+    """The revisions at which a damaged file is shown, or was perhaps, if its record was deleted; 0 stands for now."""
 
     def body(self, tree: Tree) -> dict[str, Any]:
         """Return the report as JSON."""
@@ -112,6 +112,8 @@ class Verification:
                 report.broken |= at
 
         await self._slices.each(found, note)
+        tree = tree_in(self._lookup(), store)
+        report.broken.update(revision for revision in tree.kept if revision < tree.unsure)
         return report
 
     async def _shown(self, store: str) -> list[Shown]:

@@ -19,6 +19,7 @@ from service.rules.requests import (
     CloneTree,
     CreateDeployment,
     CreateUpload,
+    DropBlobs,
     DropFolded,
     EndSession,
     ExpireSession,
@@ -71,7 +72,7 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
             return uploads.expire_upload(view, request, context)
         case Scrub():
             return scrubbing.scrub(view, request, context)
-        case TrimTree() | BeginFold() | FoldTree() | DropFolded():
+        case TrimTree() | BeginFold() | FoldTree() | DropFolded() | DropBlobs():
             return _upkeep_of_tree(view, _store(view, request.store_name), request, context)
         case FinishRemoval():
             return handles.finish_removal(view, _store(view, request.store_name), request, context)
@@ -120,7 +121,10 @@ def _of_tree(view: View, request: TreeRequest | PinCut | Unpin, context: Decisio
 
 
 def _upkeep_of_tree(
-    view: View, store: Store, request: TrimTree | BeginFold | FoldTree | DropFolded, context: DecisionContext
+    view: View,
+    store: Store,
+    request: TrimTree | BeginFold | FoldTree | DropFolded | DropBlobs,
+    context: DecisionContext,
 ) -> Decision:
     try:
         match request:
@@ -132,6 +136,8 @@ def _upkeep_of_tree(
                 return folding.fold(view, store, request)
             case DropFolded():
                 return folding.drop_folded(view, store, request)
+            case DropBlobs():
+                return folding.drop_blobs(view, store, request)
     except ManifestsNotLoaded as error:
         return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; upkeep goes on once it is")
 

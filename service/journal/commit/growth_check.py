@@ -8,10 +8,11 @@ from typing import Final
 from backends.contract import PointerStore
 from milepost.wire import Code
 from service.journal.commit.groups import Decide
+from service.journal.commit.size_limit import GROWING
 from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from service.rules.memory.view import View
 from service.rules.records import Session
-from service.rules.requests import Add, CreateUpload, OpenSession, Replace, Request
+from service.rules.requests import OpenSession, Request
 
 _SESSIONS: Final = 64
 """How many sessions that were opened while the store is full may live at once: a client needs one to remove handles."""
@@ -25,7 +26,7 @@ def grows(request: Request) -> bool:
 
     Locks and epochs do not count: they are small, and go away as they came.
     """
-    return isinstance(request, Add | Replace | CreateUpload | OpenSession)
+    return isinstance(request, (*GROWING, OpenSession))
 
 
 class GrowthCheck:

@@ -16,19 +16,25 @@ from service.rules.records import Corrupt, encode
 from service.rules.requests import (
     Add,
     Campaign,
+    CloneTree,
     CreateUpload,
     LockAll,
     LockHandle,
+    MakeDirectory,
     OpenSession,
+    PinCut,
+    PutFile,
+    RenamePath,
     Replace,
     Request,
 )
 
+GROWING: Final = (Add, Replace, CreateUpload, PutFile, MakeDirectory, RenamePath, CloneTree, PinCut)
+"""The requests that make the journal larger for good, and that nobody needs to make room in it."""
+
 _PARTS: Final = 32
 _KEPT: Final[dict[type[Request], int]] = {
-    Add: 2,
-    Replace: 2,
-    CreateUpload: 2,
+    **dict.fromkeys(GROWING, 2),
     OpenSession: 1,
     Campaign: 1,
     LockHandle: 1,
@@ -72,7 +78,7 @@ class SizeLimit:
         return Refused(
             Code.STORAGE_FULL,
             f"the records take {taken / _MIB:.1f} of {self.most / _MIB:.1f} MiB, and the rest is reserved for removals:"
-            " remove handles that are not needed, or give the pointer store more room",
+            " remove handles or files that are not needed, or give the pointer store more room",
         )
 
 

@@ -79,7 +79,8 @@ class ManifestCheck:
             log.error("the manifest %s is damaged in memory as well, and is left as it is", damaged.blob)
             return
         state = self._state()
-        anew = rows.manifest(blob_key(self._journal.deployment, store, self._journal.term))
+        key = blob_key(self._journal.deployment, store, self._journal.term)
+        anew = await asyncio.to_thread(rows.manifest, key)
         await self._blobs.put(anew.blob, stream_of(rows.content))
         with state.holding(anew.blob, rows):
             try:

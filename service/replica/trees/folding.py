@@ -21,8 +21,9 @@ from service.replica.commits import commit
 from service.replica.settings import Settings
 from service.replica.submitter import Reply
 from service.replica.trees.loading import Manifests
+from service.rules.memory.lookup import ManifestsNotLoaded
 from service.rules.memory.state import State
-from service.rules.requests import LEADER, BeginFold, DropFolded, FoldTree
+from service.rules.requests import LEADER, BeginFold, DropBlobs, DropFolded, FoldTree
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.trees import Tree, TreePath
 from service.rules.trees.manifests import first_to_merge, is_foldable, merged, no_longer_named, packed
@@ -34,6 +35,9 @@ _MOST_ROWS = 5_000
 
 _BATCH = 100
 """How many folded records one commit drops."""
+
+_DISCARDED = 500
+"""How many blobs one commit lets go after a merge."""
 
 
 class Folding:
@@ -65,7 +69,7 @@ class Folding:
             for store in self._state().stores_to_fold(self._settings.fold_from) if self._journal.lease_holds() else ():
                 try:
                     await self.fold(store)
-                except (Problem, BackendError) as error:
+                except (Problem, BackendError, ManifestsNotLoaded) as error:
                     log.warning("cannot fold the tree of %s, trying again in %s s: %s", store, interval, error)
 
     async def fold(self, store: str) -> None:
@@ -102,16 +106,20 @@ class Folding:
         pack, blob = self._key(store), self._key(store)
         folded, content = packed(records, pack)
         rows = await asyncio.to_thread(ManifestRows.of, folded)
+        manifest = await asyncio.to_thread(rows.manifest, blob)
         if content:
             await self._blobs.put(pack, stream_of(content))
-        await self._land(FoldTree(LEADER, store, (), rows.manifest(blob), begun), rows, *([pack] if content else []))
+        await self._land(FoldTree(LEADER, store, (), manifest, begun), rows, *([pack] if content else []))
 
     async def _merge(self, store: str, tree: Tree, first: int) -> None:
         several = self._state().manifests(store)[first:]
         rows, gone = await asyncio.to_thread(_merged, several, tree, first == 0)
-        blob, replaced = self._key(store), tuple(manifest.blob for manifest in tree.manifests[first:])
-        await self._land(FoldTree(LEADER, store, replaced, rows.manifest(blob), 0, gone, tree.pins), rows)
+        replaced = tuple(manifest.blob for manifest in tree.manifests[first:])
+        manifest = await asyncio.to_thread(rows.manifest, self._key(store))
+        await self._land(FoldTree(LEADER, store, replaced, manifest, 0, tree.pins), rows)
         log.info("merged %d manifests of the tree of %s into one with %d paths", len(several), store, len(rows))
+        for at in range(0, len(gone), _DISCARDED):
+            await self._commit(DropBlobs(LEADER, store, gone[at : at + _DISCARDED]))
 
     async def _land(self, request: FoldTree, rows: ManifestRows, *packs: str) -> None:
         """Put a manifest and let the tree name it."""
@@ -127,7 +135,7 @@ class Folding:
                         await self._deletions.try_delete(unused)
                 raise
 
-    async def _commit(self, request: BeginFold | FoldTree | DropFolded) -> Reply:
+    async def _commit(self, request: BeginFold | FoldTree | DropFolded | DropBlobs) -> Reply:
         return await commit(self._journal, request, self._clock)
 
     def _key(self, store: str) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
 from milepost.errors import Problem
+from milepost.wire import Code
 from service.basics.slices import Slices
 from service.journal import Journal
 from service.replica.commits import commit
 from service.replica.trees.loading import Manifests
+from service.rules.memory.lookup import ManifestsNotLoaded
 from service.rules.memory.state import State
 from service.rules.records import Store
 from service.rules.requests import LEADER, TrimTree
@@ -54,7 +56,7 @@ class Trimming:
                 try:
                     await self._manifests.ready(store)
                     await self.trim(store)
-                except Problem as error:
+                except (Problem, ManifestsNotLoaded) as error:
                     log.warning("cannot tidy up the tree of %s, trying again in %s s: %s", store, interval, error)
 
     async def trim(self, store: str) -> None:
@@ -64,10 +66,11 @@ class Trimming:
         record, tree = self._records(store)
         if tree is None:
             return
-        for sweep in tree.sweeps:
-            await self._finish(store, sweep.path, TrimTree(LEADER, store, sweeps=(sweep,)))
-        for rollback in tree.rollbacks:
-            await self._finish(store, "", TrimTree(LEADER, store, rollbacks=(rollback,)))
+        if not any(self._state().damaged_paths(store)):  # such a record may be put back, and knows of none of them
+            for sweep in tree.sweeps:
+                await self._finish(store, sweep.path, TrimTree(LEADER, store, sweeps=(sweep,)))
+            for rollback in tree.rollbacks:
+                await self._finish(store, "", TrimTree(LEADER, store, rollbacks=(rollback,)))
         for first, last in _gone(self._kept.get(store), tree.kept):
             await self._each(store, partial(_died, store, last), (first, LAST))
         self._kept[store] = tree.kept
@@ -98,8 +101,19 @@ class Trimming:
             await self._slices.each_after(lambda last: paths(self._state(), last), after, judge)
             if not found:
                 return
-            await commit(self._journal, TrimTree(LEADER, store, tuple(path for _, path in found)), self._clock)
+            await self._commit(store, [path for _, path in found])
             after = found[-1]
+
+    async def _commit(self, store: str, paths: Sequence[str]) -> None:
+        """Trim these paths in one commit, or in more where their records are too large for one."""
+        try:
+            await commit(self._journal, TrimTree(LEADER, store, tuple(paths)), self._clock)
+        except Problem as error:
+            if error.code is not Code.TOO_LARGE or len(paths) == 1:
+                raise
+            half = len(paths) // 2
+            await self._commit(store, paths[:half])
+            await self._commit(store, paths[half:])
 
     def _records(self, store: str) -> tuple[Store, Tree | None]:
         state = self._state()

@@ -5,7 +5,7 @@ A group is in flight from when it is built until it is known what became of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from service.rules.memory.lookup import Lookup, is_listed, is_pending
 from service.rules.memory.state import State, scopes
@@ -120,11 +120,15 @@ class View(Lookup):
                 if isinstance(record, TreePath):
                     yield record
 
-    def times_named(self, store: str, blob: str) -> int:
-        """Return how many entries of a store's tree will name the blob."""
-        staged = self._staged(path_keys(store))
-        more = sum(_named_in(record, blob) - _named_in(self.state.get(key), blob) for key, record in staged.items())
-        return self.state.times_named(blob) + more
+    def times_named(self, store: str, blobs: Collection[str]) -> dict[str, int]:
+        """Return how many records of paths of a store's tree will name each of these blobs."""
+        named = {blob: self.state.times_named(blob) for blob in blobs}
+        for key, record in self._staged(path_keys(store)).items() if named else ():
+            for one, each in ((1, record), (-1, self.state.get(key))):
+                for blob in each.blobs if isinstance(each, TreePath) else ():
+                    if blob in named:
+                        named[blob] += one
+        return named
 
     def damaged(self, store: str) -> list[str]:
         """Return the names of handles whose records cannot be read, except for those that a group in flight replaces.
@@ -146,7 +150,3 @@ class View(Lookup):
             return None
         _, session, idempotency_key = scope
         return next((kept for kept in record.answered if (kept.session, kept.key) == (session, idempotency_key)), None)
-
-
-def _named_in(record: Record | None, blob: str) -> int:
-    return record.blobs.count(blob) if isinstance(record, TreePath) else 0

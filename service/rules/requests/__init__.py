@@ -41,6 +41,7 @@ from service.rules.requests.trees import (
     BeginFold,
     CloneTree,
     DeletePath,
+    DropBlobs,
     DropFolded,
     FoldTree,
     MakeDirectory,
@@ -65,6 +66,7 @@ __all__ = [
     "CreateDeployment",
     "CreateUpload",
     "DeletePath",
+    "DropBlobs",
     "DropFolded",
     "EndSession",
     "ExpireSession",
@@ -104,6 +106,7 @@ __all__ = [
 INTERNAL = (
     BeginFold,
     CreateDeployment,
+    DropBlobs,
     DropFolded,
     ExpireSession,
     ExpireUpload,

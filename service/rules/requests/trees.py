@@ -143,15 +143,20 @@ class FoldTree(StoreRequest):
     """Let a tree have this manifest, in the place of those in the blobs ``replaced``; a request of the leader's own.
 
     ``begun`` is the revision at which `BeginFold` was committed, 0 for a manifest that only takes the place of others.
-    ``discards`` are blobs that rows of those named, and that no row of the new one does. ``pins`` were the tree's pins
-    when it was made, if what nothing shows was left out of it, else None.
+    ``pins`` were the tree's pins when it was made, if what nothing shows was left out of it, else None.
     """
 
     replaced: tuple[str, ...] = ()
     manifest: Manifest | None = None
     begun: int = 0
-    discards: tuple[str, ...] = ()
     pins: tuple[Pin, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropBlobs(StoreRequest):
+    """Discard blobs that rows of former manifests named, unless something names them still; of the leader's own."""
+
+    blobs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

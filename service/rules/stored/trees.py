@@ -80,7 +80,11 @@ class TreePath(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def whole_blobs(self) -> dict[str, bool]:
         """The keys of all blobs that are one file of this path each, and whether another path may name them."""
-        return {entry.blob: entry.shared for entry in self.entries if entry.blob and entry.start is None}
+        found: dict[str, bool] = {}
+        for entry in self.entries:
+            if entry.has_own_blob:
+                found[entry.blob] = found.get(entry.blob, False) or entry.shared
+        return found
 
 
 class Cut(msgspec.Struct, frozen=True, gc=False):
@@ -141,8 +145,10 @@ class Tree(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     The records of paths that have not changed for long are in ``manifests``, the oldest first. What a newer one says of
     a path counts, and what a record of the path itself says counts more. While the next one is being made, no record
     of a path goes: a row that was made of it would show the file again. ``folding`` is the revision at which that
-    began, 0 if none is made. ``stale`` says that the manifests
-    have rows that were kept for a pin which is gone.
+    began, 0 if none is made. ``stale`` says that the manifests have rows that were kept for a pin which is gone.
+
+    ``unsure`` is the last revision at which a damaged record of a path was deleted, 0 if none was: cuts and pins before
+    it may have shown what it said.
     """
 
     name: str
@@ -153,6 +159,7 @@ class Tree(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     stale: bool = False
     pins: tuple[Pin, ...] = ()
     rollbacks: tuple[Rollback, ...] = ()
+    unsure: int = 0
     answered: tuple[Answered, ...] = ()
     pushed: int = 0
     schema: int = msgspec.field(default_factory=schema)

@@ -114,11 +114,13 @@ class _Act:
             if not request.recursive:
                 raise
             below = (request.path, ROOT)  # a sweep of what is dead already does no harm
+        if below is None and request.recursive and self._view.damaged_path(self._store.name) is not None:
+            below = (request.path, ROOT)  # the record that cannot be read may be of a file in there, and be put back
         if below is not None:
             if not request.recursive:
                 return Refused(Code.NOT_EMPTY, f"{_named(request.path)} is not empty: it has {below[0]!r}")
             if len(self._tree.sweeps) >= MOST_SWEEPS:
-                return Refused(Code.TOO_MANY_REQUESTS, "directories are deleted too quickly; try again later")
+                return Refused(Code.TOO_MANY_REQUESTS, self._too_many_sweeps())
             self._draft.sweep(request.path)
         if request.path:
             self._draft.end(request.path)
@@ -208,6 +210,12 @@ class _Act:
             return None
         detail = f"the record {damaged}, of a path that is not known, is damaged and may be of a file in there"
         return Refused(Code.CORRUPT, f"{_named(directory)} cannot be looked through: {detail}")
+
+    def _too_many_sweeps(self) -> str:
+        damaged = self._view.damaged_path(self._store.name)
+        if damaged is None:
+            return "directories are deleted too quickly; try again later"
+        return f"{MOST_SWEEPS} deleted directories are kept in mind for the damaged record {damaged}: put it back"
 
     def _at(self, path: str) -> Entry | Refused | None:
         found = living(self._view, self._store, self._tree, path)

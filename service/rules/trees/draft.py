@@ -63,17 +63,22 @@ class Draft:
 
     def _with(self, path: str, *begun: Entry, shared: bool = False) -> TreePath:
         record = self._records.get(path) or self._view.path(self._store.name, path)
-        if not isinstance(record, TreePath):  # one that cannot be read is replaced
+        if not isinstance(record, TreePath):
+            if record is not None:
+                self.tree = replace(self.tree, unsure=self._context.revision)
             return TreePath(path, begun)
         record = rolled_back(record, self.tree)
         last = record.newest
         if last is None:
             return replace(record, entries=(*record.entries, *begun))
+        before = record.entries[:-1]
+        if shared and last.has_own_blob:  # an entry that a rollback brought back names the blob of one that died before
+            before = tuple(replace(each, shared=True) if each.blob == last.blob else each for each in before)
         died = died_at(path, last, self._store, self.tree) or self._context.revision
         if is_shown(path, last, died, self.tree.kept):
             ended = replace(last, died=died, shared=last.shared or shared)
-            return replace(record, entries=(*record.entries[:-1], ended, *begun))
-        return replace(record, entries=(*record.entries[:-1], *begun))
+            return replace(record, entries=(*before, ended, *begun))
+        return replace(record, entries=(*before, *begun))
 
     def _cut(self, directory: str, batch: int) -> None:
         """Make a cut of a query, in the place of one of the same batch and of the oldest ones that are too many.
@@ -100,8 +105,11 @@ def unnamed(view: View, store: str, changed: Mapping[str, TreePath]) -> tuple[st
 
     A manifest does not count: the row of a path that has a record of its own shows nothing any more. That is different
     for the blob of a renamed file, which the row of another path may show. Such a blob stays until the manifest goes,
-    and so does a blob that several small files share.
+    and so does a blob that several small files share. While a record of a path cannot be read, it may name any of them:
+    then they are left to the collector.
     """
+    if view.damaged_path(store) is not None:
+        return ()
     more: Counter[str] = Counter()
     shared: dict[str, bool] = {}
     for path, record in changed.items():
@@ -110,7 +118,9 @@ def unnamed(view: View, store: str, changed: Mapping[str, TreePath]) -> tuple[st
         more.update(record.whole_blobs.keys())
         more.subtract(was.keys())
         shared |= was
-    gone = [blob for blob, count in more.items() if count < 0 and view.times_named(store, blob) + count <= 0]
+    fewer = {blob: count for blob, count in more.items() if count < 0}
+    named = view.times_named(store, fewer)
+    gone = [blob for blob, count in fewer.items() if named[blob] + count <= 0]
     return tuple(blob for blob in gone if not (shared[blob] and names_in_manifests(view, store, blob)))
 
 

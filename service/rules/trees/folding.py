@@ -8,10 +8,10 @@ from milepost.wire import Code
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.memory.view import View
 from service.rules.records import Corrupt, Store, Stored, tree_key
-from service.rules.requests import DropFolded, FoldTree
-from service.rules.stored.manifest_rows import ManifestRows
+from service.rules.requests import DropBlobs, DropFolded, FoldTree
 from service.rules.stored.paths import path_key
 from service.rules.stored.trees import Tree, TreePath
+from service.rules.trees.draft import names_in_manifests
 
 
 def begin_fold(view: View, store: Store, context: DecisionContext) -> Decision:
@@ -43,16 +43,35 @@ def fold(view: View, store: Store, request: FoldTree) -> Decision:
             "a rollback or another fold came between: the manifest was made of what was there before",
         )
     left = (*tree.manifests[:first], *added, *tree.manifests[first + count :])
-    rows = [view.rows(manifest.blob) for manifest in left]
-    gone = [blob for blob in request.discards if not _is_named(view, store.name, blob, rows)]
     stale = tree.stale and (len(left) > 1 or request.pins != tree.pins)
     folded = replace(tree, manifests=left, folding=tree.folding if count else 0, stale=stale)
     changes: dict[str, Stored | None] = {tree_key(store.name): folded}
-    return Accepted(Answer(), changes, discards=(*request.replaced, *gone))
+    return Accepted(Answer(), changes, discards=request.replaced)
+
+
+def drop_blobs(view: View, store: Store, request: DropBlobs) -> Decision:
+    """Discard the blobs that neither a record nor a manifest names any more.
+
+    The record of the tree is written as it is: the commit proves that who discards them still leads. While a record of
+    a path cannot be read, it may name any of them: then they are left to the collector.
+    """
+    tree = view.tree(store.name)
+    if not isinstance(tree, Tree) or view.damaged_path(store.name) is not None:
+        return Accepted(Answer())
+    named = view.times_named(store.name, request.blobs)
+    gone = [blob for blob in request.blobs if not named[blob] and not names_in_manifests(view, store.name, blob)]
+    return Accepted(Answer(), {tree_key(store.name): tree} if gone else {}, discards=tuple(gone))
 
 
 def drop_folded(view: View, store: Store, request: DropFolded) -> Decision:
-    """Drop the records of these paths of which the manifests say the same; their blobs stay, which a manifest names."""
+    """Drop the records of these paths of which the manifests say the same; their blobs stay, which a manifest names.
+
+    None goes while another manifest is being made, nor while a rollback is not in all records: it would apply to the
+    row once more.
+    """
+    tree = view.tree(store.name) or Tree(store.name)
+    if isinstance(tree, Corrupt) or tree.folding or tree.rollbacks:
+        return Accepted(Answer())
     changes: dict[str, Stored | None] = {}
     for path in request.paths:
         key = path_key(store.name, path)
@@ -68,7 +87,3 @@ def drop_folded(view: View, store: Store, request: DropFolded) -> Decision:
 def _spans(record: TreePath) -> tuple[tuple[int, int], ...]:
     """Return when each entry was born and died: no two entries of one path are born at the same revision."""
     return tuple((entry.born, entry.died) for entry in record.entries)
-
-
-def _is_named(view: View, store: str, blob: str, rows: list[ManifestRows | None]) -> bool:
-    return view.times_named(store, blob) > 0 or any(each is None or each.may_name(blob) for each in rows)

@@ -18,7 +18,8 @@ def trim(view: View, store: Store, request: TrimTree) -> Decision:
     """Drop the entries of these paths that nothing shows, and the sweeps and rollbacks that the leader saw the end of.
 
     An entry that a sweep ended, or a rollback changed, begins before it. So once upkeep has been through all paths that
-    it is about, no more come.
+    it is about, no more come. While a record of a path cannot be read, they stay: it may be put back, and says nothing
+    of them.
     """
     tree = view.tree(store.name) or Tree(store.name)
     if isinstance(tree, Corrupt):
@@ -32,8 +33,10 @@ def trim(view: View, store: Store, request: TrimTree) -> Decision:
     for path, record in changed.items():
         stays = record.entries or is_kept(view, tree, path)
         changes[path_key(store.name, path)] = record if stays else None
-    sweeps = tuple(sweep for sweep in tree.sweeps if sweep not in request.sweeps)
-    rollbacks = tuple(rollback for rollback in tree.rollbacks if rollback not in request.rollbacks)
+    sweeps, rollbacks = tree.sweeps, tree.rollbacks
+    if view.damaged_path(store.name) is None:
+        sweeps = tuple(sweep for sweep in sweeps if sweep not in request.sweeps)
+        rollbacks = tuple(rollback for rollback in rollbacks if rollback not in request.rollbacks)
     if (sweeps, rollbacks) != (tree.sweeps, tree.rollbacks):
         changes[tree_key(store.name)] = replace(tree, sweeps=sweeps, rollbacks=rollbacks)
     return Accepted(Answer(), changes, discards=unnamed(view, store.name, changed))

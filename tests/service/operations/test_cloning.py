@@ -82,6 +82,30 @@ COPIED = {
 }
 
 
+async def test_the_bytes_of_many_small_files_are_not_all_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cloning, "_PACK_BYTES", 10_000)
+    most: list[int] = []
+    add = cloning._Copies.add
+
+    def watched(copies: Any, path: str, entry: Any) -> None:
+        add(copies, path, entry)
+        most.append(copies.small_bytes)
+
+    monkeypatch.setattr(cloning._Copies, "add", watched)
+    files = {f"checkpoint/{number}": b"%d" % number * 1000 for number in range(60)}
+    async with rig(embedded(tmp_path), replace(SETTINGS, inline_below=4096)) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        for path, content in files.items():
+            await put(running, path, epoch, content, inline=True)
+        await put(running, "checkpoint/commits/0", epoch, b"v1", inline=True)
+        await running.operations.cuts.pin(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
+        await clone(running, await target(running))
+        assert await shown(running) == files | {"checkpoint/commits/0": b"v1"}
+        assert max(most) < 10_000 + 2 * 8 * 2_000
+
+
 async def test_a_clone_has_what_the_snapshot_shows_and_goes_its_own_way(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), SETTINGS) as running:
         epoch = await pinned(running)

@@ -44,6 +44,29 @@ async def test_a_directory_is_not_listed_without_a_file_whose_record_is_damaged(
         assert await listed(running, "commits") == ["0"]
 
 
+async def test_no_cut_from_before_a_damaged_record_was_deleted_is_whole(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        for path in ("state/0", "commits/0"):
+            await put(running, path, epoch, b"content", inline=True)
+        cuts = running.operations.cuts
+        await cuts.pin(Caller(Attempt("a"), epoch), STORE, "before", 0)
+        key = path_key(STORE, "state/0")
+        running.replica.journal.read().view.state.apply([(key, Corrupt(STORE, "its checksum is wrong"))])
+        assert await running.operations.trees.delete(At(STORE, "state/0"), epoch, recursive=False)
+        for path in ("state/0", "commits/1"):
+            await put(running, path, epoch, b"anew", inline=True)
+
+        found = (await cuts.verify(STORE, digests=True)).answer.body
+        assert (found["intact"], found["damaged"]) == (True, [])
+        assert [cut["intact"] for cut in found["cuts"]] == [False, True]
+        assert [pin["intact"] for pin in found["pins"]] == [False]
+        other = (await running.operations.epochs.campaign(Caller(Attempt("a")), "another", 0.0)).answer.body["epoch"]
+        with pytest.raises(Problem, match="a damaged record was deleted") as refused:
+            await cuts.clone(Caller(Attempt("a"), other), "another", STORE, "before")
+        assert refused.value.code is Code.CORRUPT
+
+
 async def test_what_lacks_a_file_whose_record_is_damaged_is_neither_whole_nor_cloned(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         epoch = await (await actor(running, "a")).campaign()

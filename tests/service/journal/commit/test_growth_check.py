@@ -13,7 +13,19 @@ from service.rules.decide import decide as rules_decide
 from service.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from service.rules.memory.state import State
 from service.rules.memory.view import View
-from service.rules.requests import Add, Attempt, Campaign, EndSession, OpenSession, Remove, Request, with_id
+from service.rules.requests import (
+    Add,
+    Attempt,
+    BlobRef,
+    Campaign,
+    EndSession,
+    MakeDirectory,
+    OpenSession,
+    PutFile,
+    Remove,
+    Request,
+    with_id,
+)
 
 LIVING = 64
 RECORDS = 1024
@@ -66,6 +78,13 @@ def test_what_grows_is_refused_and_all_else_goes_on(desk: Desk) -> None:
     refused = desk.decide(Add(Attempt("a"), store_name="s", name="more"))
     assert isinstance(refused, Refused)
     assert (refused.code, refused.detail) == (Code.STORAGE_FULL, "no room is left")
+    for grows in (
+        PutFile(Attempt(""), "s", "file", blob=BlobRef("key", 1, "d")),
+        MakeDirectory(Attempt(""), "s", "directory"),
+    ):
+        refused = desk.decide(grows)
+        assert isinstance(refused, Refused)
+        assert refused.code is Code.STORAGE_FULL
     for request in (Remove(Attempt("a"), store_name="s", name="there"), Campaign(Attempt("a"), store_name="s")):
         assert isinstance(desk.decide(request), Accepted)
 

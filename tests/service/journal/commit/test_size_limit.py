@@ -10,19 +10,26 @@ import pytest
 from backends.contract import GroupLimits, Head
 from milepost.wire import Code
 from service.journal.commit.groups import Group, NoOpRequest, build
-from service.journal.commit.size_limit import SizeLimit
+from service.journal.commit.size_limit import GROWING, SizeLimit
 from service.journal.pending import PendingRequest
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.memory.state import State
 from service.rules.memory.view import View
 from service.rules.records import Session, encode
-from service.rules.requests import Add, Attempt, Campaign, EndSession, OpenSession, Remove, Request
+from service.rules.requests import Add, Attempt, Campaign, DeletePath, EndSession, OpenSession, PutFile, Remove, Request
 
 pytestmark = pytest.mark.anyio
 
 MOST = 32_000
 LIMITS = GroupLimits(journal_bytes=MOST)
-REFUSED_FROM = {Add: 30_000, OpenSession: 31_000, Campaign: 31_000, Remove: None, EndSession: None}
+REFUSED_FROM = {
+    **dict.fromkeys(GROWING, 30_000),
+    OpenSession: 31_000,
+    Campaign: 31_000,
+    Remove: None,
+    EndSession: None,
+    DeletePath: None,
+}
 
 
 def record(name: str, size: int) -> Session:
@@ -45,6 +52,10 @@ def built(view: View, size_limit: SizeLimit, *requests: Request) -> tuple[Group,
         return replace(context, revision=revision)
 
     return group, build(queue, view, group, LIMITS, decide, context_at, size_limit)
+
+
+def test_files_are_limited_as_handles_are() -> None:
+    assert {Add, PutFile} <= set(GROWING)
 
 
 @pytest.mark.parametrize("kind", list(REFUSED_FROM))

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from backends.contract import GroupLimits
 from milepost.errors import Fenced
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.operations.trees import At
-from service.rules.requests import OntoExisting
+from service.replica.submitter import Caller
+from service.rules.requests import Attempt, OntoExisting
+from service.rules.stored.trees import Tree
 from tests.service.acting import STORE, actor
 from tests.support.files import put, put_at, read
-from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
+from tests.support.servers.replicas import PROMPT, Backends, Rig, embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -122,3 +126,33 @@ async def test_a_tree_that_cannot_be_tidied_up_holds_up_no_other(
 
         await until(is_tidy)
         assert records(running) == ["state/0"]
+
+
+async def test_what_does_not_fit_into_one_commit_is_trimmed_in_several(tmp_path: Path) -> None:
+    """A rollback leaves two entries with the bytes of each small file; ZooKeeper takes half a megabyte at once."""
+    limits = GroupLimits(bytes=64 * 1024, value_bytes=64 * 1024)
+
+    def build(advertise: str) -> Backends:
+        backends = embedded(tmp_path)(advertise)
+        pointers = cast(Any, backends.pointers)
+        pointers.limits = pointers._journals._limits = limits
+        return backends
+
+    async with rig(build, replace(TIDY, inline_below=4096)) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        names = [f"state/{number:02}" for number in range(40)]
+        for name in names:
+            await put(running, name, epoch, b"A" * 4000, inline=True)
+        await put(running, "commits/0", epoch, b"v1", inline=True)
+        (cut,) = running.operations.cuts.kept(STORE).answer.body["cuts"]
+        for name in names:
+            await put(running, name, epoch, b"B" * 4000, inline=True, overwrite=True)
+        await running.operations.cuts.roll_back(Caller(Attempt("a"), epoch), STORE, cut["revision"], ())
+
+        async def is_finished() -> bool:
+            tree = running.replica.journal.read().view.tree(STORE)
+            return isinstance(tree, Tree) and not tree.rollbacks
+
+        await until(is_finished)
+        for name in names:
+            assert await read(running, name) == b"A" * 4000

@@ -9,24 +9,17 @@ import pytest
 from milepost.wire import Code
 from service.rules.decide import decide
 from service.rules.decisions import Accepted, DecisionContext, Refused
-from service.rules.memory.state import State
-from service.rules.memory.view import View
-from service.rules.records import KEPT_KEYS, Corrupt, Store, store_key
+from service.rules.records import KEPT_KEYS, Corrupt, Store
 from service.rules.requests import (
     LEADER,
     Attempt,
-    BeginFold,
     BlobRef,
-    DeletePath,
     FoldTree,
     MakeDirectory,
     OntoExisting,
     PinCut,
     PutFile,
-    RenamePath,
-    Request,
     RollBack,
-    TrimTree,
     Unpin,
 )
 from service.rules.stored.manifest_rows import ManifestRows
@@ -35,69 +28,7 @@ from service.rules.stored.trees import MOST_CUTS, MOST_SWEEPS, Entry, Pin, Tree
 from service.rules.trees import sight
 from service.rules.trees.acts import MOST_RENAMED
 from service.rules.trees.sight import living
-
-STORE = "job"
-
-
-class Bench:
-    """The rules over a tree of epoch 1, and every change that was decided, in flight until it lands."""
-
-    def __init__(self, kept_cuts: int = 2) -> None:
-        self.kept_cuts = kept_cuts
-        self.view = View(State())
-        self.view.state.apply([(store_key(STORE), Store(STORE, epoch=1, granted=1))])
-        self.revision = 1
-        self.discards: list[str] = []
-
-    def ask(self, request: Request) -> Accepted | Refused:
-        """Decide a request and stage what it changes."""
-        context = DecisionContext(self.revision + 1, "lineage", "2026-01-01T00:00:00.000Z", kept_cuts=self.kept_cuts)
-        decision = decide(self.view, request, context)
-        assert isinstance(decision, Accepted | Refused)
-        if isinstance(decision, Accepted) and decision.changes:
-            self.revision += 1
-            self.view.stage(decision.changes, self.revision)
-            self.discards += decision.discards
-        return decision
-
-    def put(self, path: str, *, overwrite: bool = False, data: bytes | None = None, key: str | None = None) -> str:
-        """Put a file with a blob of its own; its key."""
-        blob = f"blob of {path} at {self.revision}"
-        attempt = LEADER if key is None else Attempt("", key)
-        request = PutFile(attempt, STORE, path, 1, BlobRef(blob, 1, "d"), data, overwrite)
-        assert isinstance(self.ask(request), Accepted)
-        return blob
-
-    def rename(self, source: str, target: str, onto: OntoExisting = OntoExisting.REFUSE) -> Accepted | Refused:
-        """Rename a path under epoch 1."""
-        return self.ask(RenamePath(LEADER, STORE, source, 1, target, onto))
-
-    def delete(self, path: str, *, recursive: bool = False) -> Accepted | Refused:
-        """Delete a path under epoch 1."""
-        return self.ask(DeletePath(LEADER, STORE, path, 1, recursive))
-
-    def trim(self) -> None:
-        """Drop what may be dropped, as upkeep does."""
-        tree = self.view.tree(STORE)
-        sweeps = tree.sweeps if isinstance(tree, Tree) else ()
-        self.ask(TrimTree(LEADER, STORE, tuple(record.path for record in self.view.paths(STORE, "")), sweeps))
-
-    def begin_fold(self) -> int:
-        """Begin to fold; the revision at which that was committed."""
-        begun = self.ask(BeginFold(LEADER, STORE))
-        assert isinstance(begun, Accepted)
-        return int(begun.answer.body["begun"])
-
-    def living(self, path: str) -> Entry | Corrupt | None:
-        """What is at a path."""
-        store, tree = self.view.store(STORE), self.view.tree(STORE) or Tree(STORE)
-        assert isinstance(store, Store)
-        assert isinstance(tree, Tree)
-        return living(self.view, store, tree, path)
-
-    def land(self) -> None:
-        """Let everything land that is in flight."""
-        self.view.land(self.revision)
+from tests.service.rules.trees.bench import STORE, Bench
 
 
 @pytest.fixture(params=[False, True], ids=["in flight", "landed"])
@@ -341,7 +272,7 @@ def test_what_was_folded_for_a_pin_that_went_meanwhile_is_stale_until_it_is_left
         """Let the tree have this manifest; whether it is stale then."""
         rows = ManifestRows.of([])
         bench.view.state.hold(blob, rows)
-        assert isinstance(bench.ask(FoldTree(LEADER, STORE, replaced, rows.manifest(blob), begun, (), pins)), Accepted)
+        assert isinstance(bench.ask(FoldTree(LEADER, STORE, replaced, rows.manifest(blob), begun, pins)), Accepted)
         if landing:
             bench.land()
         tree = bench.view.tree(STORE)

@@ -27,6 +27,7 @@ from service.rules.requests import (
     BlobRef,
     Campaign,
     DeletePath,
+    DropBlobs,
     DropFolded,
     FoldTree,
     MakeDirectory,
@@ -432,7 +433,8 @@ class TreesAgainstModel(RuleBasedStateMachine):
         manifest = rows.manifest(f"manifest-{self.blobs}")
         self._hold(manifest.blob, rows)
         replaced = tuple(each.blob for each in manifests[first:])
-        self.ask(FoldTree(LEADER, STORE, replaced, manifest, 0, no_longer_named(several, rows), tree.pins))
+        self.ask(FoldTree(LEADER, STORE, replaced, manifest, 0, tree.pins))
+        self.ask(DropBlobs(LEADER, STORE, no_longer_named(several, rows)))
 
     @precondition(lambda self: self.group == self.landed)
     @rule()

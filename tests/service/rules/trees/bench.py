@@ -1,0 +1,114 @@
+"""A bench on which tests try the rules of trees, and upkeep's requests, one after the other."""
+
+from __future__ import annotations
+
+from service.rules.decide import decide
+from service.rules.decisions import Accepted, DecisionContext, Refused
+from service.rules.memory.state import State
+from service.rules.memory.view import View
+from service.rules.records import Corrupt, Store, store_key
+from service.rules.requests import (
+    LEADER,
+    Attempt,
+    BeginFold,
+    BlobRef,
+    DeletePath,
+    DropFolded,
+    FoldTree,
+    OntoExisting,
+    PutFile,
+    RenamePath,
+    Request,
+    TrimTree,
+)
+from service.rules.stored.manifest_rows import ManifestRows
+from service.rules.stored.trees import Entry, Tree
+from service.rules.trees.manifests import is_foldable, packed
+from service.rules.trees.sight import living
+
+STORE = "job"
+
+
+class Bench:
+    """The rules over a tree of epoch 1, and every change that was decided, in flight until it lands."""
+
+    def __init__(self, kept_cuts: int = 2) -> None:
+        self.kept_cuts = kept_cuts
+        self.view = View(State())
+        self.view.state.apply([(store_key(STORE), Store(STORE, epoch=1, granted=1))])
+        self.revision = 1
+        self.discards: list[str] = []
+
+    def ask(self, request: Request) -> Accepted | Refused:
+        """Decide a request and stage what it changes."""
+        context = DecisionContext(self.revision + 1, "lineage", "2026-01-01T00:00:00.000Z", kept_cuts=self.kept_cuts)
+        decision = decide(self.view, request, context)
+        assert isinstance(decision, Accepted | Refused)
+        if isinstance(decision, Accepted) and decision.changes:
+            self.revision += 1
+            self.view.stage(decision.changes, self.revision)
+            self.discards += decision.discards
+        return decision
+
+    def put(self, path: str, *, overwrite: bool = False, data: bytes | None = None, key: str | None = None) -> str:
+        """Put a file with a blob of its own; its key."""
+        blob = f"blob of {path} at {self.revision}"
+        attempt = LEADER if key is None else Attempt("", key)
+        request = PutFile(attempt, STORE, path, 1, BlobRef(blob, 1, "d"), data, overwrite)
+        assert isinstance(self.ask(request), Accepted)
+        return blob
+
+    def rename(self, source: str, target: str, onto: OntoExisting = OntoExisting.REFUSE) -> Accepted | Refused:
+        """Rename a path under epoch 1."""
+        return self.ask(RenamePath(LEADER, STORE, source, 1, target, onto))
+
+    def delete(self, path: str, *, recursive: bool = False) -> Accepted | Refused:
+        """Delete a path under epoch 1."""
+        return self.ask(DeletePath(LEADER, STORE, path, 1, recursive))
+
+    def trim(self) -> None:
+        """Drop what may be dropped, as upkeep does."""
+        tree = self.tree()
+        self.ask(TrimTree(LEADER, STORE, tuple(record.path for record in self.view.paths(STORE, "")), tree.sweeps))
+        self.ask(TrimTree(LEADER, STORE, (), (), tree.rollbacks))
+
+    def begin_fold(self) -> int:
+        """Begin to fold; the revision at which that was committed."""
+        begun = self.ask(BeginFold(LEADER, STORE))
+        assert isinstance(begun, Accepted)
+        return int(begun.answer.body["begun"])
+
+    def tree(self) -> Tree:
+        """The tree's own record."""
+        tree = self.view.tree(STORE) or Tree(STORE)
+        assert isinstance(tree, Tree)
+        return tree
+
+    def made(self) -> tuple[FoldTree, tuple[str, ...]]:
+        """Begin to fold, and make a manifest of all that may be; what lets the tree name it, and its paths."""
+        begun = self.begin_fold()
+        self.land()
+        found = [each for each in self.view.state.own_paths(STORE) if is_foldable(each, self.revision, self.tree())]
+        records, _ = packed(found, f"pack at {begun}")
+        rows = ManifestRows.of(records)
+        manifest = rows.manifest(f"manifest at {begun}")
+        self.view.state.hold(manifest.blob, rows)
+        return FoldTree(LEADER, STORE, (), manifest, begun), tuple(record.path for record in records)
+
+    def fold(self) -> tuple[str, ...]:
+        """Fold all records that may be; their paths."""
+        request, paths = self.made()
+        assert isinstance(self.ask(request), Accepted)
+        self.ask(DropFolded(LEADER, STORE, paths))
+        self.land()
+        return paths
+
+    def living(self, path: str) -> Entry | Corrupt | None:
+        """What is at a path."""
+        store = self.view.store(STORE)
+        assert isinstance(store, Store)
+        return living(self.view, store, self.tree(), path)
+
+    def land(self) -> None:
+        """Let everything land that is in flight."""
+        self.view.land(self.revision)
