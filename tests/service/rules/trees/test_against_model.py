@@ -282,6 +282,8 @@ class TreesAgainstModel(RuleBasedStateMachine):
         files = self.model.files
         moves = {path: target + path[len(source) :] for path in [source, *self.model.below(source)]}
         gone = {path: files.pop(path) for path in moves}
+        for path in moves:
+            self.model.came_from.pop(path, None)
         for path, goes_to in moves.items():
             files[goes_to] = gone[path]
             self.model.came_from[goes_to] = path, self.model.epoch
@@ -388,9 +390,9 @@ class TreesAgainstModel(RuleBasedStateMachine):
         self.made = None
 
     @precondition(lambda self: self.folding is not None and self.landed >= self.folding and self.made is None)
-    @rule(some=st.integers(0, 3))
+    @rule(some=st.integers(0, 4))
     def make_manifest(self, some: int) -> None:
-        """It makes one of some committed records, which go on to change."""
+        """It makes one of some committed records, or of all, which go on to change."""
         records = [
             record
             for number, record in enumerate(self.state.own_paths(STORE))
@@ -417,6 +419,20 @@ class TreesAgainstModel(RuleBasedStateMachine):
     def drop_folded(self) -> None:
         """What manifests say as well is dropped."""
         self.ask(DropFolded(LEADER, STORE, tuple(record.path for record in self.state.own_paths(STORE))))
+
+    @precondition(lambda self: self.folding is None)
+    @rule(drops=st.booleans())
+    def fold_all(self, drops: bool) -> None:
+        """All of that at once, of everything that may be folded; what is left of it may be dropped later."""
+        self.land()
+        self.begin_fold()
+        self.land()
+        if self.folding is not None:
+            self.make_manifest(4)
+            self.fold()
+            self.land()
+        if drops:
+            self.drop_folded()
 
     @precondition(lambda self: self.folding is None)
     @rule(all_of_them=st.booleans())
