@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.supervise.handover import DEFAULT_LOCATION, NAME_SERVICES, REDACTION, SECRET, properties
+from milepost.supervise.spark_home import defaults
 
 _MODE = "spark.submit.deployMode"
 _REMOTE = "spark.remote"
@@ -63,9 +64,8 @@ def _settings(command: Sequence[str], environment: Mapping[str, str]) -> Iterato
     remote = environment.get("SPARK_REMOTE")
     if remote:
         yield _REMOTE, remote, "SPARK_REMOTE"
-    defaults = _defaults(environment)
-    if defaults is not None:
-        yield from _of_file(defaults)
+    for path in defaults(command, environment):
+        yield from _of_file(path)
     for option, value in _options(command):
         if option == "--properties-file":
             yield from _of_file(Path(value))
@@ -86,14 +86,6 @@ def _options(command: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield name, value
         elif position + 1 < len(command):
             yield name, command[position + 1]
-
-
-def _defaults(environment: Mapping[str, str]) -> Path | None:
-    if directory := environment.get("SPARK_CONF_DIR"):
-        return Path(directory, "spark-defaults.conf")
-    if home := environment.get("SPARK_HOME"):
-        return Path(home, "conf", "spark-defaults.conf")
-    return None
 
 
 def _of_file(path: Path) -> Iterator[Found]:
