@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from milepost.core.checkpoint_location import CheckpointLocation
+from milepost.core.checkpoint_location import CREDENTIAL, CheckpointLocation
 from milepost.supervise.handover import DEFAULT_LOCATION, NAME_SERVICES, REDACTION, SECRET, properties
 from milepost.supervise.spark_home import defaults
 
@@ -45,8 +45,11 @@ def check(command: Sequence[str], environment: Mapping[str, str], location: Chec
         if key == NAME_SERVICES and set(ours.get(key, "").split(",")) <= set(value.split(",")):
             continue  # a job may have more of them
         if key == REDACTION and key in ours:
-            if not _hides(value, SECRET):
-                raise ValueError(f"{place}: {key} must match {SECRET} as well, which Spark would show otherwise")
+            if not all(_hides(value, name) for name in (SECRET, CREDENTIAL)):
+                raise ValueError(
+                    f"{place}: {key} must match {SECRET} as well as {CREDENTIAL}, by which names Spark would show a "
+                    "secret otherwise: add '|credential' to it"
+                )
             continue
         if key in ours and value != ours[key]:
             raise ValueError(f"{place}: {key} is set by `milepost run`, to {ours[key]!r}; leave it out")
