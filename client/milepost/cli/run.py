@@ -32,10 +32,10 @@ def run(
     command: Annotated[list[str], typer.Argument(help="The command, such as spark-submit, with its arguments.")],
     job: Annotated[str, typer.Option("--job", "-j", help="Name of the job, which is that of its store.")],
     standby: Annotated[
-        bool, typer.Option("--standby", help="Wait for ever while another driver leads the job.")
+        bool, typer.Option("--standby", help="Wait for ever while another driver leads, or the service is away.")
     ] = False,
     wait: Annotated[
-        float, typer.Option(min=0.0, help="Seconds to wait while another driver leads; without --standby.")
+        float, typer.Option(min=0.0, help="Seconds to wait while another driver leads or the service is away.")
     ] = Terms.wait or 0.0,
     ttl: Annotated[
         float, typer.Option(min=1.0, max=3600.0, help="Seconds after which a driver that froze is replaced.")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,17 @@ def test_a_standby_ends_when_it_is_asked_to(run: Run, blocking: milepost.Client,
     running.process.terminate()
     assert running.ended() == 143
     assert running.events() == []
+
+
+def test_a_standby_waits_for_a_service_that_is_away_and_ends_when_it_is_asked_to(run: Run) -> None:
+    with Port() as port:
+        running = run("--standby", "--wait", "0", url=f"http://{port.address}")
+        running.says("the service gives no session yet")
+        time.sleep(2.0)
+        assert running.process.poll() is None, running.log()
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == 143
+        assert running.events() == []
 
 
 def test_a_supervisor_that_was_frozen_ends_its_command(run: Run, name: str) -> None:
