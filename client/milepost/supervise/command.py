@@ -6,10 +6,10 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+
+from milepost.supervise.process_group import lives
 
 _log = logging.getLogger(__name__)
 _POLL = 0.05
@@ -75,15 +75,4 @@ class Command:
 
     def _lives(self) -> bool:
         """Return whether anything of the group lives."""
-        if self.status is None:
-            return True
-        with suppress(ChildProcessError):  # where this is process 1, orphans of the group become its children
-            while os.waitpid(-self.pid, os.WNOHANG)[0]:
-                pass
-        try:
-            os.killpg(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:  # macOS says so also of what has ended, and whose status nobody has asked for
-            return sys.platform != "darwin"
-        return True
+        return self.status is None or lives(self.pid)

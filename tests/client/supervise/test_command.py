@@ -69,6 +69,33 @@ def test_what_does_not_end_when_asked_is_killed(tmp_path: Path) -> None:
     assert time.monotonic() - began >= 0.5
 
 
+ORPHANS = """
+import os, pathlib, sys, time
+if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.setsid()
+    pathlib.Path(sys.argv[1]).write_text(f"{os.getpid()} {child}\\n")
+    time.sleep(300)
+"""
+
+
+def test_what_has_ended_does_not_count_as_living_though_nobody_asks_for_its_status(tmp_path: Path) -> None:
+    """Its parent has left the group, and is as a process 1 that does not care."""
+    command = python(ORPHANS, str(tmp_path / "pids"))
+    eventually(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text().endswith("\n"))
+    parent, child = (int(pid) for pid in (tmp_path / "pids").read_text().split())
+    try:
+        eventually(lambda: command.status == 0 and ended(child))
+        os.killpg(command.pid, 0)  # it is there, for signals
+        began = time.monotonic()
+        assert command.end(20.0) == 0
+        assert time.monotonic() - began < 10.0
+    finally:
+        os.kill(parent, signal.SIGKILL)
+
+
 def test_what_cannot_be_started(tmp_path: Path) -> None:
     with pytest.raises(CannotStart) as missing:
         Command([str(tmp_path / "nothing")], os.environ)
