@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
@@ -21,7 +22,7 @@ class CannotStart(Exception):
     """The command cannot be started; ``found`` says whether there is such a program."""
 
     def __init__(self, program: str, error: OSError) -> None:
-        super().__init__(f"{program} cannot be started: {error.strerror}")
+        super().__init__(f"{program or repr(program)} cannot be started: {error.strerror}")
         self.found = not isinstance(error, FileNotFoundError)
 
 
@@ -34,6 +35,8 @@ class Command:
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         try:
+            if not arguments[0]:  # each directory of the PATH would be taken for the program
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             self._process = subprocess.Popen(arguments, env=environment, start_new_session=True)
         except OSError as error:
             raise CannotStart(arguments[0], error) from error

@@ -100,6 +100,9 @@ def test_what_cannot_be_started(tmp_path: Path) -> None:
     with pytest.raises(CannotStart) as missing:
         Command([str(tmp_path / "nothing")], os.environ)
     assert not missing.value.found
+    with pytest.raises(CannotStart, match="'' cannot be started: No such file or directory") as nameless:
+        Command([""], os.environ)
+    assert not nameless.value.found
     (tmp_path / "text").write_text("text")
     with pytest.raises(CannotStart, match="text cannot be started: Permission denied") as text:
         Command([str(tmp_path / "text")], os.environ)
