@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,18 @@ LASTS = JOB + "time.sleep(300)\n"
 class Running:
     """A ``milepost run`` and what its job has told."""
 
-    def __init__(self, url: str, directory: Path, job: str, *arguments: str, program: str = LASTS) -> None:
+    def __init__(
+        self, url: str, directory: Path, job: str, *arguments: str, program: str = LASTS, log: int | None = None
+    ) -> None:
         self.told = directory / "told"
         self._log = directory / "log"
         options = ["run", "--job", job, *arguments, "--", sys.executable, "-c", program, str(self.told)]
-        with self._log.open("ab") as log:
+        with self._log.open("ab") as file:
             self.process = subprocess.Popen(
                 [sys.executable, "-W", "error", "-c", MAIN, *options],
                 env={**os.environ, "MILEPOST_URL": url, "NO_COLOR": "1", "TMPDIR": str(directory)},
-                stdout=log,
-                stderr=log,
+                stdout=file,
+                stderr=file if log is None else log,
             )
 
     def events(self) -> list[dict[str, Any]]:
@@ -88,10 +91,10 @@ def run(service: Service, name: str, tmp_path: Path) -> Iterator[Run]:
     """Begins what is killed at the end of the test if it has not ended; so is its job."""
     begun: list[Running] = []
 
-    def begin(*arguments: str, program: str = LASTS, url: str = service.url) -> Running:
+    def begin(*arguments: str, program: str = LASTS, url: str = service.url, log: int | None = None) -> Running:
         directory = tmp_path / f"run-{len(begun)}"
         directory.mkdir()
-        begun.append(Running(url, directory, name, *arguments, program=program))
+        begun.append(Running(url, directory, name, *arguments, program=program, log=log))
         return begun[-1]
 
     yield begin
@@ -202,6 +205,25 @@ def test_a_supervisor_that_was_frozen_ends_its_command(run: Run, name: str) -> N
     assert standby.process.poll() is None
     standby.process.terminate()
     assert standby.ended() == 4
+
+
+def test_a_supervisor_whose_log_nobody_reads_ends_its_command(run: Run) -> None:
+    read, write = os.pipe()
+    try:
+        running = run("--ttl", "1", "--restarts", "0", log=write)
+        (start,) = running.starts()
+        os.set_blocking(write, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(write, b"x")
+        os.set_blocking(write, True)
+        running.process.send_signal(signal.SIGSTOP)
+        time.sleep(2.0)
+        running.process.send_signal(signal.SIGCONT)
+        eventually(lambda: not alive(start["pid"]))
+    finally:
+        os.close(write)
+        os.close(read)
 
 
 def test_an_outage_that_outlasts_the_session_ends_in_a_new_start(run: Run, tmp_path: Path) -> None:
