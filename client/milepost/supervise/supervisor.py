@@ -157,6 +157,8 @@ class Supervisor:
     def _watched(self, command: Command, epoch: int, file: PrivateFile) -> End:
         """Watch over the command until it has ended, or has to; then end it, with all of its group, and return how it
         ended.
+
+        What is asked to end has one grace for that, the command and its group together.
         """
         self._signals.passed_to(command)
         session = self._standby.led_by
@@ -182,7 +184,7 @@ class Supervisor:
                 _log.error("epoch %s of job %s is lost, ending the command: %s", epoch, self._job, loss)
         finally:
             # Also when something went wrong here: nothing runs on unwatched.
-            status = command.end(self._terms.grace)
+            status = command.end(self._terms.grace if deadline is None else max(0.0, deadline - time.monotonic()))
             self._signals.passed_to(None)
         return status if loss is None or self._signals.asked is not None else loss
 

@@ -149,6 +149,18 @@ def test_a_command_that_does_not_end_is_killed(run: Run) -> None:
     assert not alive(start["pid"])
 
 
+def test_the_command_and_what_it_started_have_one_grace_together(run: Run) -> None:
+    child = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); time.sleep(300)"
+    begin = f"import subprocess; child = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE)\n"
+    program = LASTS.replace("tell(pid", f"{begin}child.stdout.readline()\ntell(pid")
+    running = run("--grace", "8", program=program.replace("sys.exit(4)", "time.sleep(7); sys.exit(4)"))
+    running.starts()
+    began = time.monotonic()
+    running.process.terminate()
+    assert running.ended() == 4
+    assert 8.0 <= time.monotonic() - began < 13.0
+
+
 def test_while_another_leads_it_ends_after_its_wait(run: Run, blocking: milepost.Client, name: str) -> None:
     blocking.session("the leader").store(name).campaign()
     running = run("--wait", "0.5")
