@@ -30,10 +30,12 @@ class Command:
     """A command that runs, with whatever it starts. It has a process group and a session of its own, so that what a
     terminal or a caller sends to this process comes to the command only as far as it is passed on.
 
-    Making it starts it. Raises `CannotStart`.
+    Making it starts it. ``signalled`` says whether it was sent a signal from here while it ran: if not, it ended by
+    itself. Raises `CannotStart`.
     """
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.signalled = False
         try:
             if not arguments[0]:  # each directory of the PATH would be taken for the program
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -50,6 +52,7 @@ class Command:
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group, if anything of it is left."""
+        self.signalled = self.signalled or self.status is None
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:

@@ -186,7 +186,8 @@ class Supervisor:
             # Also when something went wrong here: nothing runs on unwatched.
             status = command.end(self._terms.grace if deadline is None else max(0.0, deadline - time.monotonic()))
             self._signals.passed_to(None)
-        return status if loss is None or self._signals.asked is not None else loss
+        done = self._signals.asked is not None or (status == 0 and not command.signalled)
+        return status if loss is None or done else loss
 
 
 def _loss(session: Session) -> SessionLost | None:

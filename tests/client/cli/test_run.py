@@ -219,6 +219,17 @@ def test_a_supervisor_that_was_frozen_ends_its_command(run: Run, name: str) -> N
     assert standby.ended() == 4
 
 
+def test_a_command_that_ended_well_by_itself_is_done_though_nobody_watched(run: Run) -> None:
+    running = run("--ttl", "1", program=JOB + "time.sleep(1)")
+    (start,) = running.starts()
+    running.process.send_signal(signal.SIGSTOP)
+    eventually(lambda: not alive(start["pid"]))
+    time.sleep(2.0)
+    running.process.send_signal(signal.SIGCONT)
+    assert running.ended() == 0
+    assert len(running.starts()) == 1
+
+
 def test_a_supervisor_whose_log_nobody_reads_ends_its_command(run: Run) -> None:
     read, write = os.pipe()
     try:

@@ -48,6 +48,7 @@ def test_its_status_is_that_of_a_shell(program: str, status: int) -> None:
     command = python(program)
     eventually(lambda: command.status is not None)
     assert command.status == command.end(60.0) == status
+    assert not command.signalled
 
 
 def test_all_of_the_group_is_ended_though_the_first_of_it_is_gone(tmp_path: Path) -> None:
@@ -66,6 +67,7 @@ def test_what_does_not_end_when_asked_is_killed(tmp_path: Path) -> None:
     eventually((tmp_path / "deaf").exists)
     began = time.monotonic()
     assert command.end(0.5) == 137
+    assert command.signalled
     assert time.monotonic() - began >= 0.5
 
 
