@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlsplit
 
 from milepost.core.checkpoint_location import CREDENTIAL, CheckpointLocation
 from milepost.supervise.handover import DEFAULT_LOCATION, NAME_SERVICES, REDACTION, SECRET, properties
 from milepost.supervise.settings import MODE, REMOTE, settings
-
-_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+)(:\d+)?")
 
 
 def check(command: Sequence[str], environment: Mapping[str, str], location: CheckpointLocation) -> None:
@@ -19,10 +16,6 @@ def check(command: Sequence[str], environment: Mapping[str, str], location: Chec
     What counts is the command line, the variables that Spark and Java read, the files of properties that these name,
     and Spark's own file of defaults. What a program sets itself, nobody sees from here.
     """
-    if not _AUTHORITY.fullmatch(urlsplit(location.url).netloc):
-        raise ValueError(
-            f"{location.url} is no URL of Hadoop's: an authority is a name or an address, and maybe a port"
-        )
     ours = properties(location, environment)
     for key, value, place in settings(command, environment):
         if key == MODE and value == "cluster":

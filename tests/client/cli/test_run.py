@@ -273,6 +273,12 @@ def test_what_can_never_run_is_refused(service: Service) -> None:
     status, line = said("--job", "j", "spark-submit", "--deploy-mode", "cluster", "job.jar")
     assert status == 125
     assert line.startswith("ValueError: --deploy-mode cluster: the driver has to run here")
+    status, line = said("--job", "j", "--authority", "my_job", "true")
+    assert status == 125
+    assert line.startswith("ValueError: 'my_job' cannot be the authority of a checkpoint location")
+    status, line = said("--job", "j", "true", url=f"{service.url}/prefix")
+    assert status == 125
+    assert "/prefix has a path, and Hadoop finds files only at the root" in line
     status, line = said("--job", "j", "--wait", "0", "true", url="http://127.0.0.1:1")
     assert status == 125
     assert line.startswith("ConnectionFailed: ")

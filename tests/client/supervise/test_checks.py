@@ -94,11 +94,3 @@ def test_a_credential_that_spark_would_show(expression: str) -> None:
     assert "the-secret" not in str(refused.value)
     assert "add '|credential' to it" in str(refused.value)
     check([*command[:2], "spark.redaction.regex=(?i)password|credential", "job.jar"], {}, location)
-
-
-def test_authorities() -> None:
-    for authority in ("milepost", "milepost:7070", "[::1]:7070", "a.b-c"):
-        check([], {}, checkpoint_location(URLS, "flights", 7, authority=authority))
-    for authority in ("mile post", "user@milepost", "milepost:", "?"):
-        with pytest.raises(ValueError, match="is no URL of Hadoop's"):
-            check([], {}, checkpoint_location(URLS, "flights", 7, authority=authority))
