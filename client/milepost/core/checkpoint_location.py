@@ -69,7 +69,8 @@ def checkpoint_location(
 
     ``credential`` is what the service gave for that epoch, if it has tokens (`StateHandleStore.file_credential`). Every
     file system of Hadoop's gets itself a token with it, at ``token_url``: Hadoop knows a single address for that, by
-    default the first of ``urls``. The settings then hold a secret.
+    default the first of ``urls``. If it is the address of a server, the credential's path is added. The settings then
+    hold a secret.
     """
     scheme = _scheme(urls)
     places = [_usable(_place(url), "an address of the service") for url in urls]
@@ -77,7 +78,7 @@ def checkpoint_location(
     fence = _fence(scheme, store, epoch)
     settings = fence | (_LONE if places == [host] else _name_service(scheme, host, places))
     if credential is not None:
-        settings |= _tokens(credential, token_url or f"{urls[0].rstrip('/')}{credential.token_path}")
+        settings |= _tokens(credential, _with_path(token_url or urls[0], credential.token_path))
     return CheckpointLocation(f"{scheme}://{host}/jobs/{store}/checkpoint", settings, fence)
 
 
@@ -111,6 +112,10 @@ def _is_host(host: str | None, v6: str | None) -> bool:
         return ip_address(host or v6 or "").version == (4 if host is not None else 6)
     except ValueError:
         return False
+
+
+def _with_path(url: str, path: str) -> str:
+    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}{path}"
 
 
 def _scheme(urls: Sequence[str]) -> str:

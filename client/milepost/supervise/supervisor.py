@@ -74,7 +74,7 @@ class Supervisor:
         self._arguments = command
         self._terms = terms
         self._authority = authority or default_authority(urls)
-        self._token_url = token_url
+        self._token_url = token_url or urls[0]  # whichever of them leads
         self._if_damaged = if_damaged
         self._digests = digests
         self._restarts = Restarts(terms.restarts, terms.within)

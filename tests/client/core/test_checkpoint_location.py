@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost.core.checkpoint_location import HEADER, checkpoint_location, default_authority
+from milepost.types import FileCredential
 
 ONE, TWO = "http://10.0.0.1:7070", "http://10.0.0.2:7070"
 _RETRY = "dfs.http.client.retry.policy.enabled"
@@ -81,6 +82,21 @@ def test_an_address_with_a_path() -> None:
     """Hadoop knows hosts and ports alone, and would lose the path."""
     with pytest.raises(ValueError, match=r"the address 10\.0\.0\.2:7070/prefix has a path, and Hadoop finds"):
         checkpoint_location([ONE, f"{TWO}/prefix/"], "flights", 7)
+
+
+@pytest.mark.parametrize(
+    ("token_url", "expected"),
+    [
+        (None, f"{TWO}/oauth2/token"),
+        (ONE, f"{ONE}/oauth2/token"),
+        (f"{ONE}/", f"{ONE}/oauth2/token"),
+        ("http://door/tokens", "http://door/tokens"),
+    ],
+)
+def test_where_spark_gets_tokens(token_url: str | None, expected: str) -> None:
+    credential = FileCredential(7, "flights-7", "the-secret")
+    location = checkpoint_location([TWO, ONE], "flights", 7, credential=credential, token_url=token_url)
+    assert location.settings["dfs.webhdfs.oauth2.refresh.url"] == expected
 
 
 def test_tls_is_another_scheme() -> None:

@@ -11,7 +11,8 @@ import pytest
 import milepost
 from milepost.errors import SessionLost
 from milepost.supervise import CannotStart, Supervisor, Terms
-from tests.client.conftest import Service
+from testbed.ports import Port
+from tests.client.conftest import Service, serving
 
 ONCE = Terms(restarts=0)
 
@@ -89,6 +90,20 @@ def test_settings_that_cannot_be_handed_over_are_a_failed_start(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     with pytest.raises(FileNotFoundError):
         Supervisor(blocking, [service.url], name, command, Terms(restarts=0)).run()
+
+
+def test_tokens_come_from_the_first_address_whoever_leads(tmp_path: Path, name: str) -> None:
+    (tmp_path / "tokens").write_text(f"somebody {'a1' * 32}")
+    (tmp_path / "tokens").chmod(0o600)
+    program = HANDED + "shutil.copy(file, sys.argv[1])"
+    command = [sys.executable, "-c", program, str(tmp_path / "settings")]
+    with Port() as nobody, serving(tmp_path, "--token-file", str(tmp_path / "tokens")) as service:
+        urls = [f"http://{nobody.address}", service.url]
+        with milepost.Client(urls, token="a1" * 32) as client:
+            assert Supervisor(client, urls, name, command, ONCE).run() == 0
+    settings = (tmp_path / "settings").read_text()
+    assert f"oauth2.refresh.url=http://{nobody.address}/oauth2/token" in settings
+    assert f"http-address.milepost.r1={service.url.removeprefix('http://')}" in settings
 
 
 def test_handlers_of_signals_are_put_back(service: Service, blocking: milepost.Client, name: str) -> None:
