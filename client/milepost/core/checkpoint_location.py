@@ -91,7 +91,7 @@ def _place(url: str) -> str:
     """Return host and port of an address. Without a port Hadoop would take that of a NameNode."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
-    return host if parts.port is not None else f"{host}:{_PORTS.get(parts.scheme, 80)}"
+    return host if parts.port is not None or host.endswith(":") else f"{host}:{_PORTS.get(parts.scheme, 80)}"
 
 
 def _usable(authority: str, what: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from milepost.supervise.properties_file import parse
@@ -21,13 +21,10 @@ _PROPERTIES = {"--deploy-mode": MODE, "--remote": REMOTE, _JAVA: "spark.driver.e
 _OPTIONS = {"--conf", "-c", _FILE, *_PROPERTIES}
 _OF_JAVA = {"spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"}
 _VARIABLES = {"SPARK_REMOTE": REMOTE, "DEPLOY_MODE": MODE}
-_VARIABLES_OF_JAVA = (
-    "JAVA_TOOL_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    "_JAVA_OPTIONS",  # Java goes by it last, so it wins over all others
-    "SPARK_SUBMIT_OPTS",
-    "SPARK_DAEMON_JAVA_OPTS",
-)
+_READ_BY_JAVA = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""Variables with options of Java. The last wins over all that is said elsewhere."""
+_READ_BY_SPARK = ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS")
+"""Variables from which Spark's launcher puts options on the line of Java."""
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _SPARK = re.compile(r"spark-[\w-]+|pyspark|sparkR|start-[\w-]+\.sh")
@@ -41,15 +38,17 @@ def settings(command: Sequence[str], environment: Mapping[str, str]) -> Iterator
     for key, value, place in _stated(command, environment):
         yield key, value, place
         if key in _OF_JAVA:
-            yield from _of_java(value, place)
+            yield from _of_java(_with_files(_words(value)), place)
 
 
 def _stated(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Found]:
     for variable, key in _VARIABLES.items():
         if value := environment.get(variable):
             yield key, value, variable
-    for variable in _VARIABLES_OF_JAVA:
-        yield from _of_java(environment.get(variable, ""), variable)
+    for variable in _READ_BY_JAVA:
+        yield from _of_java(_words(environment.get(variable, "")), variable)
+    for variable in _READ_BY_SPARK:
+        yield from _of_java(_with_files(_words(environment.get(variable, ""))), variable)
     arguments = _words(environment.get(_ARGUMENTS, ""))
     if not _without_defaults(command, arguments):
         for path in defaults(command, environment):
@@ -96,23 +95,37 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield name, words[position + 1]
 
 
-def _of_java(options: str, place: str) -> Iterator[Found]:
+def _of_java(options: Iterable[str], place: str) -> Iterator[Found]:
     """Find the system properties among options of Java: Spark takes those that begin with ``spark.``."""
-    for word in _words(options):
+    for word in options:
         if word.startswith("-D"):
             key, _, value = word[2:].partition("=")
             yield key, value, place if word in place else f"{place}: {word}"
 
 
-def _words(line: str) -> list[str]:
+def _with_files(options: Iterable[str]) -> Iterator[str]:
+    """Put what they hold in the place of files that Java's launcher reads options from, such as ``@file``."""
+    for word in options:
+        path = Path(word[1:])
+        if word.startswith("@") and _readable(path):
+            yield from _words(path.read_text(encoding="utf-8", errors="replace"), comments=True)
+        else:
+            yield word
+
+
+def _words(line: str, comments: bool = False) -> list[str]:
     try:
-        return shlex.split(line)
+        return shlex.split(line, comments)
     except ValueError:  # a quote stays open
         return line.split()
 
 
 def _of_file(path: Path) -> Iterator[Found]:
-    if not path.is_file() or not os.access(path, os.R_OK):
+    if not _readable(path):
         return  # Spark says so itself, if it needs the file
     for key, value in parse(path.read_text(encoding="utf-8", errors="replace")).items():
         yield key, value, str(path)
+
+
+def _readable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.R_OK)

@@ -74,7 +74,7 @@ def test_authorities_in_which_hadoop_finds_no_host(authority: str) -> None:
 
 @pytest.mark.parametrize("url", ["http://h:", "http://my_host:7070"])
 def test_addresses_in_which_hadoop_finds_no_host(url: str) -> None:
-    with pytest.raises(ValueError, match="cannot be an address of the service"):
+    with pytest.raises(ValueError, match=f"'{url.removeprefix('http://')}' cannot be an address of the service"):
         checkpoint_location([url], "flights", 7, authority="milepost")
 
 

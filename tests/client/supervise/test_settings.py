@@ -56,6 +56,17 @@ def test_options_of_java_in_a_file(tmp_path: Path) -> None:
     assert refusal("spark-submit", "--properties-file", str(file)).startswith(f"{file}: {PAST}: {FENCE} is set by")
 
 
+def test_files_of_options_of_java(tmp_path: Path) -> None:
+    """Java's launcher reads them wherever they stand on its line. What a variable of Java names, ours comes after."""
+    (tmp_path / "options").write_text(f"-Xmx1g\n# a comment\n{PAST}\n")
+    named = f"@{tmp_path}/options"
+    told = refusal("spark-submit", "--driver-java-options", named)
+    assert told.startswith(f"--driver-java-options {named}: {PAST}: {FENCE} is set by")
+    assert FENCE in refusal("spark-submit", SPARK_SUBMIT_OPTS=f"-Xmx1g {named}")
+    check(["spark-submit", "--driver-java-options", f"@{tmp_path}/nothing @@x @"], PATH, LOCATION)
+    check(["spark-submit"], {**PATH, "JDK_JAVA_OPTIONS": named}, LOCATION)
+
+
 def test_arguments_of_pyspark(tmp_path: Path) -> None:
     def told(arguments: str) -> str:
         return refusal("python", "job.py", PYSPARK_SUBMIT_ARGS=f"--master 'local[2]' {arguments} pyspark-shell")
