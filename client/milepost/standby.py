@@ -21,7 +21,8 @@ OnLost = Callable[[Session, str], None]
 class Standby:
     """A driver's candidacy for the epoch of ``store``, for at most ``wait`` seconds (None: for ever).
 
-    A session that is lost meanwhile, as in an outage that outlasts it, is replaced by a new one. So is a session to
+    A service that is away is waited for as one that somebody else leads in. A session that is lost meanwhile, as in an
+    outage that outlasts it, is replaced by a new one. So is a session to
     which the epoch was granted only after this side had counted it as lost. ``on_lost`` is called for each lost one.
     """
 
@@ -46,7 +47,6 @@ class Standby:
         self._on_lost = on_lost
         self._prepare = prepare
         self._handles: StateHandleStore | None = None
-        self._had_session = False
         self._withdrawn = False
         self._waited = False  # whether it was logged that this driver stands by
 
@@ -59,8 +59,8 @@ class Standby:
         """Wait for the epoch; return the store under it, with a session that is alive.
 
         If the candidacy is over first, raises `EpochHeld`, `SessionLost` or the error of the outage that still goes on.
-        Raises any error that keeps the very first session from beginning: if nobody has ever answered, the address may
-        be wrong.
+        A service that has never answered is waited for as well: it may be started later than its drivers. What it
+        refuses for good, such as a token, is raised at once.
         """
         began = time.monotonic()
         while True:
@@ -159,14 +159,15 @@ class Standby:
         return timeout if self._until is None else min(timeout, max(1.0, self._until - time.monotonic()))
 
     def _another_session(self) -> Session:
+        away = False
         while True:
             timeout = self._session_timeout()
             try:
-                session = self._client.session(self._holder, self._ttl, on_lost=self._on_lost, timeout=timeout)
-            except OUTAGES_OR_DOUBT:
-                if not self._had_session or self.over:
+                return self._client.session(self._holder, self._ttl, on_lost=self._on_lost, timeout=timeout)
+            except OUTAGES_OR_DOUBT as error:
+                if self.over:
                     raise
-                time.sleep(_PAUSE)
-            else:
-                self._had_session = True
-                return session
+                if not away:
+                    _log.warning("standing by for store %s, the service gives no session yet: %s", self._store, error)
+                    away = self._waited = True
+                time.sleep(_PAUSE if self._until is None else min(_PAUSE, max(0.0, self._until - time.monotonic())))

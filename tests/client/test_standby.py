@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
 import milepost
-from milepost.errors import ConnectionFailed, MilepostError, OutcomeUnknown, SessionLost, Unavailable
+from milepost.errors import AccessDenied, ConnectionFailed, MilepostError, OutcomeUnknown, SessionLost, Unavailable
 from milepost.session import Session
 from milepost.standby import Standby
 from milepost.store import StateHandleStore
 from milepost.types import Epoch
 from milepost.wire import Code
-from tests.client.conftest import eventually
+from testbed.ports import Port
+from tests.client.conftest import eventually, serving
 
 
 def away(monkeypatch: pytest.MonkeyPatch, outage: MilepostError) -> None:
@@ -49,6 +52,54 @@ def test_an_outage_that_outlasts_the_wait_is_reported(
     with pytest.raises(Unavailable):
         standby.lead()
     standby.leave()
+
+
+@pytest.mark.parametrize("wait", [None, 60.0])
+def test_a_service_that_is_away_at_the_start_is_waited_for(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture, wait: float | None
+) -> None:
+    """It is away for longer than one call may take."""
+    with Port() as port, milepost.Client(f"http://{port.address}", timeout=0.2) as client:
+        served = threading.Event()
+
+        def serve() -> None:
+            eventually(lambda: "gives no session yet" in caplog.text)
+            time.sleep(2.0)
+            with serving(tmp_path, port=port):
+                assert served.wait(60.0)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        try:
+            standby = Standby(client, "standby", name, 15.0, wait, lambda *_: None)
+            assert standby.lead().epoch == 1
+            standby.resign()
+        finally:
+            served.set()
+            server.join()
+    told = [record.getMessage() for record in caplog.records if record.name == "milepost.standby"]
+    assert told[0].startswith(f"standing by for store {name}, the service gives no session yet: ")
+    assert told[-1].startswith(f"leading store {name} now under epoch 1")
+    assert sum("gives no session yet" in line for line in told) == 1
+
+
+def test_a_service_that_stays_away_is_waited_for_no_longer_than_that(name: str) -> None:
+    with Port() as port, milepost.Client(f"http://{port.address}", timeout=0.2) as client:
+        began = time.monotonic()
+        with pytest.raises(ConnectionFailed):
+            Standby(client, "standby", name, 15.0, 2.0, lambda *_: None).lead()
+        assert 2.0 <= time.monotonic() - began < 6.0
+
+
+def test_a_token_that_is_refused_is_no_outage(tmp_path: Path, name: str) -> None:
+    (tmp_path / "tokens").write_text(f"somebody {'a1' * 32}")
+    (tmp_path / "tokens").chmod(0o600)
+    with (
+        serving(tmp_path, "--token-file", str(tmp_path / "tokens")) as service,
+        milepost.Client(service.url, token="wrong") as client,
+        pytest.raises(AccessDenied),
+    ):
+        Standby(client, "standby", name, 15.0, None, lambda *_: None).lead()
 
 
 def test_an_epoch_that_was_granted_to_a_session_given_up_is_not_led_by(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from typing import Annotated, Any, Final
 
 import typer
 
 from milepost.cli.options import Options
+from milepost.cli.patient_log import PatientLog
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import CheckpointDamaged, Damaged, EpochHeld
 from milepost.integrity import IfDamaged
@@ -32,10 +34,10 @@ def run(
     command: Annotated[list[str], typer.Argument(help="The command, such as spark-submit, with its arguments.")],
     job: Annotated[str, typer.Option("--job", "-j", help="Name of the job, which is that of its store.")],
     standby: Annotated[
-        bool, typer.Option("--standby", help="Wait for ever while another driver leads the job.")
+        bool, typer.Option("--standby", help="Wait for ever while another driver leads, or the service is away.")
     ] = False,
     wait: Annotated[
-        float, typer.Option(min=0.0, help="Seconds to wait while another driver leads; without --standby.")
+        float, typer.Option(min=0.0, help="Seconds to wait while another driver leads or the service is away.")
     ] = Terms.wait or 0.0,
     ttl: Annotated[
         float, typer.Option(min=1.0, max=3600.0, help="Seconds after which a driver that froze is replaced.")
@@ -80,7 +82,7 @@ def run(
     The job's checkpoint location is in MILEPOST_CHECKPOINT_LOCATION; queries that name none get one below it.
     """
     options: Options = context.obj
-    _log_to_stderr()
+    log = _log_to_stderr()
     terms = Terms(None if standby else wait, ttl, grace, restarts, within)
     with options.client(FAILED) as client:
         client.store(job)  # refuses a wrong name before anything else
@@ -100,7 +102,10 @@ def run(
             digests=digests,
         )
         try:
-            status = supervisor.run()
+            try:
+                status = supervisor.run()
+            finally:
+                log.flush()  # what follows is the last line
         except EpochHeld as held:
             typer.echo(
                 f"job {job} is led by {held.holder} (epoch {held.epoch}), and was for the {wait:g} s of --wait; "
@@ -117,9 +122,13 @@ def run(
     raise typer.Exit(status)
 
 
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler()
+def _log_to_stderr() -> logging.Handler:
+    try:
+        handler: logging.Handler = PatientLog(sys.stderr.fileno())
+    except (AttributeError, OSError):  # it is closed, or no file
+        handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s milepost run: %(message)s"))
     log = logging.getLogger("milepost")
     log.addHandler(handler)
     log.setLevel(logging.INFO)
+    return handler

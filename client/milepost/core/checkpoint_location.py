@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -28,6 +29,10 @@ _PROVIDER: Final = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailover
 _SCHEMES: Final = {"http": "webhdfs", "https": "swebhdfs"}
 _PORTS: Final = {"http": 80, "https": 443}
 _PORT: Final = re.compile(r":\d+\Z")
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_NAME: Final = re.compile(rf"(?:{_LABEL}|(?:{_LABEL}\.)+(?![0-9]){_LABEL})\.?")
+"""What Java takes for the name of a host: it has no underscore, and the last of several parts begins with a letter."""
+_HOST_AND_PORT: Final = re.compile(r"(?:\[(?P<v6>[^][]+)\]|(?P<host>[^][:]+))(?::(?P<port>[0-9]{1,5}))?")
 
 
 @dataclass(frozen=True)
@@ -59,19 +64,21 @@ def checkpoint_location(
     ``urls`` are the addresses of the service. Spark writes absolute paths into a checkpoint, so ``authority`` must be
     the same for the life of the job; `default_authority` is what it begins with. If it is not the address of the one
     server that there is, it becomes a name service: where it has a port, Hadoop goes by the host alone. So the
-    authority stays when one server becomes several, or moves.
+    authority stays when one server becomes several, or moves. Raises ValueError for an authority that Hadoop cannot
+    use, and for addresses with which it cannot reach files: those of two schemes, or with a path.
 
     ``credential`` is what the service gave for that epoch, if it has tokens (`StateHandleStore.file_credential`). Every
     file system of Hadoop's gets itself a token with it, at ``token_url``: Hadoop knows a single address for that, by
-    default the first of ``urls``. The settings then hold a secret.
+    default the first of ``urls``. If it is the address of a server, the credential's path is added. The settings then
+    hold a secret.
     """
-    places = [_place(url) for url in urls]
     scheme = _scheme(urls)
-    host = authority or default_authority(urls)
+    places = [_usable(_place(url), "an address of the service") for url in urls]
+    host = _usable(authority or default_authority(urls), "the authority of a checkpoint location")
     fence = _fence(scheme, store, epoch)
     settings = fence | (_LONE if places == [host] else _name_service(scheme, host, places))
     if credential is not None:
-        settings |= _tokens(credential, token_url or f"{urls[0].rstrip('/')}{credential.token_path}")
+        settings |= _tokens(credential, _with_path(token_url or urls[0], credential.token_path))
     return CheckpointLocation(f"{scheme}://{host}/jobs/{store}/checkpoint", settings, fence)
 
 
@@ -84,13 +91,43 @@ def _place(url: str) -> str:
     """Return host and port of an address. Without a port Hadoop would take that of a NameNode."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
-    return host if parts.port is not None else f"{host}:{_PORTS.get(parts.scheme, 80)}"
+    return host if parts.port is not None or host.endswith(":") else f"{host}:{_PORTS.get(parts.scheme, 80)}"
+
+
+def _usable(authority: str, what: str) -> str:
+    """Return what stands between ``//`` and a path, if Java finds a host in it. Raises ValueError."""
+    parts = _HOST_AND_PORT.fullmatch(authority)
+    if parts is None or not _is_host(parts["host"], parts["v6"]) or not 0 < int(parts["port"] or 1) < 65536:
+        raise ValueError(
+            f"{authority!r} cannot be {what}, because Hadoop finds no host in it: it takes a name of letters, digits, "
+            "'-' and '.', or an IP address, and maybe ':' and a port"
+        )
+    return authority
+
+
+def _is_host(host: str | None, v6: str | None) -> bool:
+    if host is not None and _NAME.fullmatch(host):
+        return True
+    try:
+        return ip_address(host or v6 or "").version == (4 if host is not None else 6)
+    except ValueError:
+        return False
+
+
+def _with_path(url: str, path: str) -> str:
+    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}{path}"
 
 
 def _scheme(urls: Sequence[str]) -> str:
     schemes = {urlsplit(url).scheme for url in urls}
     if len(schemes) != 1 or not schemes <= set(_SCHEMES):
         raise ValueError(f"all addresses of the service must begin with http, or all with https: {', '.join(urls)}")
+    for url in urls:
+        if path := urlsplit(url).path.strip("/"):
+            raise ValueError(
+                f"the address {_place(url)}/{path} has a path, and Hadoop finds files only at the root of an address: "
+                "name the service by a host of its own"
+            )
     return _SCHEMES[schemes.pop()]
 
 

@@ -135,7 +135,7 @@ def lead(
                     certain.epoch,
                     authority=known,
                     credential=handles.file_credential(),
-                    token_url=token_url,
+                    token_url=token_url or urls[0],
                 )
                 settings.put(location.settings, location.fence)
                 tree = CheckpointTree(spark, location, timeout)

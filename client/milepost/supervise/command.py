@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+
+from milepost.supervise.process_group import lives
 
 _log = logging.getLogger(__name__)
 _POLL = 0.05
@@ -21,7 +22,7 @@ class CannotStart(Exception):
     """The command cannot be started; ``found`` says whether there is such a program."""
 
     def __init__(self, program: str, error: OSError) -> None:
-        super().__init__(f"{program} cannot be started: {error.strerror}")
+        super().__init__(f"{program or repr(program)} cannot be started: {error.strerror}")
         self.found = not isinstance(error, FileNotFoundError)
 
 
@@ -29,11 +30,15 @@ class Command:
     """A command that runs, with whatever it starts. It has a process group and a session of its own, so that what a
     terminal or a caller sends to this process comes to the command only as far as it is passed on.
 
-    Making it starts it. Raises `CannotStart`.
+    Making it starts it. ``signalled`` says whether it was sent a signal from here while it ran: if not, it ended by
+    itself. Raises `CannotStart`.
     """
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.signalled = False
         try:
+            if not arguments[0]:  # each directory of the PATH would be taken for the program
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             self._process = subprocess.Popen(arguments, env=environment, start_new_session=True)
         except OSError as error:
             raise CannotStart(arguments[0], error) from error
@@ -47,6 +52,7 @@ class Command:
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group, if anything of it is left."""
+        self.signalled = self.signalled or self.status is None
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
@@ -75,15 +81,4 @@ class Command:
 
     def _lives(self) -> bool:
         """Return whether anything of the group lives."""
-        if self.status is None:
-            return True
-        with suppress(ChildProcessError):  # where this is process 1, orphans of the group become its children
-            while os.waitpid(-self.pid, os.WNOHANG)[0]:
-                pass
-        try:
-            os.killpg(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:  # macOS says so also of what has ended, and whose status nobody has asked for
-            return sys.platform != "darwin"
-        return True
+        return self.status is None or lives(self.pid)

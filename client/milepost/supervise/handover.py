@@ -8,7 +8,6 @@ may read, because Java prints the variable when it starts.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -43,14 +42,15 @@ def properties(location: CheckpointLocation, environment: Mapping[str, str]) -> 
     return {**settings, DEFAULT_LOCATION: f"{location.url}/queries"}
 
 
+def options(location: CheckpointLocation, environment: Mapping[str, str]) -> str:
+    """Return the text of a file of Java's options that sets those properties."""
+    return "".join(f"{_quoted(f'-D{key}={value}')}\n" for key, value in properties(location, environment).items())
+
+
 def environment(
-    inherited: Mapping[str, str], location: CheckpointLocation, job: str, epoch: int, directory: Path
+    inherited: Mapping[str, str], location: CheckpointLocation, job: str, epoch: int, file: Path
 ) -> dict[str, str]:
-    """Return the environment of a start under ``epoch``, and write the file that it names into ``directory``."""
-    file = directory / f"epoch-{epoch}"
-    lines = [f"{_quoted(f'-D{key}={value}')}\n" for key, value in properties(location, inherited).items()]
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
-        opened.writelines(lines)
+    """Return the environment of a start under ``epoch``, which names the ``file`` that has the `options`."""
     before = inherited.get(OPTIONS, "")
     return {
         **{name: value for name, value in inherited.items() if name != _TOKEN},

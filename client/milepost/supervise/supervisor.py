@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from milepost.client import Client
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
@@ -19,12 +17,18 @@ from milepost.integrity import IfDamaged, go_back, look
 from milepost.session import Session
 from milepost.standby import Standby
 from milepost.supervise.command import Command
-from milepost.supervise.handover import environment
+from milepost.supervise.handover import environment, options
+from milepost.supervise.private_file import PrivateFile
 from milepost.supervise.restarts import Restarts
 from milepost.supervise.signals import Signals
 
 _log = logging.getLogger(__name__)
 _POLL = 0.1
+_KEEP = 60.0
+"""Seconds between two looks after the private file."""
+
+End = int | SessionLost | OSError | ValueError
+"""How a start ended: with the exit status of the command, with the loss of the epoch, or before there was a command."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Supervisor:
         self._arguments = command
         self._terms = terms
         self._authority = authority or default_authority(urls)
-        self._token_url = token_url
+        self._token_url = token_url or urls[0]  # whichever of them leads
         self._if_damaged = if_damaged
         self._digests = digests
         self._restarts = Restarts(terms.restarts, terms.within)
@@ -79,22 +83,23 @@ class Supervisor:
     def run(self) -> int:
         """Run the command until it succeeds, fails too often or is asked to end; return its exit status.
 
-        Raises `EpochHeld` if the wait ends while another leads, `SessionLost` if the last start lost its epoch,
-        `CheckpointDamaged` if files of the job are damaged and it does not go on, `CannotStart`, the errors of
-        `milepost.Client`, and SystemExit for a signal that comes while no command runs.
+        Raises `EpochHeld` if the wait ends while another leads, `SessionLost` if the last start lost its epoch, OSError
+        or ValueError if that start could not hand the settings over, `CheckpointDamaged` if files of the job are
+        damaged and it does not go on, `CannotStart`, the errors of `milepost.Client`, and SystemExit for a signal that
+        comes while no command runs.
         """
-        with tempfile.TemporaryDirectory(prefix="milepost-run-") as directory, self._signals:
+        with self._signals:
             try:
                 while True:
-                    status, loss = self._lead(Path(directory))
-                    if self._signals.asked is not None or (status == 0 and loss is None):
-                        return status
+                    end = self._lead()
+                    if isinstance(end, int) and (self._signals.asked is not None or end == 0):
+                        return end
                     pause = self._restarts.after_failure(time.monotonic())
                     if pause is None:
                         _log.error("giving up, after %s restarts within %g s", self._terms.restarts, self._terms.within)
-                        if loss is not None:
-                            raise loss
-                        return status
+                        if isinstance(end, int):
+                            return end
+                        raise end
                     _log.warning(
                         "starting it again in %g s under a new epoch (%s of %s restarts within %g s)",
                         pause,
@@ -107,16 +112,21 @@ class Supervisor:
             finally:
                 self._standby.leave()
 
-    def _lead(self, directory: Path) -> tuple[int, SessionLost | None]:
-        """Lead for one start of the command; return its exit status, and how the epoch was lost if it was."""
+    def _lead(self) -> End:
+        """Lead for one start of the command; return how it ended."""
         self._standby.wait_anew()
         with self._signals.wait():
             epoch, location = self._won()
         try:
-            surroundings = environment(os.environ, location, self._job, epoch, directory)
-            command = Command(self._arguments, surroundings)
-            _log.info("leading job %s under epoch %s, started process %s", self._job, epoch, command.pid)
-            return self._watched(command, epoch)
+            try:
+                file = PrivateFile(f"epoch-{epoch}", options(location, os.environ))
+            except (OSError, ValueError) as error:
+                _log.error("the command is not started, because its settings cannot be handed over: %s", error)
+                return error
+            with file:
+                command = Command(self._arguments, environment(os.environ, location, self._job, epoch, file.path))
+                _log.info("leading job %s under epoch %s, started process %s", self._job, epoch, command.pid)
+                return self._watched(command, epoch, file)
         finally:
             self._standby.resign()
 
@@ -144,29 +154,40 @@ class Supervisor:
                 token_url=self._token_url,
             )
 
-    def _watched(self, command: Command, epoch: int) -> tuple[int, SessionLost | None]:
+    def _watched(self, command: Command, epoch: int, file: PrivateFile) -> End:
+        """Watch over the command until it has ended, or has to; then end it, with all of its group, and return how it
+        ended.
+
+        What is asked to end has one grace for that, the command and its group together.
+        """
         self._signals.passed_to(command)
         session = self._standby.led_by
-        asked: float | None = None
+        deadline: float | None = None
+        kept = time.monotonic()
         try:
             while command.status is None and not session.lost:
-                if asked is None and self._signals.asked is not None:
-                    asked = time.monotonic()
+                now = time.monotonic()
+                if deadline is None and self._signals.asked is not None:
+                    deadline = now + self._terms.grace
                     _log.info("passed signal %s on, waiting for the command to end", self._signals.asked)
-                if asked is not None and time.monotonic() - asked >= self._terms.grace:
+                if deadline is not None and now >= deadline:
                     _log.warning("the command has not ended in %g s, killing it", self._terms.grace)
-                    return command.end(0.0), None
+                    break
+                if now - kept >= _KEEP:
+                    file.keep()
+                    kept = now
                 time.sleep(_POLL)
             loss = _loss(session)
-            if loss is not None and command.status is None:
-                _log.error("epoch %s of job %s is lost, ending the command: %s", epoch, self._job, loss)
-            else:
+            if command.status is not None:
                 _log.info("the command ended with status %s under epoch %s", command.status, epoch)
+            elif loss is not None:
+                _log.error("epoch %s of job %s is lost, ending the command: %s", epoch, self._job, loss)
         finally:
             # Also when something went wrong here: nothing runs on unwatched.
-            status = command.end(self._terms.grace)
+            status = command.end(self._terms.grace if deadline is None else max(0.0, deadline - time.monotonic()))
             self._signals.passed_to(None)
-        return status, loss
+        done = self._signals.asked is not None or (status == 0 and not command.signalled)
+        return status if loss is None or done else loss
 
 
 def _loss(session: Session) -> SessionLost | None:

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +43,18 @@ LASTS = JOB + "time.sleep(300)\n"
 class Running:
     """A ``milepost run`` and what its job has told."""
 
-    def __init__(self, url: str, directory: Path, job: str, *arguments: str, program: str = LASTS) -> None:
+    def __init__(
+        self, url: str, directory: Path, job: str, *arguments: str, program: str = LASTS, log: int | None = None
+    ) -> None:
         self.told = directory / "told"
         self._log = directory / "log"
         options = ["run", "--job", job, *arguments, "--", sys.executable, "-c", program, str(self.told)]
-        with self._log.open("ab") as log:
+        with self._log.open("ab") as file:
             self.process = subprocess.Popen(
                 [sys.executable, "-W", "error", "-c", MAIN, *options],
                 env={**os.environ, "MILEPOST_URL": url, "NO_COLOR": "1", "TMPDIR": str(directory)},
-                stdout=log,
-                stderr=log,
+                stdout=file,
+                stderr=file if log is None else log,
             )
 
     def events(self) -> list[dict[str, Any]]:
@@ -87,10 +91,10 @@ def run(service: Service, name: str, tmp_path: Path) -> Iterator[Run]:
     """Begins what is killed at the end of the test if it has not ended; so is its job."""
     begun: list[Running] = []
 
-    def begin(*arguments: str, program: str = LASTS, url: str = service.url) -> Running:
+    def begin(*arguments: str, program: str = LASTS, url: str = service.url, log: int | None = None) -> Running:
         directory = tmp_path / f"run-{len(begun)}"
         directory.mkdir()
-        begun.append(Running(url, directory, name, *arguments, program=program))
+        begun.append(Running(url, directory, name, *arguments, program=program, log=log))
         return begun[-1]
 
     yield begin
@@ -145,6 +149,18 @@ def test_a_command_that_does_not_end_is_killed(run: Run) -> None:
     assert not alive(start["pid"])
 
 
+def test_the_command_and_what_it_started_have_one_grace_together(run: Run) -> None:
+    child = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); time.sleep(300)"
+    begin = f"import subprocess; child = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE)\n"
+    program = LASTS.replace("tell(pid", f"{begin}child.stdout.readline()\ntell(pid")
+    running = run("--grace", "8", program=program.replace("sys.exit(4)", "time.sleep(7); sys.exit(4)"))
+    running.starts()
+    began = time.monotonic()
+    running.process.terminate()
+    assert running.ended() == 4
+    assert 8.0 <= time.monotonic() - began < 13.0
+
+
 def test_while_another_leads_it_ends_after_its_wait(run: Run, blocking: milepost.Client, name: str) -> None:
     blocking.session("the leader").store(name).campaign()
     running = run("--wait", "0.5")
@@ -173,6 +189,17 @@ def test_a_standby_ends_when_it_is_asked_to(run: Run, blocking: milepost.Client,
     assert running.events() == []
 
 
+def test_a_standby_waits_for_a_service_that_is_away_and_ends_when_it_is_asked_to(run: Run) -> None:
+    with Port() as port:
+        running = run("--standby", "--wait", "0", url=f"http://{port.address}")
+        running.says("the service gives no session yet")
+        time.sleep(2.0)
+        assert running.process.poll() is None, running.log()
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == 143
+        assert running.events() == []
+
+
 def test_a_supervisor_that_was_frozen_ends_its_command(run: Run, name: str) -> None:
     """The job itself ran on: what it writes is refused, but nobody knows what else it does."""
     frozen = run("--ttl", "1", "--wait", "0")
@@ -190,6 +217,36 @@ def test_a_supervisor_that_was_frozen_ends_its_command(run: Run, name: str) -> N
     assert standby.process.poll() is None
     standby.process.terminate()
     assert standby.ended() == 4
+
+
+def test_a_command_that_ended_well_by_itself_is_done_though_nobody_watched(run: Run) -> None:
+    running = run("--ttl", "1", program=JOB + "time.sleep(1)")
+    (start,) = running.starts()
+    running.process.send_signal(signal.SIGSTOP)
+    eventually(lambda: not alive(start["pid"]))
+    time.sleep(2.0)
+    running.process.send_signal(signal.SIGCONT)
+    assert running.ended() == 0
+    assert len(running.starts()) == 1
+
+
+def test_a_supervisor_whose_log_nobody_reads_ends_its_command(run: Run) -> None:
+    read, write = os.pipe()
+    try:
+        running = run("--ttl", "1", "--restarts", "0", log=write)
+        (start,) = running.starts()
+        os.set_blocking(write, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(write, b"x")
+        os.set_blocking(write, True)
+        running.process.send_signal(signal.SIGSTOP)
+        time.sleep(2.0)
+        running.process.send_signal(signal.SIGCONT)
+        eventually(lambda: not alive(start["pid"]))
+    finally:
+        os.close(write)
+        os.close(read)
 
 
 def test_an_outage_that_outlasts_the_session_ends_in_a_new_start(run: Run, tmp_path: Path) -> None:
@@ -216,6 +273,12 @@ def test_what_can_never_run_is_refused(service: Service) -> None:
     status, line = said("--job", "j", "spark-submit", "--deploy-mode", "cluster", "job.jar")
     assert status == 125
     assert line.startswith("ValueError: --deploy-mode cluster: the driver has to run here")
+    status, line = said("--job", "j", "--authority", "my_job", "true")
+    assert status == 125
+    assert line.startswith("ValueError: 'my_job' cannot be the authority of a checkpoint location")
+    status, line = said("--job", "j", "true", url=f"{service.url}/prefix")
+    assert status == 125
+    assert "/prefix has a path, and Hadoop finds files only at the root" in line
     status, line = said("--job", "j", "--wait", "0", "true", url="http://127.0.0.1:1")
     assert status == 125
     assert line.startswith("ConnectionFailed: ")

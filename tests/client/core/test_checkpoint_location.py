@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost.core.checkpoint_location import HEADER, checkpoint_location, default_authority
+from milepost.types import FileCredential
 
 ONE, TWO = "http://10.0.0.1:7070", "http://10.0.0.2:7070"
 _RETRY = "dfs.http.client.retry.policy.enabled"
@@ -49,6 +50,53 @@ def test_an_authority_has_a_port_and_holds_no_secret(url: str, authority: str) -
     """Hadoop would add that of a NameNode, and what is in an address is written into checkpoints and logs."""
     assert default_authority([url]) == authority
     assert f"://{authority}/jobs" in checkpoint_location([url], "flights", 1).url
+
+
+@pytest.mark.parametrize(
+    "authority",
+    ["milepost", "milepost:7070", "[::1]:7070", "a.b-c", "a1.example.", "10.0.0.1", "1.2.a", "x:65535", "3f2a"],
+)
+def test_authorities_that_hadoop_takes(authority: str) -> None:
+    assert f"//{authority}/jobs/" in checkpoint_location([ONE], "flights", 7, authority=authority).url
+
+
+@pytest.mark.parametrize(
+    "authority",
+    [
+        *("mile post", "user@milepost", "milepost:", "?", "my_job", "-x", "x-", "..", "a..b", ".a", "a.1a", "a.1", "é"),
+        *("a/b", "x:99999", "x:0", "10.0.0.256", "[10.0.0.1]", "[::g]", "::1", "[::1", "a:b", "a\n"),
+    ],
+)
+def test_authorities_in_which_hadoop_finds_no_host(authority: str) -> None:
+    with pytest.raises(ValueError, match="cannot be the authority of a checkpoint location"):
+        checkpoint_location([ONE], "flights", 7, authority=authority)
+
+
+@pytest.mark.parametrize("url", ["http://h:", "http://my_host:7070"])
+def test_addresses_in_which_hadoop_finds_no_host(url: str) -> None:
+    with pytest.raises(ValueError, match=f"'{url.removeprefix('http://')}' cannot be an address of the service"):
+        checkpoint_location([url], "flights", 7, authority="milepost")
+
+
+def test_an_address_with_a_path() -> None:
+    """Hadoop knows hosts and ports alone, and would lose the path."""
+    with pytest.raises(ValueError, match=r"the address 10\.0\.0\.2:7070/prefix has a path, and Hadoop finds"):
+        checkpoint_location([ONE, f"{TWO}/prefix/"], "flights", 7)
+
+
+@pytest.mark.parametrize(
+    ("token_url", "expected"),
+    [
+        (None, f"{TWO}/oauth2/token"),
+        (ONE, f"{ONE}/oauth2/token"),
+        (f"{ONE}/", f"{ONE}/oauth2/token"),
+        ("http://door/tokens", "http://door/tokens"),
+    ],
+)
+def test_where_spark_gets_tokens(token_url: str | None, expected: str) -> None:
+    credential = FileCredential(7, "flights-7", "the-secret")
+    location = checkpoint_location([TWO, ONE], "flights", 7, credential=credential, token_url=token_url)
+    assert location.settings["dfs.webhdfs.oauth2.refresh.url"] == expected
 
 
 def test_tls_is_another_scheme() -> None:

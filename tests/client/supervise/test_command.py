@@ -48,6 +48,7 @@ def test_its_status_is_that_of_a_shell(program: str, status: int) -> None:
     command = python(program)
     eventually(lambda: command.status is not None)
     assert command.status == command.end(60.0) == status
+    assert not command.signalled
 
 
 def test_all_of_the_group_is_ended_though_the_first_of_it_is_gone(tmp_path: Path) -> None:
@@ -66,13 +67,44 @@ def test_what_does_not_end_when_asked_is_killed(tmp_path: Path) -> None:
     eventually((tmp_path / "deaf").exists)
     began = time.monotonic()
     assert command.end(0.5) == 137
+    assert command.signalled
     assert time.monotonic() - began >= 0.5
+
+
+ORPHANS = """
+import os, pathlib, sys, time
+if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.setsid()
+    pathlib.Path(sys.argv[1]).write_text(f"{os.getpid()} {child}\\n")
+    time.sleep(300)
+"""
+
+
+def test_what_has_ended_does_not_count_as_living_though_nobody_asks_for_its_status(tmp_path: Path) -> None:
+    """Its parent has left the group, and is as a process 1 that does not care."""
+    command = python(ORPHANS, str(tmp_path / "pids"))
+    eventually(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text().endswith("\n"))
+    parent, child = (int(pid) for pid in (tmp_path / "pids").read_text().split())
+    try:
+        eventually(lambda: command.status == 0 and ended(child))
+        os.killpg(command.pid, 0)  # it is there, for signals
+        began = time.monotonic()
+        assert command.end(20.0) == 0
+        assert time.monotonic() - began < 10.0
+    finally:
+        os.kill(parent, signal.SIGKILL)
 
 
 def test_what_cannot_be_started(tmp_path: Path) -> None:
     with pytest.raises(CannotStart) as missing:
         Command([str(tmp_path / "nothing")], os.environ)
     assert not missing.value.found
+    with pytest.raises(CannotStart, match="'' cannot be started: No such file or directory") as nameless:
+        Command([""], os.environ)
+    assert not nameless.value.found
     (tmp_path / "text").write_text("text")
     with pytest.raises(CannotStart, match="text cannot be started: Permission denied") as text:
         Command([str(tmp_path / "text")], os.environ)

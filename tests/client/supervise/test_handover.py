@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import stat
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from milepost.core.checkpoint_location import checkpoint_location
-from milepost.supervise.handover import NAME_SERVICES, REDACTION, SECRET, environment, properties
+from milepost.supervise.handover import NAME_SERVICES, REDACTION, SECRET, environment, options, properties
 from milepost.types import FileCredential
 
 LOCATION = replace(
@@ -19,36 +18,34 @@ LOCATION = replace(
 )
 
 
-def test_the_location_is_in_variables_and_the_settings_in_a_private_file(tmp_path: Path) -> None:
-    given = environment({"PATH": "/bin"}, LOCATION, "flights", 7, tmp_path)
+def test_the_location_is_in_variables_and_the_settings_in_a_file() -> None:
+    given = environment({"PATH": "/bin"}, LOCATION, "flights", 7, Path("/somewhere/epoch-7"))
     assert given == {
         "PATH": "/bin",
-        "JDK_JAVA_OPTIONS": f'"@{tmp_path}/epoch-7"',
+        "JDK_JAVA_OPTIONS": '"@/somewhere/epoch-7"',
         "MILEPOST_CHECKPOINT_LOCATION": LOCATION.url,
         "MILEPOST_JOB": "flights",
         "MILEPOST_EPOCH": "7",
         "SPARK_NO_DAEMONIZE": "1",
     }
-    file = tmp_path / "epoch-7"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert file.read_text().splitlines() == [
+    assert options(LOCATION, {}).splitlines() == [
         '"-Dspark.hadoop.dfs.x=with \\"quotes\\" and \\\\"',
         '"-Dspark.hadoop.dfs.y=1"',
         f'"-Dspark.sql.streaming.checkpointLocation={LOCATION.url}/queries"',
     ]
 
 
-def test_options_that_the_user_gave_to_java_stay(tmp_path: Path) -> None:
-    given = environment({"JDK_JAVA_OPTIONS": "-Xmx1g"}, LOCATION, "flights", 7, tmp_path)
-    assert given["JDK_JAVA_OPTIONS"] == f'-Xmx1g "@{tmp_path}/epoch-7"'
+def test_options_that_the_user_gave_to_java_stay() -> None:
+    given = environment({"JDK_JAVA_OPTIONS": "-Xmx1g"}, LOCATION, "flights", 7, Path("/somewhere/epoch-7"))
+    assert given["JDK_JAVA_OPTIONS"] == '-Xmx1g "@/somewhere/epoch-7"'
 
 
-def test_a_credential_is_in_the_private_file_alone_and_spark_is_told_to_hide_it(tmp_path: Path) -> None:
+def test_a_credential_is_in_the_file_alone_and_spark_is_told_to_hide_it() -> None:
     credential = FileCredential(7, "flights-7", "the-secret")
     location = checkpoint_location(["https://127.0.0.1:7070"], "flights", 7, credential=credential)
-    given = environment({"MILEPOST_TOKEN": "the-secret of all"}, location, "flights", 7, tmp_path)
+    given = environment({"MILEPOST_TOKEN": "the-secret of all"}, location, "flights", 7, Path("/somewhere"))
     assert not any("the-secret" in value for value in given.values())
-    assert f'"-D{SECRET}=the-secret"' in (tmp_path / "epoch-7").read_text().splitlines()
+    assert f'"-D{SECRET}=the-secret"' in options(location, {}).splitlines()
     assert re.search(properties(location, {})[REDACTION], SECRET)
     assert REDACTION not in properties(LOCATION, {})
 

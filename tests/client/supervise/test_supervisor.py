@@ -11,7 +11,8 @@ import pytest
 import milepost
 from milepost.errors import SessionLost
 from milepost.supervise import CannotStart, Supervisor, Terms
-from tests.client.conftest import Service
+from testbed.ports import Port
+from tests.client.conftest import Service, serving
 
 ONCE = Terms(restarts=0)
 
@@ -46,6 +47,63 @@ def test_a_command_that_lost_its_epoch_once_too_often(service: Service, blocking
     command = [sys.executable, "-c", program, service.url, name]
     with pytest.raises(SessionLost):
         Supervisor(blocking, [service.url], name, command, Terms(ttl=3.0, restarts=0)).run()
+
+
+HANDED = """
+import os, pathlib, shutil, sys, time
+file = pathlib.Path(os.environ["JDK_JAVA_OPTIONS"].strip('"@'))
+first = os.environ["MILEPOST_EPOCH"] == "1"
+"""
+
+
+def test_temporary_files_may_be_removed_meanwhile(service: Service, blocking: milepost.Client, name: str) -> None:
+    """As those are that have not been touched for ten days."""
+    program = HANDED + "shutil.rmtree(file.parent) if first else file.read_text(); sys.exit(first)"
+    command = [sys.executable, "-c", program]
+    assert Supervisor(blocking, [service.url], name, command, Terms(restarts=1)).run() == 0
+
+
+def test_the_private_file_is_kept_while_the_command_runs(
+    service: Service, blocking: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("milepost.supervise.supervisor._KEEP", 0.1)
+    program = HANDED + "shutil.rmtree(file.parent)\nwhile not file.exists(): time.sleep(0.1)"
+    assert Supervisor(blocking, [service.url], name, [sys.executable, "-c", program], ONCE).run() == 0
+
+
+def test_settings_that_cannot_be_handed_over_are_a_failed_start(
+    service: Service,
+    blocking: milepost.Client,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The command breaks what is read before each start, and where the file is written."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    command = [sys.executable, "-c", "import sys, pathlib; pathlib.Path(sys.argv[1]).write_text('<'); sys.exit(3)"]
+    command += [str(tmp_path / "hdfs-site.xml")]
+    with pytest.raises(ValueError, match=r"hdfs-site\.xml"):
+        Supervisor(blocking, [service.url], name, command, Terms(restarts=2), authority="milepost").run()
+    assert caplog.text.count("its settings cannot be handed over") == 2
+    assert caplog.text.count("starting it again in 2 s") == 1
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(FileNotFoundError):
+        Supervisor(blocking, [service.url], name, command, Terms(restarts=0)).run()
+
+
+def test_tokens_come_from_the_first_address_whoever_leads(tmp_path: Path, name: str) -> None:
+    (tmp_path / "tokens").write_text(f"somebody {'a1' * 32}")
+    (tmp_path / "tokens").chmod(0o600)
+    program = HANDED + "shutil.copy(file, sys.argv[1])"
+    command = [sys.executable, "-c", program, str(tmp_path / "settings")]
+    with Port() as nobody, serving(tmp_path, "--token-file", str(tmp_path / "tokens")) as service:
+        urls = [f"http://{nobody.address}", service.url]
+        with milepost.Client(urls, token="a1" * 32) as client:
+            assert Supervisor(client, urls, name, command, ONCE).run() == 0
+    settings = (tmp_path / "settings").read_text()
+    assert f"oauth2.refresh.url=http://{nobody.address}/oauth2/token" in settings
+    assert f"http-address.milepost.r1={service.url.removeprefix('http://')}" in settings
 
 
 def test_handlers_of_signals_are_put_back(service: Service, blocking: milepost.Client, name: str) -> None:
