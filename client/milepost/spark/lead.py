@@ -114,7 +114,7 @@ def lead(
     driver = Driver(spark)
     with (
         _alone(spark, store),
-        on_sigterm(driver.stop, driver.running),
+        on_sigterm(driver.stop, driver.running, driver.forget_calls),
         Client(url, token=token, timeout=timeout, verify=verify) as client,
         driver.standing_by(
             Standby(client, who, store, ttl, wait, driver.lost, lambda: warm_up(spark, urls, store))

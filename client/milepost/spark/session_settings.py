@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 
 from milepost.core.checkpoint_location import CREDENTIAL, HEADER, HEADER_PREFIX, NAME_SERVICES
 from milepost.errors import UnsafeQuery
+from milepost.spark.driver.calls import within
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ _REDACTION = "spark.sql.redaction.options.regex"
 """The setting of a session by which Spark finds what it has to hide in reports on the session's settings."""
 
 _PREPARING_SECONDS = 120.0
+_REMOVING_SECONDS = _PREPARING_SECONDS + 30.0
 _LOOK_SECONDS = 0.02
 
 _HARMLESS = {
@@ -148,8 +150,9 @@ def in_place(spark: SparkSession) -> Iterator[SessionSettings]:
         yield settings
     finally:
         try:
-            settings.remove()
-        except (Py4JError, ConnectionError) as error:
+            # Not in this thread, since an exception may have cut one of its calls to the JVM short.
+            within(_REMOVING_SECONDS, settings.remove)
+        except (Py4JError, ConnectionError, TimeoutError) as error:
             _log.warning("Spark does not answer any more, so the settings of its session stay as they are: %s", error)
 
 
