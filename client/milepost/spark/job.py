@@ -76,7 +76,8 @@ class Job:
         """The job's checkpoint location, the same for every driver; pass it to the query's option of the same name.
 
         Reading it puts the Hadoop settings of this job and its epoch into the session, where another job that is led
-        from the same session may have put its own. So read it where the query is started.
+        from the same session may have put its own. So read it where the query is started. Raises `UnsafeQuery` after
+        the block of `lead`, for then no query of the job may be started.
         """
         self._settings.place()
         return self._location.url

@@ -62,6 +62,7 @@ class SessionSettings:
         self._spark = spark
         self._key = str(spark._jsparkSession.sessionUUID())
         self._settings: dict[str, str] = {}
+        self._removed = False
 
     def put(self, settings: Mapping[str, str], fence: Mapping[str, str]) -> None:
         """Let these be the job's settings, and put them in place.
@@ -89,14 +90,21 @@ class SessionSettings:
     def place(self) -> None:
         """Put the job's settings in place again, where those of another job may be. Of that none stays, such as the
         credential of its files.
+
+        Raises `UnsafeQuery` once they were taken out.
         """
         with _lock:
+            if self._removed:
+                raise UnsafeQuery(
+                    "lead's block is left, and the job's epoch given up: start a query of this job inside of the block"
+                )
             session = _sessions.get(self._key)
             self._set({**(session.before if session is not None else {}), **self._settings})
 
     def remove(self) -> None:
         """Take the settings out: what was there before comes back, or the settings of another job that is led still."""
         with _lock:
+            self._removed = True
             session = _sessions.get(self._key)
             if session is None or self not in session.leading:
                 return
