@@ -263,6 +263,13 @@ def test_a_session_of_spark_connect() -> None:
         pass
 
 
+def test_a_session_that_is_stopped(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PySpark leaves it; to stop the real one would cost the other tests theirs."""
+    monkeypatch.setattr(place.spark.sparkContext, "_jsc", None)
+    with pytest.raises(UnsafeQuery, match="session is stopped"), place.lead():
+        pass
+
+
 @pytest.mark.parametrize("value", [object(), "x" * 100_000])
 def test_a_manifest_that_the_record_cannot_hold(place: Place, value: object) -> None:
     with place.lead() as job, pytest.raises(UnsafeQuery, match="job record"):

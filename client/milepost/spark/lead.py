@@ -20,6 +20,7 @@ from milepost.drivers.connections import Verify
 from milepost.errors import Fenced, NoProgress, SessionLost, UnsafeQuery
 from milepost.integrity import IfDamaged, look
 from milepost.spark.driver.driver import Driver
+from milepost.spark.driver.liveness import context_is_stopped
 from milepost.spark.driver.sigterm import on_sigterm
 from milepost.spark.driver.watch import Watch
 from milepost.spark.fallback import bring_back, fall_back
@@ -180,6 +181,10 @@ def _check_session(spark: SparkSession, fence: Mapping[str, str]) -> None:
     if not hasattr(spark, "_jsparkSession"):
         raise UnsafeQuery(
             "Spark Connect runs foreachBatch on its server, where this driver does not see it: use a classic session"
+        )
+    if context_is_stopped(spark):
+        raise UnsafeQuery(
+            "this Spark session is stopped, or its JVM has ended: get another one, by SparkSession.builder.getOrCreate()"
         )
     check_retained(spark.conf.get(RETAINED))
     check_free(spark, fence)
