@@ -225,6 +225,15 @@ def test_a_second_lead_of_the_same_job_in_the_same_application(place: Place) -> 
         pass
 
 
+def test_two_jobs_whose_names_differ_in_case_only(place: Place) -> None:
+    """The service takes the name from a header's name, and would let either write where the other one may."""
+    other = replace(place, name=place.name.upper())
+    with place.lead(), pytest.raises(UnsafeQuery, match="differ in more than case"), other.lead():
+        pass
+    with other.lead(), pytest.raises(UnsafeQuery, match="differ in more than case"), place.lead():
+        pass
+
+
 def test_a_standby_whose_wait_runs_out(place: Place, client: milepost.Client) -> None:
     store = client.session("somebody").store(place.name)
     store.campaign()

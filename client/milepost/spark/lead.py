@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _ENTRIES_TO_READ_ALL = 2
 """After a batch was begun so often without being finished, each byte of the job's files is looked at."""
-_led: set[tuple[str, str]] = set()
+_led: dict[tuple[str, str], str] = {}
 _led_lock = threading.Lock()
 
 
@@ -159,21 +159,28 @@ def lead(
 @contextmanager
 def _alone(spark: SparkSession, store: str) -> Iterator[None]:
     """Refuse a second `lead` of the same job inside one application: of a query started twice, Spark lets neither
-    survive.
+    survive. Refuse that of a job whose name the service cannot tell from the first one's, too.
     """
-    key = (str(spark.sparkContext.applicationId), store)
+    # The epoch of a write is told by the name of a header, in which the case of letters means nothing.
+    key = (str(spark.sparkContext.applicationId), store.lower())
     with _led_lock:
+        other = _led.get(key, store)
+        if other != store:
+            raise UnsafeQuery(
+                f"this Spark application leads {other!r}, and the service cannot keep the writes of {store!r} apart "
+                "from its own: choose names that differ in more than case"
+            )
         if key in _led:
             raise UnsafeQuery(
                 f"this Spark application leads {store!r} already: a standby is another application, "
                 "and a restart leaves the block of the first lead() before it enters another"
             )
-        _led.add(key)
+        _led[key] = store
     try:
         yield
     finally:
         with _led_lock:
-            _led.discard(key)
+            del _led[key]
 
 
 def _check_session(spark: SparkSession, fence: Mapping[str, str]) -> None:
@@ -184,7 +191,7 @@ def _check_session(spark: SparkSession, fence: Mapping[str, str]) -> None:
         )
     if context_is_stopped(spark):
         raise UnsafeQuery(
-            "this Spark session is stopped, or its JVM has ended: get another one, by SparkSession.builder.getOrCreate()"
+            "this Spark session is stopped, or its JVM has ended: get another by SparkSession.builder.getOrCreate()"
         )
     check_retained(spark.conf.get(RETAINED))
     check_free(spark, fence)
