@@ -136,7 +136,8 @@ class Job:
         """Wait like ``query.awaitTermination``.
 
         Raises what ended the query: `Fenced`, `SessionExpired`, `JvmLost`, `BatchTimeout` or another `MilepostError` as
-        itself, otherwise Spark's StreamingQueryException, with the publishing function's own exception as its cause.
+        itself, otherwise Spark's StreamingQueryException, with the publishing function's own exception as its cause. A
+        query that keeps its checkpoint elsewhere than at `checkpointLocation` is stopped (`WrongCheckpoint`).
         """
         try:
             self._queries.await_one(query)

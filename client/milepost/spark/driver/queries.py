@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from milepost.core.checkpoint_location import CheckpointLocation
+from milepost.errors import WrongCheckpoint
 from milepost.spark.driver.calls import within
 from milepost.spark.driver.running import active_below, check_root, checkpoint_root, committed_by
 
@@ -44,7 +45,7 @@ class JobQueries:
             return
         try:
             check_root(checkpoint_root(query), self._location)
-        except BaseException:
+        except WrongCheckpoint:
             query.stop()
             raise
         self.awaited = query
