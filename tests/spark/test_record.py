@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,24 @@ def test_each_write_has_a_digest_of_its_own() -> None:
 def test_what_is_no_record_is_refused(state: bytes) -> None:
     with pytest.raises(RecordUnreadable):
         decode(state)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"published": math.inf},
+        {"published": "5"},
+        {"epoch": 1.5},
+        {"entered": {"batch": math.inf, "times": 1}},
+        {"authority": None},
+        {"job": None},
+    ],
+    ids=str,
+)
+def test_a_record_with_something_else_in_a_place_is_refused(damage: dict[str, object]) -> None:
+    raw = json.loads(JobRecord("job", 1, 4, authority="127.0.0.1:7070").encode())
+    with pytest.raises(RecordUnreadable, match="is no"):
+        decode(json.dumps({**raw, **damage}).encode())
 
 
 def test_a_newer_schema_is_refused_by_name() -> None:

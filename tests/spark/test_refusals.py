@@ -225,6 +225,15 @@ def test_a_second_lead_of_the_same_job_in_the_same_application(place: Place) -> 
         pass
 
 
+def test_two_jobs_whose_names_differ_in_case_only(place: Place) -> None:
+    """The service takes the name from a header's name, and would let either write where the other one may."""
+    other = replace(place, name=place.name.upper())
+    with place.lead(), pytest.raises(UnsafeQuery, match="differ in more than case"), other.lead():
+        pass
+    with other.lead(), pytest.raises(UnsafeQuery, match="differ in more than case"), place.lead():
+        pass
+
+
 def test_a_standby_whose_wait_runs_out(place: Place, client: milepost.Client) -> None:
     store = client.session("somebody").store(place.name)
     store.campaign()
@@ -260,6 +269,13 @@ def test_a_session_of_spark_connect() -> None:
         pytest.raises(UnsafeQuery, match="Spark Connect"),
         milepost.spark.lead(connect, "http://127.0.0.1:9", "job"),
     ):
+        pass
+
+
+def test_a_session_that_is_stopped(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PySpark leaves it; to stop the real one would cost the other tests theirs."""
+    monkeypatch.setattr(place.spark.sparkContext, "_jsc", None)
+    with pytest.raises(UnsafeQuery, match="session is stopped"), place.lead():
         pass
 
 

@@ -10,6 +10,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from milepost.core.checkpoint_location import HEADER, NAME_SERVICES, checkpoint_location
+from milepost.errors import UnsafeQuery
 from milepost.spark import published_batches
 from milepost.spark.session_settings import in_place
 from tests.spark.jobs import Place, finish, wait_until
@@ -39,6 +40,8 @@ def test_they_are_there_while_the_job_is_led_and_what_was_there_before_comes_bac
                 place.spark.conf.unset(HEADER)
                 assert job.checkpointLocation == place.location
                 assert place.spark.conf.get(HEADER) == settings[HEADER]
+            with pytest.raises(UnsafeQuery, match="block is left"):
+                assert job.checkpointLocation
             left = {key: place.spark.conf.get(key, None) for key in settings}
             assert left == {**dict.fromkeys(settings), _RETRIES: "1,2"}
     finally:

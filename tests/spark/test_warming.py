@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 import milepost
+from milepost.spark import warming
 from milepost.spark.warming import warm_up
 from testbed.ports import Port
 from tests.spark.jobs import Place, wait_until
@@ -54,3 +55,12 @@ def test_a_service_that_is_away_is_let_alone(place: Place, said: pytest.LogCaptu
     with Port() as nobody:
         warm_up(place.spark, [f"http://{nobody.address}"], place.name)
         wait_until(lambda: "cannot be read while standing by" in said.text)
+
+
+def test_a_program_that_stops_spark_meanwhile_gets_no_error_for_it(
+    place: Place, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PySpark leaves the session; to stop the real one would cost the other tests theirs."""
+    monkeypatch.setattr(place.spark.sparkContext, "_jsc", None)
+    warming._read(place.spark, [place.url], place.name)
+    assert "while standing by" in said.text

@@ -53,10 +53,10 @@ class ExactlyOnce:
         try:
             query = self.guard.check(frame, *calling_run(frame.sparkSession))
             if not self.gate.enter():
-                end_as_stopped(frame.sparkSession, query)
+                end_as_stopped(query)
             try:
                 if self._interrupted(frame, batch, query):
-                    end_as_stopped(frame.sparkSession, query)
+                    end_as_stopped(query)
             finally:
                 self.gate.leave()
         except BaseException as error:
@@ -66,15 +66,14 @@ class ExactlyOnce:
     def _interrupted(self, frame: DataFrame, batch: int, query: StreamingQuery) -> bool:
         """Run the batch, and return whether a stop of the query cut it short.
 
-        The exceptions of a batch that was cut short only follow from the stop. Spark would take some of them for a
-        failure, or cannot match their text with its pattern because it is too long.
+        The exceptions of a batch that was cut short only follow from the stop, and so do Milepost's own for what Spark
+        did not do. Spark would take some of them for a failure, and others have a text that is too long for its
+        pattern.
         """
         try:
             return self._run(frame, batch, query)
-        except MilepostError:
-            raise
         except Exception as error:
-            if query.isActive:
+            if query.isActive or (isinstance(error, MilepostError) and not isinstance(error.__cause__, Py4JError)):
                 raise
             _log.warning(
                 "batch %d was interrupted by the stop of its query, the next driver runs it again; it raised: %s",

@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from milepost.core.checkpoint_location import CheckpointLocation
-from milepost.errors import UnsafeQuery, WrongCheckpoint
-from milepost.spark.driver.running import running_query
+from milepost.errors import UnsafeQuery
+from milepost.spark.driver.running import check_root, running_query
 from milepost.spark.preflight import RETAINED, check_clean_source, check_retained
 
 if TYPE_CHECKING:
@@ -44,11 +44,7 @@ class QueryGuard:
         query, found = running_query(self._spark, query_id), self._spark.streams.get(query_id)
         if found is None:
             raise UnsafeQuery("the query has ended already")
-        if query.checkpoint_root != self._location.url:
-            raise WrongCheckpoint(
-                f"the query keeps its checkpoint in {query.checkpoint_root}, not in {self._location.url}: "
-                'start it with .option("checkpointLocation", job.checkpointLocation)'
-            )
+        check_root(query.checkpoint_root, self._location.url)
         for key, value in self._location.fence.items():
             found_value = frame.sparkSession.conf.get(key, None)
             if found_value != value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,8 @@ from milepost.errors import Fenced, JvmLost, MilepostError, SparkDriverError, Un
 from milepost.session import Session
 from milepost.spark.batch import ExactlyOnce, Publish
 from milepost.spark.driver.awaiting import Awaiting
-from milepost.spark.driver.running import active_in, committed_by
+from milepost.spark.driver.calls import within
+from milepost.spark.driver.queries import JobQueries, let_commit
 from milepost.spark.guard import QueryGuard
 from milepost.spark.output.claim import claim
 from milepost.spark.output.hadoop import HadoopFiles
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger(__name__)
-_COMMIT_SECONDS = 5.0
-_POLL_SECONDS = 0.02
+_CLOSE_SECONDS = 120.0
 
 
 class Job:
@@ -65,7 +64,7 @@ class Job:
         self._tree = tree
         self._grace = grace
         self._function: ExactlyOnce | None = None
-        self._query: StreamingQuery | None = None
+        self._queries = JobQueries(spark, location)
         self._raised = False
         self._stopping = False
         self._one_stops = threading.RLock()
@@ -77,7 +76,8 @@ class Job:
         """The job's checkpoint location, the same for every driver; pass it to the query's option of the same name.
 
         Reading it puts the Hadoop settings of this job and its epoch into the session, where another job that is led
-        from the same session may have put its own. So read it where the query is started.
+        from the same session may have put its own. So read it where the query is started. Raises `UnsafeQuery` after
+        the block of `lead`, for then no query of the job may be started.
         """
         self._settings.place()
         return self._location.url
@@ -136,13 +136,17 @@ class Job:
         """Wait like ``query.awaitTermination``.
 
         Raises what ended the query: `Fenced`, `SessionExpired`, `JvmLost`, `BatchTimeout` or another `MilepostError` as
-        itself, otherwise Spark's StreamingQueryException, with the publishing function's own exception as its cause.
+        itself, otherwise Spark's StreamingQueryException, with the publishing function's own exception as its cause. A
+        query that keeps its checkpoint elsewhere than at `checkpointLocation` is stopped (`WrongCheckpoint`).
         """
-        self._query = query
-        if self._stopping:  # stop() was called before there was a query
-            self.stop()
         try:
+            self._queries.await_one(query)
+            if self._stopping:  # stop() was called before there was a query
+                self.stop()
             ended = self._awaiting.end_of(query, timeout)
+        except WrongCheckpoint:
+            self._raised = True
+            raise
         except (Py4JNetworkError, ConnectionError) as error:
             lost = self._given_up or JvmLost(f"Spark's JVM has ended: {error}")
             self.give_up(lost)
@@ -158,10 +162,11 @@ class Job:
     @property
     def running(self) -> bool:
         """Return whether there is a query to stop, or will be one."""
-        return self._function is not None or self._query is not None
+        return self._function is not None or self._queries.any()
 
     def stop(self) -> None:
-        """Stop the query between two batches. Returns once it has ended.
+        """Stop the query between two batches, and all others of the session that keep a checkpoint in the job's tree.
+        Returns once they have ended.
 
         The batch that is being published may finish within the ``grace`` of `lead`. After that it is interrupted, does
         not count, and is left to the next driver. Spark's own ``query.stop()`` interrupts it at once.
@@ -169,10 +174,10 @@ class Job:
         self._stopping = True
         with self._one_stops:  # a second caller returns when the first does
             published = self._function is not None and self._function.gate.close(self._grace)
-            for query in self._queries():
-                if published:
-                    self._let_commit(query)
-                query.stop()
+            own = self._function.guard.query if self._function is not None else None
+            if published and own is not None:
+                let_commit(own, self.published)
+            self._queries.stop()
 
     @property
     def batch(self) -> tuple[int, float] | None:
@@ -199,7 +204,7 @@ class Job:
 
     def stop_within(self, seconds: float) -> bool:
         """Ask Spark to stop the query, and wait for so many seconds; return whether it has ended."""
-        thread = threading.Thread(target=self._stop_quietly, name="milepost-stop", daemon=True)
+        thread = threading.Thread(target=self._queries.stop_quietly, name="milepost-stop", daemon=True)
         thread.start()
         thread.join(seconds)
         return not thread.is_alive()
@@ -220,8 +225,9 @@ class Job:
         if self._given_up is not None:
             return
         try:
-            self.stop()
-        except (Py4JError, ConnectionError) as error:
+            # Not in this thread, since an exception may have cut one of its calls to the JVM short.
+            within(self._grace + _CLOSE_SECONDS, self.stop)
+        except (Py4JError, ConnectionError, TimeoutError) as error:
             _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
 
     def raise_end(self) -> None:
@@ -253,22 +259,6 @@ class Job:
                 raise
             # The service knows what this job has published, so it is the right one.
             _log.warning("the claim in output %s could not be checked, going on without it: %s", output, error)
-
-    def _stop_quietly(self) -> None:
-        try:
-            for query in self._queries():
-                query.stop()
-        except (Py4JError, ConnectionError) as error:
-            _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
-
-    def _let_commit(self, query: StreamingQuery) -> None:
-        """Wait a moment for Spark to note the batch as done; otherwise the next driver evaluates it again."""
-        until = time.monotonic() + _COMMIT_SECONDS
-        while query.isActive and committed_by(query) < self.published and time.monotonic() < until:
-            time.sleep(_POLL_SECONDS)
-
-    def _queries(self) -> list[StreamingQuery]:
-        return [self._query] if self._query is not None else active_in(self._spark, self._location.url)
 
     def _failure(self) -> BaseException | None:
         return self._function.failure if self._function is not None else None

@@ -20,6 +20,7 @@ from milepost.drivers.connections import Verify
 from milepost.errors import Fenced, NoProgress, SessionLost, UnsafeQuery
 from milepost.integrity import IfDamaged, look
 from milepost.spark.driver.driver import Driver
+from milepost.spark.driver.liveness import context_is_stopped
 from milepost.spark.driver.sigterm import on_sigterm
 from milepost.spark.driver.watch import Watch
 from milepost.spark.fallback import bring_back, fall_back
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _ENTRIES_TO_READ_ALL = 2
 """After a batch was begun so often without being finished, each byte of the job's files is looked at."""
-_led: set[tuple[str, str]] = set()
+_led: dict[tuple[str, str], str] = {}
 _led_lock = threading.Lock()
 
 
@@ -109,12 +110,12 @@ def lead(
             raise ValueError(f"{name} must be more than 0, or None")
     chosen = IfDamaged(if_damaged)
     urls = [url] if isinstance(url, str) else list(url)
-    _check_session(spark, checkpoint_location(urls, store, 0).fence)
+    _check_session(spark, checkpoint_location(urls, store, 0, authority=authority).fence)
     who = holder or f"{spark.sparkContext.applicationId}@{socket.gethostname()}:{os.getpid()}"
     driver = Driver(spark)
     with (
         _alone(spark, store),
-        on_sigterm(driver.stop, driver.running),
+        on_sigterm(driver.stop, driver.running, driver.forget_calls),
         Client(url, token=token, timeout=timeout, verify=verify) as client,
         driver.standing_by(
             Standby(client, who, store, ttl, wait, driver.lost, lambda: warm_up(spark, urls, store))
@@ -158,21 +159,28 @@ def lead(
 @contextmanager
 def _alone(spark: SparkSession, store: str) -> Iterator[None]:
     """Refuse a second `lead` of the same job inside one application: of a query started twice, Spark lets neither
-    survive.
+    survive. Refuse that of a job whose name the service cannot tell from the first one's, too.
     """
-    key = (str(spark.sparkContext.applicationId), store)
+    # The epoch of a write is told by the name of a header, in which the case of letters means nothing.
+    key = (str(spark.sparkContext.applicationId), store.lower())
     with _led_lock:
+        other = _led.get(key, store)
+        if other != store:
+            raise UnsafeQuery(
+                f"this Spark application leads {other!r}, and the service cannot keep the writes of {store!r} apart "
+                "from its own: choose names that differ in more than case"
+            )
         if key in _led:
             raise UnsafeQuery(
                 f"this Spark application leads {store!r} already: a standby is another application, "
                 "and a restart leaves the block of the first lead() before it enters another"
             )
-        _led.add(key)
+        _led[key] = store
     try:
         yield
     finally:
         with _led_lock:
-            _led.discard(key)
+            del _led[key]
 
 
 def _check_session(spark: SparkSession, fence: Mapping[str, str]) -> None:
@@ -180,6 +188,10 @@ def _check_session(spark: SparkSession, fence: Mapping[str, str]) -> None:
     if not hasattr(spark, "_jsparkSession"):
         raise UnsafeQuery(
             "Spark Connect runs foreachBatch on its server, where this driver does not see it: use a classic session"
+        )
+    if context_is_stopped(spark):
+        raise UnsafeQuery(
+            "this Spark session is stopped, or its JVM has ended: get another by SparkSession.builder.getOrCreate()"
         )
     check_retained(spark.conf.get(RETAINED))
     check_free(spark, fence)

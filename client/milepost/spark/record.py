@@ -84,14 +84,27 @@ def decode(state: bytes) -> JobRecord:
         entered = raw["entered"] or {"batch": -1, "times": 0}
         older = raw["schema"] == _LAYERED_SCHEMA
         return JobRecord(
-            job=str(raw["job"]),
-            epoch=int(raw["epoch"]),
-            published=-1 if raw["published"] is None else int(raw["published"]),
+            job=_text(raw["job"]),
+            epoch=_number(raw["epoch"]),
+            published=-1 if raw["published"] is None else _number(raw["published"]),
             manifest=raw["manifest"],
-            entered=int(entered["batch"]),
-            entries=int(entered["times"]),
-            authority="" if older else str(raw["authority"]),
+            entered=_number(entered["batch"]),
+            entries=_number(entered["times"]),
+            authority="" if older else _text(raw["authority"]),
             layered=older and bool(raw["checkpoints"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordUnreadable(f"the state of handle {JOB!r} is not a job record: {error!r}") from error
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _number(value: Any) -> int:
+    """Return a whole number as it is: a record that says it in another way is not one of Milepost's."""
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no whole number")
+    return value

@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 
 from milepost.core.checkpoint_location import CREDENTIAL, HEADER, HEADER_PREFIX, NAME_SERVICES
 from milepost.errors import UnsafeQuery
+from milepost.spark.driver.calls import within
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ _REDACTION = "spark.sql.redaction.options.regex"
 """The setting of a session by which Spark finds what it has to hide in reports on the session's settings."""
 
 _PREPARING_SECONDS = 120.0
+_REMOVING_SECONDS = _PREPARING_SECONDS + 30.0
 _LOOK_SECONDS = 0.02
 
 _HARMLESS = {
@@ -60,6 +62,7 @@ class SessionSettings:
         self._spark = spark
         self._key = str(spark._jsparkSession.sessionUUID())
         self._settings: dict[str, str] = {}
+        self._removed = False
 
     def put(self, settings: Mapping[str, str], fence: Mapping[str, str]) -> None:
         """Let these be the job's settings, and put them in place.
@@ -87,14 +90,21 @@ class SessionSettings:
     def place(self) -> None:
         """Put the job's settings in place again, where those of another job may be. Of that none stays, such as the
         credential of its files.
+
+        Raises `UnsafeQuery` once they were taken out.
         """
         with _lock:
+            if self._removed:
+                raise UnsafeQuery(
+                    "lead's block is left, and the job's epoch given up: start a query of this job inside of the block"
+                )
             session = _sessions.get(self._key)
             self._set({**(session.before if session is not None else {}), **self._settings})
 
     def remove(self) -> None:
         """Take the settings out: what was there before comes back, or the settings of another job that is led still."""
         with _lock:
+            self._removed = True
             session = _sessions.get(self._key)
             if session is None or self not in session.leading:
                 return
@@ -148,8 +158,9 @@ def in_place(spark: SparkSession) -> Iterator[SessionSettings]:
         yield settings
     finally:
         try:
-            settings.remove()
-        except (Py4JError, ConnectionError) as error:
+            # Not in this thread, since an exception may have cut one of its calls to the JVM short.
+            within(_REMOVING_SECONDS, settings.remove)
+        except (Py4JError, ConnectionError, TimeoutError) as error:
             _log.warning("Spark does not answer any more, so the settings of its session stay as they are: %s", error)
 
 

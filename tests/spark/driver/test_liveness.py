@@ -188,6 +188,9 @@ def test_a_program_may_stop_its_spark_itself(gateway: Gateway, monkeypatch: pyte
     monkeypatch.setattr(liveness, "_END_SECONDS", 0.01)
     with pytest.raises(StreamingQueryException), Driver(spark_of(gateway, lambda: True)).raising_cause():
         raise StreamingQueryException("it was stopped")
+    spark = spark_of(gateway, lambda: False)
+    spark.sparkContext._jsc = None  # as spark.stop() leaves it
+    assert liveness.context_is_stopped(spark)
 
 
 def test_a_step_that_fails_holds_up_none_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import threading
+from contextlib import ExitStack
 
 import pytest
 
@@ -77,6 +78,52 @@ def test_the_handler_from_before_comes_back() -> None:
     with on_sigterm(lambda: None, lambda: True):
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_blocks_may_be_left_in_any_order(first: int) -> None:
+    """The one that is led still is stopped, and at the end the handler from before comes back."""
+    before, stopped = signal.getsignal(signal.SIGTERM), threading.Event()
+    blocks = ExitStack(), ExitStack()
+    for block in blocks:
+        stop = stopped.set if block is blocks[1 - first] else lambda: None
+        block.enter_context(on_sigterm(stop, lambda: True))
+    blocks[first].close()
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopped.wait(_DEADLINE_SECONDS)
+    finally:
+        blocks[1 - first].close()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_handler_that_was_put_between_comes_back_where_it_was() -> None:
+    def own(*_: object) -> None:
+        return
+
+    before, inner = signal.getsignal(signal.SIGTERM), ExitStack()
+    with on_sigterm(lambda: None, lambda: True):
+        signal.signal(signal.SIGTERM, own)
+        inner.enter_context(on_sigterm(lambda: None, lambda: True))
+        inner.close()
+        assert signal.getsignal(signal.SIGTERM) is own
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_what_has_to_be_prepared_for_the_end_is_done_before_it() -> None:
+    done: list[str] = []
+
+    def receive() -> None:
+        with on_sigterm(lambda: None, lambda: False, lambda: done.append("prepared")):
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                threading.Event().wait(_DEADLINE_SECONDS)
+            finally:
+                done.append("ended")
+
+    with pytest.raises(SystemExit):
+        receive()
+    assert done == ["prepared", "ended"]
 
 
 def test_outside_of_the_main_thread_nothing_is_touched() -> None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import StreamingQueryException
+from pyspark.java_gateway import ensure_callback_server_started
 
+from milepost.errors import WrongCheckpoint
 from milepost.spark import BatchContext, Job
 from milepost.spark.driver.stopping import BatchGate
 from tests.spark.jobs import Place, finish, wait_until
@@ -60,6 +62,33 @@ def goes_on_at(job: Job) -> int:
     return job.recovery.resumes_at
 
 
+class Uncaught:
+    """Java's handler of what ends a thread; it keeps what that was."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+
+    def uncaughtException(self, thread: Any, error: Any) -> None:
+        self.errors.append(f"{thread.getName()}: {error.toString()}")
+
+    class Java:
+        implements = ("java.lang.Thread$UncaughtExceptionHandler",)
+
+
+@pytest.fixture
+def nothing_uncaught(place: Place) -> Iterator[None]:
+    """See that no thread of Spark's ends by an error, as that of a query does when Spark cannot tell a stop."""
+    context: Any = place.spark.sparkContext
+    ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
+    threads = context._jvm.java.lang.Thread
+    uncaught = Uncaught()
+    threads.setDefaultUncaughtExceptionHandler(uncaught)
+    yield
+    threads.setDefaultUncaughtExceptionHandler(None)
+    assert uncaught.errors == []
+
+
+@pytest.mark.usefixtures("nothing_uncaught")
 def test_a_batch_that_is_being_published_is_published_to_its_end(place: Place) -> None:
     """And no other begins, though its input is there."""
     go = threading.Event()
@@ -86,7 +115,19 @@ def spark_that_sleeps_and_is_missed(place: Place) -> None:
     raise ValueError("cut short")
 
 
-@pytest.mark.parametrize("during", [spark_that_sleeps, spark_that_sleeps_and_is_missed])
+def spark_that_sleeps_and_is_told_of(place: Place) -> None:
+    """The same, where Milepost itself has asked Spark, as for a file of the checkpoint."""
+    jvm: Any = place.spark.sparkContext._jvm
+    try:
+        jvm.java.lang.Thread.sleep(int(DEADLINE_SECONDS * 1000))
+    except Py4JJavaError as error:
+        raise WrongCheckpoint("Spark cannot read it") from error
+
+
+@pytest.mark.usefixtures("nothing_uncaught")
+@pytest.mark.parametrize(
+    "during", [spark_that_sleeps, spark_that_sleeps_and_is_missed, spark_that_sleeps_and_is_told_of]
+)
 @pytest.mark.parametrize("way", ["job.stop beyond its grace", "query.stop"])
 def test_a_batch_that_the_stop_cut_short_does_not_count(
     place: Place, way: str, during: Callable[[Place], None]
@@ -103,6 +144,7 @@ def test_a_batch_that_the_stop_cut_short_does_not_count(
     assert publisher.batches == [0, 0, 1]
 
 
+@pytest.mark.usefixtures("nothing_uncaught")
 def test_a_stop_before_the_query_starts_stops_it_before_its_first_batch(place: Place) -> None:
     publisher = Publisher(lambda: None)
     with place.lead() as job:

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from milepost.errors import BatchTimeout, JvmLost, MilepostError, SparkDriverError
 from milepost.session import Session
+from milepost.spark.driver.calls import forget_connection
 from milepost.spark.driver.liveness import end_jvm, jvm_ends
 from milepost.spark.job import Job
 from milepost.standby import Standby
@@ -49,6 +50,10 @@ class Driver:
     def running(self) -> bool:
         """Return whether there is a query to stop, or will be one."""
         return self.job is not None and self.job.running
+
+    def forget_calls(self) -> None:
+        """Let the calls to Spark that come after an exception not meet one that it has cut short."""
+        forget_connection(self._spark)
 
     def stop(self) -> None:
         """Stop the query between two batches."""

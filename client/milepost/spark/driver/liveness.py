@@ -130,20 +130,21 @@ def jvm_ends(spark: SparkSession) -> bool:
     """
     until = time.monotonic() + _END_SECONDS
     while not _nobody_listens(spark):
-        if time.monotonic() > until or not _context_is_stopped(spark):
+        if time.monotonic() > until or not context_is_stopped(spark):
             return False
         time.sleep(_END_POLL_SECONDS)
     return True
 
 
-def _context_is_stopped(spark: SparkSession) -> bool:
+def context_is_stopped(spark: SparkSession) -> bool:
     """Return whether the SparkContext is stopped, or cannot be asked; a JVM that hangs has not stopped it."""
     context: Any = spark.sparkContext
     found: list[bool] = []
 
     def ask() -> None:
         try:
-            found.append(bool(context._jsc.sc().isStopped()))
+            java = context._jsc  # None after ``spark.stop()``
+            found.append(java is None or bool(java.sc().isStopped()))
         except (protocol.Py4JError, ConnectionError):
             found.append(True)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from milepost.errors import UnsafeQuery
+from milepost.errors import UnsafeQuery, WrongCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,14 +66,23 @@ def running_query(spark: SparkSession, query_id: str) -> RunningQuery:
     )
 
 
-def active_in(spark: SparkSession, location: str) -> list[StreamingQuery]:
-    """Return the active queries of ``spark`` whose checkpoint location is ``location``."""
-    found = []
-    for query in spark.streams.active:
-        execution = _execution(spark, str(query.id))  # None: it has ended meanwhile
-        if execution is not None and _root(execution) == location:
-            found.append(query)
-    return found
+def active_below(spark: SparkSession, tree: str) -> list[StreamingQuery]:
+    """Return the active queries of ``spark`` whose checkpoint location is ``tree``, or lies below it."""
+    return [query for query in spark.streams.active if f"{checkpoint_root(query)}/".startswith(f"{tree}/")]
+
+
+def checkpoint_root(query: StreamingQuery) -> str:
+    """Return where a query keeps its checkpoint, as Spark says it, also after its end."""
+    return _root(query._jsq.streamingQuery())
+
+
+def check_root(root: str, location: str) -> None:
+    """Raise `WrongCheckpoint` if the query that keeps its checkpoint in ``root`` is not one at the job's location."""
+    if root != location:
+        raise WrongCheckpoint(
+            f"the query keeps its checkpoint in {root}, not in {location}: "
+            'start it with .option("checkpointLocation", job.checkpointLocation)'
+        )
 
 
 def committed_by(query: StreamingQuery) -> int:

@@ -7,49 +7,93 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any
 
 _log = logging.getLogger(__name__)
 
-_led: list[tuple[Callable[[], None], Callable[[], bool]]] = []
-"""The jobs that the main thread leads, the innermost last: functions that stop a job, and that say whether it runs."""
+
+@dataclass(eq=False)
+class _Led:
+    """A job that the main thread leads: functions that stop it, say whether it runs, and prepare the program's end.
+
+    ``before`` is the handler that was there before, and ``idle`` says that nothing was found that could be stopped.
+    """
+
+    stop: Callable[[], None]
+    running: Callable[[], bool]
+    ending: Callable[[], None]
+    before: Any = None
+    idle: bool = False
+    thread: threading.Thread | None = field(default=None)
+
+
+_led: list[_Led] = []
+"""The jobs that the main thread leads, in the order in which it began."""
+_leaving = threading.Lock()
 
 
 @contextmanager
-def on_sigterm(stop: Callable[[], None], running: Callable[[], bool]) -> Iterator[None]:
-    """Handle SIGTERM inside the block: call ``stop`` in a thread of its own or, while nothing is ``running`` yet, end
-    the program.
+def on_sigterm(
+    stop: Callable[[], None], running: Callable[[], bool], ending: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Handle SIGTERM inside the block: call ``stop`` in a thread of its own or, if nothing is ``running`` yet, end the
+    program.
 
-    If blocks are nested, every job that runs is stopped, all at once; if one of them does not run yet, the program ends
-    as well, block after block. Threads are needed because a signal handler interrupts whatever Py4J call the main
-    thread is in, and a second call over the same connection would fail. Python delivers signals only to the main
-    thread; in other threads this does nothing.
+    If there are several blocks, every job that runs is stopped, all at once; if one of them does not run yet, the
+    program ends as well, block after block. Threads are needed because a signal handler interrupts whatever Py4J call
+    the main thread is in, and a second call over the same connection would fail. So ``running`` is asked there, too,
+    and ``ending`` is called right before the program is ended, in the handler, where it must not wait for anything.
+    Python delivers signals only to the main thread; in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         _log.info("lead() does not run in the main thread, so SIGTERM does not stop the query in order")
         yield
         return
-    before = signal.signal(signal.SIGTERM, _handle)
-    _led.append((stop, running))
+    led = _Led(stop, running, ending)
+    led.before = signal.signal(signal.SIGTERM, _handle)
+    _led.append(led)
     try:
         yield
     finally:
-        _led.pop()
-        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
+        _leave(led)
 
 
-def _stop(stop: Callable[[], None]) -> None:
+def _leave(led: _Led) -> None:
+    """Bring the handler back that was there before ``led``, unless one that came later is led still."""
+    with _leaving:
+        place = _led.index(led)
+        later = _led[place + 1 :]
+        _led.remove(led)
+        if not later:
+            signal.signal(signal.SIGTERM, led.before if led.before is not None else signal.SIG_DFL)
+        elif later[0].before is _handle:
+            later[0].before = led.before
+
+
+def _stop(led: _Led) -> None:
     # Logged here, not in the handler: the handler may interrupt a write to the log's own stream, which then fails.
-    _log.info("SIGTERM received, stopping the query")
-    stop()
+    if led.running():
+        _log.info("SIGTERM received, stopping the query")
+        led.stop()
+        return
+    _log.info("SIGTERM received, ending the program: there is no query yet")
+    with _leaving:
+        main = threading.main_thread().ident
+        if led in _led and main is not None:
+            led.idle = True
+            signal.pthread_kill(main, signal.SIGTERM)  # only a signal ends the call that the main thread may be in
 
 
 def _handle(number: int, _frame: FrameType | None) -> None:
-    waiting = False
-    for stop, running in _led:
-        if running():
-            threading.Thread(target=_stop, args=(stop,), name="milepost-stop", daemon=True).start()
-        else:
-            waiting = True
-    if waiting or not _led:
+    idle = [led for led in _led if led.idle]
+    if idle or not _led:
+        for led in _led:
+            led.idle = False
+            led.ending()
         raise SystemExit(128 + number)
+    for led in _led:
+        if led.thread is None or not led.thread.is_alive():
+            led.thread = threading.Thread(target=_stop, args=(led,), name="milepost-stop", daemon=True)
+            led.thread.start()

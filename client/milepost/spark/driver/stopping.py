@@ -10,16 +10,21 @@ from __future__ import annotations
 import math
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from milepost.errors import Closed
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _ASKED_SECONDS = 30.0
 _POLL_SECONDS = 0.01
+_STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling Python: java.lang.InterruptedException"
+"""The text by which Spark (``StreamExecution.PROXY_ERROR``) knows an interruption among errors of Python's.
+
+Spark's pattern takes a frame of the stack for each character from there to the end of the text, so it has to be short:
+the one of a real interruption, with Java's own stack trace, ends the query's thread with a StackOverflowError.
+"""
 
 
 class BatchGate:
@@ -77,19 +82,21 @@ class BatchGate:
             self._changed.notify_all()
 
 
-def end_as_stopped(spark: SparkSession, query: StreamingQuery) -> NoReturn:
+class BatchStopped(Exception):
+    """Ends a batch that a stop of its query cut short. By the text Spark distinguishes that from a failure."""
+
+    def __init__(self) -> None:
+        super().__init__(_STOPPED)
+
+
+def end_as_stopped(query: StreamingQuery) -> NoReturn:
     """End the calling batch as one that ``query.stop()`` interrupted: it neither ran nor failed.
 
-    Waits until the query is stopped, which somebody is about to do, and then causes an interruption inside Spark's JVM.
-    By this Spark distinguishes a stop from a failure. Raises `Closed` if nobody stops the query.
+    Waits until the query is stopped, which somebody is about to do. Raises `Closed` if nobody stops the query.
     """
     until = time.monotonic() + _ASKED_SECONDS
     while query.isActive:
         if time.monotonic() > until:
             raise Closed("the job was stopped before this query was started")
         time.sleep(_POLL_SECONDS)
-    jvm: Any = spark.sparkContext._jvm
-    thread = jvm.java.lang.Thread  # the calls of a publishing function run in the query's own thread
-    thread.currentThread().interrupt()
-    thread.sleep(1)
-    raise AssertionError("a thread that is interrupted does not sleep")
+    raise BatchStopped from None

@@ -19,7 +19,7 @@ class HadoopFiles:
 
     def __init__(self, spark: SparkSession, conf: Any = None) -> None:
         self._jvm: Any = spark.sparkContext._jvm
-        self._shared: Any = spark.sparkContext._jsc.hadoopConfiguration()
+        self._shared: Any = spark._jsparkSession.sparkContext().hadoopConfiguration()
         self._conf = conf
         self._system: Any = None
 

@@ -1,0 +1,87 @@
+"""The queries that end with a job."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+
+from milepost.core.checkpoint_location import CheckpointLocation
+from milepost.errors import WrongCheckpoint
+from milepost.spark.driver.calls import within
+from milepost.spark.driver.running import active_below, check_root, checkpoint_root, committed_by
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_log = logging.getLogger(__name__)
+_ASKED_SECONDS = 10.0
+_COMMIT_SECONDS = 5.0
+_POLL_SECONDS = 0.02
+
+
+class JobQueries:
+    """The query that `Job.awaitTermination` waits for, and all others of the session that keep a checkpoint in the
+    job's tree. Queries elsewhere are the program's own.
+    """
+
+    def __init__(self, spark: SparkSession, location: CheckpointLocation) -> None:
+        self._spark = spark
+        self._location = location.url
+        self._tree = location.url.rpartition("/")[0]
+        self.awaited: StreamingQuery | None = None
+
+    def await_one(self, query: StreamingQuery) -> None:
+        """Note that ``query`` is awaited.
+
+        Raises `WrongCheckpoint`, and stops the query, if its checkpoint is not the job's: neither is it fenced, nor
+        would another driver go on with it.
+        """
+        if query is self.awaited:
+            return
+        try:
+            check_root(checkpoint_root(query), self._location)
+        except WrongCheckpoint:
+            query.stop()
+            raise
+        self.awaited = query
+
+    def any(self) -> bool:
+        """Return whether there is a query to stop; Spark is asked, for a while, if none is awaited."""
+        if self.awaited is not None:
+            return True
+        try:
+            return bool(within(_ASKED_SECONDS, self._found))
+        except (Py4JError, ConnectionError, TimeoutError) as error:
+            _log.warning("Spark does not say whether it runs a query of this job, going on as without one: %s", error)
+            return False
+
+    def stop(self) -> None:
+        """Stop them. Each is asked to, even where another one fails."""
+        with ExitStack() as stops:
+            for query in self._found():
+                stops.callback(query.stop)
+
+    def stop_quietly(self) -> None:
+        """Stop them, and log that Spark does not answer if so."""
+        try:
+            self.stop()
+        except (Py4JError, ConnectionError) as error:
+            _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
+
+    def _found(self) -> list[StreamingQuery]:
+        found = active_below(self._spark, self._tree)
+        if self.awaited is not None and self.awaited.runId not in [query.runId for query in found]:
+            found.append(self.awaited)
+        return found
+
+
+def let_commit(query: StreamingQuery, batch: int) -> None:
+    """Wait a moment for Spark to note this batch as done; otherwise the next driver evaluates it again."""
+    until = time.monotonic() + _COMMIT_SECONDS
+    while query.isActive and committed_by(query) < batch and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
