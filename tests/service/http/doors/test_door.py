@@ -6,10 +6,12 @@ moment only here. That real replicas speak to each other is shown in tests/wire/
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -35,6 +37,8 @@ from service.http.doors.door import Door
 from service.http.doors.messages import Publish, Published
 from service.http.doors.peer import NoAnswer, NotReached, Peer
 from service.http.doors.permits import PutPermit, ReadPermit
+from service.journal import Journal
+from service.operations.publishing import Publisher
 from service.operations.trees import At
 from service.replica.leader_locator import LeaderLocator
 from service.rules.requests import BlobRef
@@ -46,6 +50,8 @@ pytestmark = pytest.mark.anyio
 
 LARGE = bytes(range(256)) * 64
 AT = At(STORE, "state/1")
+SHORTEST_LEASE = 4.0
+"""In seconds: that of ZooKeeper's sessions, unless an address says otherwise. A Lease in Kubernetes lasts fifteen."""
 
 
 class Wire(Peer):
@@ -55,13 +61,17 @@ class Wire(Peer):
         self.leader = leader
         self.faults: list[str] = []
         self.attempts: list[int] = []
+        self.seconds: list[float] = []
         self.permit: PutPermit | None = None
 
     async def publish(self, leader: str, message: Publish, seconds: float) -> Published:  # noqa: ARG002
+        self.seconds.append(seconds)
         fault = self.faults.pop(0) if self.faults else ""
         self.attempts.append(message.attempt)
         if fault == "not reached":
             raise NotReached("a fault of this test")
+        if fault == "frozen":
+            raise NoAnswer(f"a fault of this test: no answer within {seconds} s")
         if fault == "full of requests":
             raise problem(Code.TOO_MANY_REQUESTS, "a fault of this test")
         permit = self.permit
@@ -174,6 +184,66 @@ async def test_a_lost_answer_is_asked_for_again_and_the_put_is_made_once(tmp_pat
         assert len(await at.blobs()) == bool(at.entry().blob)
         with pytest.raises(AlreadyExists):
             await at.take(at.permit("another"), content)
+
+
+@pytest.mark.parametrize("content", [b"v1", LARGE], ids=len)
+async def test_a_leader_that_does_not_answer_is_not_waited_for_while_another_may_lead(
+    tmp_path: Path, content: bytes
+) -> None:
+    async with scene(tmp_path) as at:
+        at.wire.faults = ["frozen", "frozen"]
+        await at.take(at.permit(), content)
+        assert at.wire.attempts == [1, 2, 3]
+        assert all(0 < seconds <= SHORTEST_LEASE for seconds in at.wire.seconds)
+        assert await at.content() == content
+
+
+class LeadsOnce:
+    """The journal of a door that leads when a body has come, and has lost its lease when it looks again."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def lease_holds(self) -> bool:
+        self.looks += 1
+        return self.looks == 1
+
+
+class Stuck:
+    """The publisher of a leader that has lost its storage: it ends long after its lease has."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    async def publish(self, *_: object, **__: object) -> int | None:
+        try:
+            await asyncio.sleep(3600.0)
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return None
+
+
+async def test_a_door_that_leads_does_not_wait_for_itself_while_another_may_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own attempt is not cut in the middle: like one at another leader, it goes on, and ends by itself."""
+    monkeypatch.setattr(door_module, "EXCHANGE_SECONDS", 0.05)
+    async with scene(tmp_path) as at:
+        stuck = Stuck()
+        at.door = Door(
+            cast(Journal, LeadsOnce()),
+            at.idle.replica.blobs,
+            cast(Publisher, stuck),
+            LeaderLocator(at.idle.election, at.idle.advertise, at.idle.clock),
+            at.wire,
+            at.idle.clock,
+            max_state_bytes=None,
+            inline_below=4096,
+        )
+        await asyncio.wait_for(at.take(at.permit(), b"v1"), 10.0)
+        assert (at.wire.attempts, stuck.cancelled) == ([2], False)
+        assert await at.content() == b"v1"
 
 
 @pytest.mark.parametrize("content", [b"v1", LARGE], ids=len)
