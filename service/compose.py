@@ -104,6 +104,7 @@ def application(
         leader_locator,
         peer,
         replica.clock,
+        time.time,
         max_state_bytes=settings.max_state_bytes,
         inline_below=settings.inline_below,
     )

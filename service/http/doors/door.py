@@ -20,7 +20,7 @@ from service.blobs.keys import blob_key
 from service.blobs.timeouts import BlobsWithTimeout
 from service.http.doors.messages import Publish, Published
 from service.http.doors.peer import NoAnswer, NotReached, Peer
-from service.http.doors.permits import PutPermit, ReadPermit
+from service.http.doors.permits import PutPermit, ReadPermit, check_not_late
 from service.journal import Journal
 from service.operations.publishing import Publisher
 from service.operations.trees import At
@@ -52,7 +52,10 @@ _ASK_AGAIN = frozenset(
 
 
 class Door:
-    """The door of this replica. For ``max_state_bytes`` and ``inline_below`` see `Settings`."""
+    """The door of this replica. For ``max_state_bytes`` and ``inline_below`` see `Settings`.
+
+    ``clock`` gives monotonic seconds, ``wall`` seconds since 1970.
+    """
 
     def __init__(
         self,
@@ -62,6 +65,7 @@ class Door:
         leader_locator: LeaderLocator,
         peer: Peer,
         clock: Callable[[], float],
+        wall: Callable[[], float],
         *,
         max_state_bytes: int | None,
         inline_below: int,
@@ -72,6 +76,7 @@ class Door:
         self._leader_locator = leader_locator
         self._peer = peer
         self._clock = clock
+        self._wall = wall
         self._max_state_bytes = max_state_bytes
         self._inline_below = inline_below
         self._publishing: set[asyncio.Task[int | None]] = set()
@@ -144,6 +149,7 @@ class Door:
 
         Raises `NoAnswer` then, since this replica may not lead any more.
         """
+        check_not_late(permit, self._wall())
         publishing = asyncio.create_task(
             self._publisher.publish(
                 At(permit.store, permit.path),

@@ -18,12 +18,20 @@ import msgspec
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.operations.trees import At
+from service.replica.landed_puts import REMEMBERED_SECONDS
 
 PARAMETER = "door"
 """The parameter of a redirect's address that holds the permit."""
 
 LIFE_SECONDS = 600
 """How long a put or a read may be begun with a permit. The clocks of replicas may differ by less than that."""
+
+LATE_SECONDS = int(REMEMBERED_SECONDS) - 2 * LIFE_SECONDS
+"""How long after that a file may still be published with it: so long a body takes at most.
+
+Whoever publishes knows what has landed for longer, also if its wall clock was set meanwhile. So no permit that is used
+once more makes a file anew that was renamed or deleted since.
+"""
 
 
 class PutPermit(msgspec.Struct, frozen=True, tag="put"):
@@ -83,6 +91,12 @@ def check_time(permit: Permit, now: float) -> None:
     """Raise a ``forbidden`` problem for a permit with which nothing may be begun any more."""
     if permit.until < now:
         raise problem(Code.FORBIDDEN, "the permit in this address has expired: ask again without it")
+
+
+def check_not_late(permit: PutPermit, now: float) -> None:
+    """Raise a ``forbidden`` problem for a permit with which nothing may be published any more."""
+    if permit.until + LATE_SECONDS < now:
+        raise problem(Code.FORBIDDEN, "the bytes came too late for the permit in this address: ask again without it")
 
 
 def proof_of(said: bytes, key: bytes) -> bytes:
