@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -13,10 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from service.http.connection.connections import Connections
 from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.servers.replicas import PROMPT
 from tests.wire.support import raw
-from tests.wire.support.api import Api, connect, problem
+from tests.wire.support.api import Api, connect, problem, until
 from tests.wire.support.in_process import InProcess, in_process
 from tests.wire.webhdfs.hadoop import Tree, refused
 
@@ -129,6 +131,41 @@ def test_a_file_is_not_open_for_ever(tmp_path: Path) -> None:
     with in_process(tmp_path, replace(SLOW, file_idle_seconds=SLOW.idle_seconds)) as here:
         refused(put_slowly(here, "state/1.delta"), 403, "IOException")
         assert Tree(here.http, "slow").read("state/1.delta").status_code == 404
+
+
+def answered(connections: list[socket.socket]) -> list[socket.socket]:
+    return select.select(connections, [], [], 0)[0]
+
+
+def test_files_that_are_half_sent_keep_nobody_out(tmp_path: Path) -> None:
+    """Those whose sender has been silent for longest make room, and are told so."""
+    now = [0.0]
+    connections = Connections(most=20, clock=lambda: now[0])
+    with in_process(tmp_path, connections=connections) as here, ExitStack() as held:
+        tree = Tree(here.http, "slow")
+        doors = [httpx.URL(tree.ask("PUT", f"half{n}", "CREATE").headers["location"]) for n in range(12)]
+
+        def half(door: httpx.URL) -> socket.socket:
+            connection = held.enter_context(raw.connected(url_of(here)))
+            connection.sendall(raw.head("PUT", door.raw_path.decode(), {"Content-Length": "100000"}))
+            connection.sendall(b"x" * 50_000)
+            return connection
+
+        def whole(name: str) -> int:
+            with connect(url_of(here)) as another:
+                return Tree(another, "slow").create(name, b"x" * 50_000).status_code
+
+        early = [half(door) for door in doors[:8]]
+        until(lambda: len(connections.bodies.silent) == len(early), "all of them are waited for")
+        assert whole("whole") == 201
+        now[0] = 60.0
+        late = [half(door) for door in doors[8:]]
+        until(lambda: len(answered(early)) == len(late), "each of them has got the place of another")
+        for connection in answered(early):
+            refused(raw.answer(connection), 403, "RetriableException")
+        assert whole("another") == 201
+        late[-1].sendall(b"x" * 50_000)
+        assert raw.answer(late[-1]).status_code == 201
 
 
 def test_the_rest_of_a_body_that_nobody_wants_is_not_read_for_ever(here: InProcess) -> None:
