@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from milepost.wire import Code
 from service.basics.problems import problem
+from service.blobs.delivery import AHEAD_BYTES
 from service.http.connection.open_bodies import OpenBodies, OpenBody
 
 log = logging.getLogger("milepost.http")
@@ -38,18 +39,21 @@ class Connections:
     A body that is still coming counts as another connection, since it may be written to a file meanwhile. To make room
     for a new connection or body, a connection without a running request is closed, the one that has waited longest; or
     else the body is cut whose sender has been silent for longest. To make room for unsent bytes, the connection whose
-    reader has been slow for longest is closed. ``clock`` gives monotonic seconds.
+    reader has been slow for longest is closed; what waits behind them counts as ``ahead`` bytes for each connection.
+    ``clock`` gives monotonic seconds.
     """
 
     def __init__(
         self,
         most: int = MOST_CONNECTIONS,
         most_unsent: int = MOST_UNSENT_BYTES,
+        ahead: int = AHEAD_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.bodies = OpenBodies(clock)
         self._most = most
         self._most_unsent = most_unsent
+        self._ahead = ahead
         self._open: set[Peer] = set()
         self._spare: dict[Peer, None] = {}
         self._unsent: dict[Peer, int] = {}
@@ -97,10 +101,10 @@ class Connections:
             self._spare[peer] = None
 
     def waits(self, peer: Peer, unsent: int) -> None:
-        """Note that the connection has ``unsent`` bytes which its reader does not take."""
+        """Note that the connection has ``unsent`` bytes which its reader does not take, and more that wait for it."""
         self.flows(peer)
-        self._unsent[peer] = unsent
-        self._all_unsent += unsent
+        self._unsent[peer] = unsent + self._ahead
+        self._all_unsent += unsent + self._ahead
         while len(self._unsent) > 1 and self._all_unsent > self._most_unsent:
             oldest = next(iter(self._unsent))
             log.warning("closed the connection of a slow reader: all connections together have too many unsent bytes")

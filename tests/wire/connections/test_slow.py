@@ -155,12 +155,20 @@ def test_files_that_are_half_sent_keep_nobody_out(tmp_path: Path) -> None:
             with connect(url_of(here)) as another:
                 return Tree(another, "slow").create(name, b"x" * 50_000).status_code
 
-        early = [half(door) for door in doors[:8]]
-        until(lambda: len(connections.bodies.silent) == len(early), "all of them are waited for")
+        early: list[socket.socket] = []
+        for door in doors[:8]:
+            early.append(half(door))
+            until(lambda: len(connections.bodies.silent) == len(early), "it is waited for")
         assert whole("whole") == 201
         now[0] = 60.0
-        late = [half(door) for door in doors[8:]]
-        until(lambda: len(answered(early)) == len(late), "each of them has got the place of another")
+        late: list[socket.socket] = []
+        for door in doors[8:]:
+            late.append(half(door))
+            until(
+                lambda: len(connections.bodies.silent) + len(answered(early)) == len(early) + len(late),
+                "it is waited for, perhaps in the place of another",
+            )
+        assert answered(early)
         for connection in answered(early):
             refused(raw.answer(connection), 403, "RetriableException")
         assert whole("another") == 201
@@ -189,6 +197,26 @@ def test_a_reader_that_does_not_read_is_cut(here: InProcess) -> None:
             while part := connection.recv(MIB):
                 received += len(part)
     assert received < 64 * MIB
+
+
+def test_files_that_nobody_reads_are_bounded_together(tmp_path: Path) -> None:
+    """Little of each is in its socket, and more of it waits behind that."""
+    count, most = 24, 20 * MIB
+    connections = Connections(most_unsent=most)
+    with in_process(tmp_path, connections=connections) as here, ExitStack() as held:
+        tree = Tree(here.http, "slow")
+        assert tree.create("large", b"x" * (20 * MIB)).status_code == 201
+        door = httpx.URL(tree.ask("GET", "large", "OPEN").headers["location"])
+        readers = [held.enter_context(raw.connected(url_of(here))) for _ in range(count)]
+        for reader in readers:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.sendall(raw.head("GET", door.raw_path.decode()))
+        until(lambda: len(readers) - len(closed(readers)) <= most // MIB, "those that are too many are cut")
+
+
+def closed(connections: list[socket.socket]) -> list[socket.socket]:
+    established = 1
+    return [each for each in connections if each.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != established]
 
 
 def test_answers_that_nobody_reads_do_not_pile_up(here: InProcess) -> None:
