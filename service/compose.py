@@ -114,7 +114,7 @@ def application(
         doors=DataDoors(door, Doors(deployment.advertise, replica.clock), key, replica.journal, time.time),
         journal=replica.journal,
         leader_locator=leader_locator,
-        probes=Probes(replica.journal, replica.pointers, replica.blobs, leader_locator),
+        probes=Probes(replica.journal, replica.pointers, replica.blobs, key, leader_locator),
         metrics=Metrics(replica.journal, replica.pointers, replica.blobs),
         clock=replica.clock,
         idle_seconds=replica.settings.idle_seconds,
