@@ -69,7 +69,7 @@ Kind = TypeVar("Kind", PutPermit, ReadPermit)
 def sealed(permit: Permit, key: bytes) -> str:
     """Return the permit as text for an address."""
     text = msgspec.json.encode(permit)
-    return base64.urlsafe_b64encode(proof_of(text, key) + text).decode().rstrip("=")
+    return base64.urlsafe_b64encode(proof_of(text, key, _PERMIT) + text).decode().rstrip("=")
 
 
 def opened(text: str, key: bytes, kind: type[Kind], at: At) -> Kind:
@@ -77,7 +77,7 @@ def opened(text: str, key: bytes, kind: type[Kind], at: At) -> Kind:
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         proof, said = data[:_PROOF_BYTES], data[_PROOF_BYTES:]
-        if not hmac.compare_digest(proof, proof_of(said, key)):
+        if not hmac.compare_digest(proof, proof_of(said, key, _PERMIT)):
             raise _not_given()
         permit = msgspec.json.decode(said, type=PutPermit | ReadPermit)
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
@@ -99,11 +99,12 @@ def check_not_late(permit: PutPermit, now: float) -> None:
         raise problem(Code.FORBIDDEN, "the bytes came too late for the permit in this address: ask again without it")
 
 
-def proof_of(said: bytes, key: bytes) -> bytes:
-    """Return what proves that a replica said this."""
-    return hmac.digest(key, said, hashlib.sha256)
+def proof_of(said: bytes, key: bytes, kind: bytes) -> bytes:
+    """Return what proves that a replica said this as something of this ``kind``, and as nothing else."""
+    return hmac.digest(key, kind + b"\0" + said, hashlib.sha256)
 
 
+_PERMIT = b"permit"
 _PROOF_BYTES = hashlib.sha256().digest_size
 
 

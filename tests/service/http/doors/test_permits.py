@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from milepost.errors import AccessDenied
 from service.blobs.shared_key import SharedKey
 from service.http.doors.door import Door
 from service.http.doors.doors import DataDoors
-from service.http.doors.permits import LATE_SECONDS, LIFE_SECONDS, PutPermit, ReadPermit
+from service.http.doors.messages import PROOF, Here, checked, signed
+from service.http.doors.permits import LATE_SECONDS, LIFE_SECONDS, PutPermit, ReadPermit, opened, proof_of, sealed
 from service.http.doors.registry import Doors
 from service.operations.trees import At
 from tests.service.acting import STORE
@@ -76,3 +79,20 @@ async def test_a_permit_is_for_one_thing_at_one_path(tmp_path: Path) -> None:
         ):
             with pytest.raises(AccessDenied):
                 await asked
+
+
+def test_what_proves_a_permit_proves_no_message_and_the_other_way_round() -> None:
+    """Whoever asks for files gets permits, and says with that what is in them."""
+    key = b"k" * 32
+    permit = ReadPermit(AT.store, AT.path, "", 1, "0", int(WALL))
+    text = sealed(permit, key)
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    assert opened(text, key, ReadPermit, AT) == permit
+    with pytest.raises(AccessDenied):
+        checked(raw[32:], raw[:32].hex(), key)
+    said, headers = signed(Here("http://127.0.0.1:9"), key)
+    checked(said, headers[PROOF], key)
+    body = msgspec.json.encode(permit)
+    foreign = base64.urlsafe_b64encode(proof_of(body, key, b"message") + body).decode()
+    with pytest.raises(AccessDenied):
+        opened(foreign, key, ReadPermit, AT)
