@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import httptools
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from milepost.errors import Problem
