@@ -104,6 +104,7 @@ def application(
         leader_locator,
         peer,
         replica.clock,
+        time.time,
         max_state_bytes=settings.max_state_bytes,
         inline_below=settings.inline_below,
     )
@@ -113,7 +114,7 @@ def application(
         doors=DataDoors(door, Doors(deployment.advertise, replica.clock), key, replica.journal, time.time),
         journal=replica.journal,
         leader_locator=leader_locator,
-        probes=Probes(replica.journal, replica.pointers, replica.blobs, leader_locator),
+        probes=Probes(replica.journal, replica.pointers, replica.blobs, key, leader_locator),
         metrics=Metrics(replica.journal, replica.pointers, replica.blobs),
         clock=replica.clock,
         idle_seconds=replica.settings.idle_seconds,

@@ -27,6 +27,8 @@ from backends.disk.filesystem import PRIVATE_FILE, sync_directory
 from backends.disk.reserve import room_on
 
 CHUNK = 1024 * 1024
+READ_CHUNK = 256 * 1024
+"""A reader that is slow has three chunks in memory. They are smaller than those that are written, which are synced."""
 _BEGINNINGS = 5
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
@@ -214,7 +216,7 @@ class FileSource:
         assert self._descriptor is not None
         assert self._end is not None
         with translate_errors("read a blob"):
-            chunk = os.pread(self._descriptor, min(CHUNK, self._end - self._position), self._position)
+            chunk = os.pread(self._descriptor, min(READ_CHUNK, self._end - self._position), self._position)
         if not chunk:
             raise BlobTruncated(f"{self._path} ended at {self._position} while being read up to {self._end}")
         self._position += len(chunk)

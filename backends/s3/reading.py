@@ -15,7 +15,7 @@ from backends.s3.errors import ConditionFailed
 if TYPE_CHECKING:
     from obstore import GetResult
 
-CHUNK: Final = 1024 * 1024
+CHUNK: Final = 256 * 1024
 _ATTEMPTS: Final = 4
 _BACKOFF_SECONDS: Final = 0.1
 

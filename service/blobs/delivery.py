@@ -18,6 +18,11 @@ VERIFIED_AHEAD_BYTES = 1024 * 1024
 are.
 """
 
+AHEAD_BYTES = 1024 * 1024
+"""So much of a state may be in memory while its reader does not read, besides what the connection has taken: what is
+held back, and what was read ahead; or all of a small one.
+"""
+
 _MISMATCH = "the stored bytes do not match their digest"
 
 
@@ -144,8 +149,10 @@ async def _begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     first = await anext(chunks, None)
 
     async def from_the_first() -> AsyncIterator[bytes]:
+        nonlocal first
         if first is not None:
-            yield first
+            chunk, first = first, None  # it is not to stay in memory for as long as the others take
+            yield chunk
         async for chunk in chunks:
             yield chunk
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
 from service.basics.problems import problem
 from service.blobs.intake import Incoming
 from service.http.connection.allowance import LEAST_BYTES_PER_SECOND, Allowance
+from service.http.connection.open_bodies import OpenBody
 from service.http.connection.protocol import cut_for
 from service.http.headers import content_digest, content_length, one
 from service.http.requests import HttpRequest
@@ -36,23 +38,37 @@ def file_of(request: HttpRequest) -> Incoming:
 
 
 def _incoming(request: HttpRequest, idle_seconds: float) -> Incoming:
-    return Incoming(_chunks(request, idle_seconds), content_length(request), content_digest(request))
+    return Incoming(_counted(request, idle_seconds), content_length(request), content_digest(request))
 
 
-async def _chunks(request: HttpRequest, idle_seconds: float) -> AsyncIterator[bytes]:
+async def _counted(request: HttpRequest, idle_seconds: float) -> AsyncIterator[bytes]:
+    with request.context.connections.body() as body:
+        async for chunk in _chunks(request, idle_seconds, body):
+            await body.takes(len(chunk))
+            yield chunk
+
+
+async def _chunks(request: HttpRequest, idle_seconds: float, body: OpenBody | None = None) -> AsyncIterator[bytes]:
     loop, stream = asyncio.get_running_loop(), request.stream()
     sender = Allowance(idle_seconds)
     try:
         while True:
+            if body is not None and body.is_cut:
+                raise TimeoutError
             began = loop.time()
-            async with asyncio.timeout(sender.left):
-                chunk = await anext(stream, None)
+            async with asyncio.timeout(sender.left) as patience:
+                with nullcontext() if body is None else body.waits(patience):
+                    chunk = await anext(stream, None)
             if chunk is None:
                 break
             sender.spend(loop.time() - began, len(chunk))
             if chunk:
                 yield chunk
     except TimeoutError as error:
+        if body is not None and body.is_cut:
+            raise problem(
+                Code.TOO_MANY_REQUESTS, "nothing of the body came for long, and there was no room for others"
+            ) from error
         raise problem(
             Code.INCOMPLETE_BODY,
             "the rest of the body did not arrive in time, or arrived more slowly than"

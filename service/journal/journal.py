@@ -111,7 +111,7 @@ class Journal:
         )
         self._admission = Admission(clock, settings.most_waiting, self.retries)
         self._pipeline = Pipeline(
-            store, self._memory, self._admission, self._lease, observer, self._decide, settings.commit_seconds
+            store, self._memory, self._admission, self._lease, observer, self._decide, clock, settings.commit_seconds
         )
         self._settlement = Settlement(
             store,
@@ -242,6 +242,7 @@ class Journal:
                 elif pipeline.may_launch():
                     pipeline.launch()
                     await asyncio.sleep(0)  # send this commit before answering the callers of the last one
+                    pipeline.acknowledge()  # and these before what waits is decided, however much it is
                 elif pipeline.has_answers:
                     pipeline.acknowledge()
                 else:

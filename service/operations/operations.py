@@ -48,7 +48,9 @@ def operations_of(replica: Replica) -> Operations:
         cuts=CutOperations(journal, submitter, replica.manifests, verification, cloning),
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         handles=HandleOperations(journal, replica.slices, submitter),
-        publisher=Publisher(journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts),
+        publisher=Publisher(
+            journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts, replica.landed_puts
+        ),
         reader=StateReader(journal, blobs, settings.download_seconds),
         sessions=SessionOperations(
             journal,

@@ -8,6 +8,7 @@ from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.keys import place_of
 from service.journal import Journal
 from service.operations.trees import At
+from service.replica.landed_puts import LandedPuts, check_bytes
 from service.replica.submitter import Submitter, reply_of
 from service.replica.trees.attempts import NewestAttempts
 from service.replica.trees.loading import Manifests
@@ -25,12 +26,14 @@ class Publisher:
         submitter: Submitter,
         manifests: Manifests,
         attempts: NewestAttempts,
+        landed: LandedPuts,
     ) -> None:
         self._journal = journal
         self._deletions = deletions
         self._submitter = submitter
         self._manifests = manifests
         self._attempts = attempts
+        self._landed = landed
 
     async def publish(
         self,
@@ -46,7 +49,7 @@ class Publisher:
         """Let a file be at a path; ``key`` is known if it is published again. Raises problems.
 
         An attempt that comes in late, after a newer one or after one that has landed, does nothing: the file may have
-        been renamed or deleted since.
+        been renamed or deleted since. One with other bytes than those that have landed is refused.
 
         Nothing is done if its blob was put under an older leadership: the collector of this one may be about to delete
         it, since it trusts that nobody begins to name such a blob any more. The present term is returned then, under
@@ -62,11 +65,13 @@ class Publisher:
         place = place_of(blob.key) if blob.key else None
         if blob.key and (place is None or (place.deployment, place.store) != (journal.deployment, at.store)):
             raise problem(Code.FORBIDDEN, f"no file of {at.store!r} can have these bytes")
-        if (landed := self._attempts.blob_of(key)) is not None:
-            if blob.key not in ("", landed):
-                await self._deletions.try_delete(blob.key)
-            return None
         await self._manifests.ready(at.store)
+        self._attempts.check(key, attempt)
+        if (landed := self._landed.of(key)) is not None:
+            if landed.blob is not None and blob.key not in ("", landed.blob):
+                await self._deletions.try_delete(blob.key)
+            check_bytes(landed, blob)
+            return None
         if place is not None and place.term < journal.first_term:
             return journal.term
         attempted = Attempt("", key, attempt)
@@ -80,6 +85,5 @@ class Publisher:
         if refused and blob.key and attempt == 1:
             await self._deletions.try_delete(blob.key)
         reply = reply_of(served)
-        if not reply.answer.replayed:
-            self._attempts.landed(key, blob.key)
+        self._landed.note(key, blob, replayed=reply.answer.replayed)
         return None

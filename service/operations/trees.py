@@ -51,9 +51,17 @@ class TreeOperations:
         self._submitter = submitter
         self._manifests = manifests
 
-    def stores(self) -> list[str]:
-        """Return the names of all stores."""
-        return list(self._journal.read().view.state.stores())
+    async def each_store(self, act: Callable[[str], object], after: str = "", most: int | None = None) -> None:
+        """Call ``act`` in slices with the names of stores after ``after``, ``most`` of them if that is given."""
+        given = 0
+
+        def add(name: str) -> bool:
+            nonlocal given
+            act(name)
+            given += 1
+            return given == most
+
+        await self._slices.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)
 
     async def ready(self, store: str) -> None:
         """Wait until all is in memory that says what is in a store's tree; the other operations need that.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from backends.contract import BackendError, PointerStore
 from service.basics.timeouts import within
+from service.blobs.shared_key import SharedKey
 from service.blobs.timeouts import BlobsWithTimeout
 from service.journal import Journal
 from service.replica.leader_locator import LeaderLocator
@@ -28,11 +29,17 @@ class Probes:
     """The probes of the parts of a replica. Each takes two seconds at most."""
 
     def __init__(
-        self, journal: Journal, pointers: PointerStore, blobs: BlobsWithTimeout, leader_locator: LeaderLocator
+        self,
+        journal: Journal,
+        pointers: PointerStore,
+        blobs: BlobsWithTimeout,
+        key: SharedKey,
+        leader_locator: LeaderLocator,
     ) -> None:
         self._journal = journal
         self._pointers = pointers
         self._blobs = blobs
+        self._key = key
         self._leader_locator = leader_locator
 
     async def run(self, exclude: Collection[str] = ()) -> list[ProbeLine]:
@@ -83,9 +90,12 @@ class Probes:
         return ProbeLine("pointers", True, f"{len(journals)} journals" + (f"; full: {full}" if full else ""))
 
     async def _blob_store(self) -> ProbeLine:
+        """Probe the blobs. A damaged key harms only the files of jobs, so a replica that finds one is ready."""
         try:
             await within(_PROBE_SECONDS, anext(self._blobs.list("", 0.0), None))
+            await within(_PROBE_SECONDS, self._key.look())
         except (BackendError, TimeoutError) as error:
             return ProbeLine("blobs", False, str(error) or "no answer in time")
-        full = self._blobs.full
-        return ProbeLine("blobs", True, "listed" + (f"; full: {full}" if full else ""))
+        notes = [f"full: {self._blobs.full}"] if self._blobs.full else []
+        notes += [self._key.damage] if self._key.damage else []
+        return ProbeLine("blobs", True, "; ".join(["listed", *notes]))

@@ -26,6 +26,7 @@ from service.journal import Journal, LeadershipLost, NotTakenOver
 from service.replica.changes import Changes
 from service.replica.effects import Effects
 from service.replica.epoch_queues import EpochQueues
+from service.replica.landed_puts import LandedPuts
 from service.replica.leases import Leases, UploadLeases
 from service.replica.removals import Removals
 from service.replica.settings import Settings
@@ -92,6 +93,7 @@ class Replica:
         self.removals = Removals(self.journal, self.deletions)
         self.manifests = Manifests(self.journal, self.blobs)
         self.attempts_at_puts = NewestAttempts(clock)
+        self.landed_puts = LandedPuts(clock)
         self._trimming = Trimming(self.journal, self.manifests, self.slices, clock)
         self._folding = Folding(self.journal, self.blobs, self.manifests, self.deletions, self.slices, clock, settings)
         self.submitter = Submitter(self.journal, self.removals, clock, settings.request_seconds)

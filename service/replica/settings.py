@@ -8,7 +8,11 @@ from service.journal import JournalSettings
 from service.rules.records import KEPT_KEYS_SECONDS
 
 IDLE_SECONDS = 30.0
-FILE_IDLE_SECONDS = 3600.0
+FILE_IDLE_SECONDS = 1800.0
+"""Spark keeps a file of state open from the first row that changes the state to the end of the task, and writes to it
+every 64 KiB or so; a file of a log is open for a moment. A task that gets nothing into its file for half an hour is
+taken for dead. What silent bodies hold is bounded, and the longest silent one goes where others need room.
+"""
 INLINE_BELOW = 4096
 MOST_INLINE = 32 * 1024
 """A record holds no more bytes than that, so that many fit into one commit."""

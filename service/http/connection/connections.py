@@ -5,7 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import resource
+import time
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
+
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.blobs.delivery import AHEAD_BYTES
+from service.http.connection.open_bodies import OpenBodies, OpenBody
 
 log = logging.getLogger("milepost.http")
 
@@ -29,13 +36,24 @@ class Peer(Protocol):
 class Connections:
     """All connections of a server. When there is no room, one of them is closed.
 
-    To make room for a new connection, one without a running request is closed, the one that has waited longest. To make
-    room for unsent bytes, the connection whose reader has been slow for longest is closed.
+    A body that is still coming counts as another connection, since it may be written to a file meanwhile. To make room
+    for a new connection or body, a connection without a running request is closed, the one that has waited longest; or
+    else the body is cut whose sender has been silent for longest. To make room for unsent bytes, the connection whose
+    reader has been slow for longest is closed; what waits behind them counts as ``ahead`` bytes for each connection.
+    ``clock`` gives monotonic seconds.
     """
 
-    def __init__(self, most: int = MOST_CONNECTIONS, most_unsent: int = MOST_UNSENT_BYTES) -> None:
+    def __init__(
+        self,
+        most: int = MOST_CONNECTIONS,
+        most_unsent: int = MOST_UNSENT_BYTES,
+        ahead: int = AHEAD_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.bodies = OpenBodies(clock)
         self._most = most
         self._most_unsent = most_unsent
+        self._ahead = ahead
         self._open: set[Peer] = set()
         self._spare: dict[Peer, None] = {}
         self._unsent: dict[Peer, int] = {}
@@ -44,13 +62,27 @@ class Connections:
     def opened(self, peer: Peer) -> bool:
         """Accept a new connection. Return False if there is no room, since requests run on all others."""
         self._open.add(peer)
-        if len(self._open) > self._most:
-            if not self._spare:
-                return False
-            oldest = next(iter(self._spare))
-            self.closed(oldest)
-            oldest.give_up()
+        if not self._make_room():
+            return False
         self._spare[peer] = None
+        return True
+
+    @contextlib.contextmanager
+    def body(self) -> Iterator[OpenBody]:
+        """Count a body that is coming in this context. Raises a ``too-many-requests`` problem if there is no room."""
+        with self.bodies.begun() as body:
+            if not self._make_room():
+                raise problem(Code.TOO_MANY_REQUESTS, "too many bodies are coming in at the same time")
+            yield body
+
+    def _make_room(self) -> bool:
+        while len(self._open) + len(self.bodies) > self._most:
+            if self._spare:
+                oldest = next(iter(self._spare))
+                self.closed(oldest)
+                oldest.give_up()
+            elif not self.bodies.cut_one():
+                return False
         return True
 
     def closed(self, peer: Peer) -> None:
@@ -69,10 +101,10 @@ class Connections:
             self._spare[peer] = None
 
     def waits(self, peer: Peer, unsent: int) -> None:
-        """Note that the connection has ``unsent`` bytes which its reader does not take."""
+        """Note that the connection has ``unsent`` bytes which its reader does not take, and more that wait for it."""
         self.flows(peer)
-        self._unsent[peer] = unsent
-        self._all_unsent += unsent
+        self._unsent[peer] = unsent + self._ahead
+        self._all_unsent += unsent + self._ahead
         while len(self._unsent) > 1 and self._all_unsent > self._most_unsent:
             oldest = next(iter(self._unsent))
             log.warning("closed the connection of a slow reader: all connections together have too many unsent bytes")

@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import httptools
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.http.application import Application
+from service.http.connection.closing import closing_cut, closing_unread
 from service.http.connection.framing import Framing
 from service.http.connection.line import LingeringTransport, notice_dead_peers
 from service.http.connection.watch import Watch
@@ -275,7 +276,8 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._started = cycle
-        super()._start_asgi_task(cycle, _closing_unread(cycle, app) if cycle.waiting_for_100_continue else app)
+        app = closing_unread(cycle, app) if cycle.waiting_for_100_continue else app
+        super()._start_asgi_task(cycle, closing_cut(cycle, app))
 
     def _refuse(self, error: Problem) -> None:
         """Answer with a problem, unless another answer has begun, and close the connection.
@@ -316,23 +318,6 @@ def _cut(cycle: RequestResponseCycle, error: Problem) -> None:
         extensions[_CUT] = error
         cycle.more_body = False
         cycle.message_event.set()
-
-
-def _closing_unread(cycle: RequestResponseCycle, app: Any) -> Any:
-    """Close the connection after an answer that was sent before the client was told to send its body.
-
-    Only the client knows whether it will still send that body, and what it sends next could be taken for it.
-    """
-
-    async def closing(scope: Scope, receive: Receive, send: Send) -> None:
-        async def sends(message: Any) -> None:
-            if cycle.waiting_for_100_continue:
-                cycle.keep_alive = False
-            await send(message)
-
-        await app(scope, receive, sends)
-
-    return closing
 
 
 async def hung_up(scope: MutableMapping[str, Any], receive: Receive) -> None:

@@ -13,13 +13,14 @@ from collections.abc import AsyncIterator, Callable
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.basics.problems import problem
+from service.basics.timeouts import seen
 from service.blobs.delivery import DeliveryCut, deliver, deliver_rest
 from service.blobs.intake import Incoming, begin, take_in
 from service.blobs.keys import blob_key
 from service.blobs.timeouts import BlobsWithTimeout
 from service.http.doors.messages import Publish, Published
 from service.http.doors.peer import NoAnswer, NotReached, Peer
-from service.http.doors.permits import PutPermit, ReadPermit
+from service.http.doors.permits import PutPermit, ReadPermit, check_not_late
 from service.journal import Journal
 from service.operations.publishing import Publisher
 from service.operations.trees import At
@@ -30,6 +31,12 @@ log = logging.getLogger("milepost.doors")
 
 PUBLISH_SECONDS = 30.0
 """How long a door tries to publish what it has taken, while there is no leader or no answer of it."""
+
+EXCHANGE_SECONDS = 3.0
+"""How long a door waits for one answer, which is less than a lease: then it looks who leads, and asks again.
+
+A leader that is frozen, or cut off, keeps its connections and never answers. Another one leads some seconds later.
+"""
 
 _PAUSE_SECONDS = 0.2
 _ASK_AGAIN = frozenset(
@@ -45,7 +52,10 @@ _ASK_AGAIN = frozenset(
 
 
 class Door:
-    """The door of this replica. For ``max_state_bytes`` and ``inline_below`` see `Settings`."""
+    """The door of this replica. For ``max_state_bytes`` and ``inline_below`` see `Settings`.
+
+    ``clock`` gives monotonic seconds, ``wall`` seconds since 1970.
+    """
 
     def __init__(
         self,
@@ -55,6 +65,7 @@ class Door:
         leader_locator: LeaderLocator,
         peer: Peer,
         clock: Callable[[], float],
+        wall: Callable[[], float],
         *,
         max_state_bytes: int | None,
         inline_below: int,
@@ -65,8 +76,10 @@ class Door:
         self._leader_locator = leader_locator
         self._peer = peer
         self._clock = clock
+        self._wall = wall
         self._max_state_bytes = max_state_bytes
         self._inline_below = inline_below
+        self._publishing: set[asyncio.Task[int | None]] = set()
 
     async def give(self, permit: ReadPermit, start: int, length: int | None) -> tuple[int, AsyncIterator[bytes]]:
         """Return bytes of the file that a permit is for, and how many they are. Raises problems.
@@ -119,17 +132,42 @@ class Door:
         self, permit: PutPermit, text: str, blob: BlobRef, data: bytes | None, attempt: int, end: float
     ) -> int | None:
         """Publish once, here or at the leader; return the term under which the bytes must be put first, if so."""
-        at = At(permit.store, permit.path)
+        at, seconds = At(permit.store, permit.path), max(0.1, min(EXCHANGE_SECONDS, end - self._clock()))
         if self._journal.lease_holds():
-            return await self._publisher.publish(
-                at, permit.epoch, blob, data, overwrite=permit.overwrite, key=permit.key, attempt=attempt
-            )
+            return await self._published_here(permit, blob, data, attempt, seconds)
         leader = await self._leader_locator.elsewhere()
         if leader is None:
             raise NotReached("there is no leader at the moment")
         message = Publish(text, at.store, at.path, blob.size, blob.sha256, blob.key, data, attempt)
-        answer: Published = await self._peer.publish(leader.rstrip("/"), message, max(0.1, end - self._clock()))
+        answer: Published = await self._peer.publish(leader.rstrip("/"), message, seconds)
         return answer.term
+
+    async def _published_here(
+        self, permit: PutPermit, blob: BlobRef, data: bytes | None, attempt: int, seconds: float
+    ) -> int | None:
+        """Publish as the leader. What takes longer goes on by itself, as at another leader; the next attempt joins it.
+
+        Raises `NoAnswer` then, since this replica may not lead any more.
+        """
+        check_not_late(permit, self._wall())
+        publishing = asyncio.create_task(
+            self._publisher.publish(
+                At(permit.store, permit.path),
+                permit.epoch,
+                blob,
+                data,
+                overwrite=permit.overwrite,
+                key=permit.key,
+                attempt=attempt,
+            )
+        )
+        self._publishing.add(publishing)
+        publishing.add_done_callback(self._publishing.discard)
+        publishing.add_done_callback(seen)
+        await asyncio.wait((publishing,), timeout=seconds)
+        if not publishing.done():
+            raise NoAnswer(f"this replica has not published it within {seconds:g} s")
+        return publishing.result()
 
     async def _put(self, permit: PutPermit, term: int, incoming: Incoming) -> BlobRef:
         key = blob_key(permit.deployment, permit.store, term)

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 
 from service.blobs.shared_key import SharedKey
 from service.http.doors.door import Door
-from service.http.doors.permits import LIFE_SECONDS, Kind, PutPermit, ReadPermit, check_time, opened, sealed
+from service.http.doors.permits import (
+    LIFE_SECONDS,
+    Kind,
+    PutPermit,
+    ReadPermit,
+    check_not_late,
+    check_time,
+    opened,
+    sealed,
+)
 from service.http.doors.registry import Doors
 from service.journal import Journal
 from service.operations.trees import At
@@ -54,6 +63,12 @@ class DataDoors:
         """Return the permit that an address holds. Raises ``forbidden`` problems for one that is not good here."""
         permit = opened(text, await self.key.get(), kind, at)
         check_time(permit, self.wall())
+        return permit
+
+    async def to_publish(self, text: str, at: At) -> PutPermit:
+        """Return the permit of a put whose bytes have come. Raises as `permit` does, for one that is too old."""
+        permit = opened(text, await self.key.get(), PutPermit, at)
+        check_not_late(permit, self.wall())
         return permit
 
     def _until(self) -> int:

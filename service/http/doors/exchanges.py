@@ -20,7 +20,10 @@ _CONNECT_SECONDS: Final = 2.0
 _KEPT_SECONDS: Final = 5.0
 """How long a connection is kept that nobody uses. The other side keeps it much longer."""
 _MOST: Final = 100
-"""How many messages may be under way at a time; others wait for one of them."""
+"""How many messages to one place may be under way at a time; others wait for one of them.
+
+Those to another place do not: a leader that does not answer any more holds up nothing that is for the next one.
+"""
 _MOST_ANSWER_BYTES: Final = 256 * 1024
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -131,13 +134,21 @@ class _Connection(asyncio.Protocol):
             self._ended.set_result(self._answer)
 
 
+@dataclass
+class _Place:
+    """What there is for one place: connections that are kept, and ``users`` that send a message or wait to."""
+
+    room: asyncio.Semaphore
+    kept: list[_Connection] = field(default_factory=list)
+    users: int = 0
+
+
 class Exchanges:
     """The connections to other replicas. ``clock`` gives monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._kept: dict[tuple[str, str], list[_Connection]] = {}
-        self._room = asyncio.Semaphore(_MOST)
+        self._places: dict[tuple[str, str], _Place] = {}
         self._tls: ssl.SSLContext | None = None
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
@@ -146,43 +157,61 @@ class Exchanges:
         A kept connection may have ended unseen: then it is not known whether the message arrived, and it is not sent
         again here.
         """
-        place = urlsplit(url)
+        target = urlsplit(url)
         end = self._clock() + seconds
+        self._close_old()
+        place = self._places.setdefault((target.scheme, target.netloc), _Place(asyncio.Semaphore(_MOST)))
+        place.users += 1
         try:
-            async with asyncio.timeout(min(seconds, _CONNECT_SECONDS)):
-                await self._room.acquire()
-        except TimeoutError as error:
-            raise NotReached(f"{url}: {_MOST} messages are under way already") from error
-        try:
-            connection = self._taken(place) or await self._connected(place, seconds)
-            return await self._exchanged(connection, place, _message(place, body, headers), end)
+            return await self._in_turn(place, target, _message(target, body, headers), end)
         finally:
-            self._room.release()
+            place.users -= 1
 
-    async def _exchanged(self, connection: _Connection, place: SplitResult, message: bytes, end: float) -> Answer:
+    async def _in_turn(self, place: _Place, target: SplitResult, message: bytes, end: float) -> Answer:
+        try:
+            async with asyncio.timeout(min(end - self._clock(), _CONNECT_SECONDS)):
+                await place.room.acquire()
+        except TimeoutError as error:
+            raise NotReached(f"{target.geturl()}: {_MOST} messages are under way already") from error
+        try:
+            connection = await self._usable(place, target, end)
+            return await self._exchanged(connection, place, target, message, end)
+        finally:
+            place.room.release()
+
+    async def _usable(self, place: _Place, target: SplitResult, end: float) -> _Connection:
+        """Return the kept connection that was used last, else a new one."""
+        while place.kept:
+            connection = place.kept.pop()
+            if connection.usable and connection.until > self._clock():
+                return connection
+            connection.close()
+        return await self._connected(target, end - self._clock())
+
+    async def _exchanged(
+        self, connection: _Connection, place: _Place, target: SplitResult, message: bytes, end: float
+    ) -> Answer:
         try:
             async with asyncio.timeout(max(0.0, end - self._clock())):
                 return await connection.exchange(message)
         except (OSError, EOFError, httptools.HttpParserError) as error:  # a TimeoutError is an OSError
-            raise NoAnswer(f"{place.geturl()}: {error!r}") from error
+            raise NoAnswer(f"{target.geturl()}: {error!r}") from error
         finally:
             if connection.usable:
                 connection.until = self._clock() + _KEPT_SECONDS
-                self._kept.setdefault((place.scheme, place.netloc), []).append(connection)
+                place.kept.append(connection)
             else:
                 connection.close()
 
-    def _taken(self, place: SplitResult) -> _Connection | None:
-        """Return a kept connection to this place, the one that was used last; close all that are too old."""
+    def _close_old(self) -> None:
+        """Close the kept connections that are too old or have ended, and forget places that nobody speaks to."""
         now = self._clock()
-        for key, kept in list(self._kept.items()):
-            for connection in [each for each in kept if each.until <= now or not each.usable]:
-                kept.remove(connection)
+        for key, place in list(self._places.items()):
+            for connection in [each for each in place.kept if each.until <= now or not each.usable]:
+                place.kept.remove(connection)
                 connection.close()
-            if not kept:
-                del self._kept[key]
-        kept = self._kept.get((place.scheme, place.netloc), [])
-        return kept.pop() if kept else None
+            if not place.kept and not place.users:
+                del self._places[key]
 
     async def _connected(self, place: SplitResult, seconds: float) -> _Connection:
         if not place.hostname:
@@ -204,10 +233,10 @@ class Exchanges:
 
     def close(self) -> None:
         """Close all connections that are kept."""
-        for kept in self._kept.values():
-            for connection in kept:
+        for place in self._places.values():
+            for connection in place.kept:
                 connection.close()
-        self._kept.clear()
+        self._places.clear()
 
 
 def _message(place: SplitResult, body: bytes, headers: Mapping[str, str]) -> bytes:

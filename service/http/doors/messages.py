@@ -11,6 +11,7 @@ from service.basics.problems import problem
 from service.http.doors.permits import proof_of
 
 PROOF = "Milepost-Proof"
+_MESSAGE = b"message"
 HERE_PATH, PUBLISH_PATH = "/doors/here", "/doors/publish"
 
 
@@ -43,10 +44,10 @@ class Published(msgspec.Struct, frozen=True):
 def signed(message: Here | Publish, key: bytes) -> tuple[bytes, dict[str, str]]:
     """Return a message's bytes, and the headers to send them with."""
     body = msgspec.json.encode(message)
-    return body, {"Content-Type": "application/json", PROOF: proof_of(body, key).hex()}
+    return body, {"Content-Type": "application/json", PROOF: proof_of(body, key, _MESSAGE).hex()}
 
 
 def checked(body: bytes, proof: str, key: bytes) -> None:
     """Raise an ``unauthenticated`` problem unless a replica of this deployment said this."""
-    if not hmac.compare_digest(proof.encode(), proof_of(body, key).hex().encode()):
+    if not hmac.compare_digest(proof.encode(), proof_of(body, key, _MESSAGE).hex().encode()):
         raise problem(Code.UNAUTHENTICATED, "this is for the replicas of this deployment among themselves")

@@ -18,12 +18,20 @@ import msgspec
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.operations.trees import At
+from service.replica.landed_puts import REMEMBERED_SECONDS
 
 PARAMETER = "door"
 """The parameter of a redirect's address that holds the permit."""
 
 LIFE_SECONDS = 600
 """How long a put or a read may be begun with a permit. The clocks of replicas may differ by less than that."""
+
+LATE_SECONDS = int(REMEMBERED_SECONDS) - 2 * LIFE_SECONDS
+"""How long after that a file may still be published with it: so long a body takes at most.
+
+Whoever publishes knows what has landed for longer, also if its wall clock was set meanwhile. So no permit that is used
+once more makes a file anew that was renamed or deleted since.
+"""
 
 
 class PutPermit(msgspec.Struct, frozen=True, tag="put"):
@@ -61,7 +69,7 @@ Kind = TypeVar("Kind", PutPermit, ReadPermit)
 def sealed(permit: Permit, key: bytes) -> str:
     """Return the permit as text for an address."""
     text = msgspec.json.encode(permit)
-    return base64.urlsafe_b64encode(proof_of(text, key) + text).decode().rstrip("=")
+    return base64.urlsafe_b64encode(proof_of(text, key, _PERMIT) + text).decode().rstrip("=")
 
 
 def opened(text: str, key: bytes, kind: type[Kind], at: At) -> Kind:
@@ -69,7 +77,7 @@ def opened(text: str, key: bytes, kind: type[Kind], at: At) -> Kind:
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         proof, said = data[:_PROOF_BYTES], data[_PROOF_BYTES:]
-        if not hmac.compare_digest(proof, proof_of(said, key)):
+        if not hmac.compare_digest(proof, proof_of(said, key, _PERMIT)):
             raise _not_given()
         permit = msgspec.json.decode(said, type=PutPermit | ReadPermit)
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
@@ -85,11 +93,18 @@ def check_time(permit: Permit, now: float) -> None:
         raise problem(Code.FORBIDDEN, "the permit in this address has expired: ask again without it")
 
 
-def proof_of(said: bytes, key: bytes) -> bytes:
-    """Return what proves that a replica said this."""
-    return hmac.digest(key, said, hashlib.sha256)
+def check_not_late(permit: PutPermit, now: float) -> None:
+    """Raise a ``forbidden`` problem for a permit with which nothing may be published any more."""
+    if permit.until + LATE_SECONDS < now:
+        raise problem(Code.FORBIDDEN, "the bytes came too late for the permit in this address: ask again without it")
 
 
+def proof_of(said: bytes, key: bytes, kind: bytes) -> bytes:
+    """Return what proves that a replica said this as something of this ``kind``, and as nothing else."""
+    return hmac.digest(key, kind + b"\0" + said, hashlib.sha256)
+
+
+_PERMIT = b"permit"
 _PROOF_BYTES = hashlib.sha256().digest_size
 
 

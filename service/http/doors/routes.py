@@ -12,7 +12,6 @@ from milepost.wire import Code
 from service.basics.problems import problem
 from service.http.bodies import gathered
 from service.http.doors.messages import HERE_PATH, PROOF, PUBLISH_PATH, Here, Publish, Published, checked
-from service.http.doors.permits import PutPermit, opened
 from service.http.headers import one
 from service.http.requests import HttpRequest
 from service.operations.trees import At
@@ -41,7 +40,7 @@ async def publish(request: HttpRequest) -> Response:
     """Publish a file whose bytes another replica has taken."""
     message = await _said(request, Publish)
     at = At(message.store, message.path)
-    permit = opened(message.permit, await request.context.doors.key.get(), PutPermit, at)
+    permit = await request.context.doors.to_publish(message.permit, at)
     term = await request.operations.publisher.publish(
         at,
         permit.epoch,

@@ -165,10 +165,10 @@ async def _children(
     trees = request.operations.trees
     if isinstance(place, At):
         return await trees.each_child(place, add, after, most)
-    names = [JOBS]
-    if place.path:
-        names = trees.stores() if request.job is None else [request.job.store]
-    for name in [name for name in names if name > after][:most]:
+    if place.path and request.job is None:
+        return await trees.each_store(lambda name: add(name, ROOT), after, most)
+    name = request.job.store if place.path and request.job is not None else JOBS
+    if name > after:
         add(name, ROOT)
     return None
 

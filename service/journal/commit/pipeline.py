@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from backends.contract import Done, PointerStore, Unknown
@@ -28,8 +29,8 @@ class Pipeline:
 
     ``wake`` is set when there is something to do, ``progress`` each time that something was done. ``fault`` is an
     unexpected error, which ends the leadership. ``committed`` counts the groups that landed. ``refusals`` counts how
-    often the store, by a failure of its own, has refused a group since the last one landed. A commit may take
-    ``seconds``.
+    often the store, by a failure of its own, has refused a group since the last one landed. ``clock`` gives monotonic
+    seconds. A commit may take ``seconds``.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Pipeline:
         lease: LeaderLease,
         observer: JournalObserver,
         decide: Decide,
+        clock: Callable[[], float],
         seconds: float,
     ) -> None:
         self.flight: list[Group] = []
@@ -54,6 +56,7 @@ class Pipeline:
         self._lease = lease
         self._observer = observer
         self._decide = decide
+        self._clock = clock
         self._seconds = seconds
         self._batching = AdaptiveBatching(self.wake.set)
         self._waiting: list[NoOpRequest] = []
@@ -87,13 +90,25 @@ class Pipeline:
         return bool(self.flight) or self._batching.complete()
 
     def launch(self) -> None:
-        """Send waiting requests as a group behind those in flight, and answer requests that change nothing."""
+        """Send waiting requests as a group behind those in flight, and answer requests that change nothing.
+
+        What is left in the queue is for the next call, before which the caller lets the event loop serve others.
+        """
         last = self.flight[-1] if self.flight else None
         memory = self._memory
         head = replace(last.head, revision=last.revision, digest=last.digest) if last else memory.head
         group = Group(self._groups + 1, head, head.revision)
-        limits, queue = self._store.limits, self._admission.queue
-        for entry in build(queue, memory.view, group, limits, self._decide, memory.contexts(), memory.size_limit):
+        built = build(
+            self._admission.queue,
+            memory.view,
+            group,
+            self._store.limits,
+            self._decide,
+            memory.contexts(),
+            memory.size_limit,
+            self._clock,
+        )
+        for entry in built:
             if entry.depends:
                 self._waiting.append(entry)
             else:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from milepost.errors import BlobMissing, Corrupt
+from service.basics.streams import stream_of
+from service.blobs.delivery import AHEAD_BYTES, deliver_rest
+from service.blobs.intake import Incoming, take_in
 from service.operations.reading import Span
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import embedded, rig
@@ -54,6 +58,27 @@ async def test_bytes_that_were_replaced_meanwhile_are_read_in_their_newer_form(
         monkeypatch.setattr(running.blobs, "size", size)
         delivery = await running.operations.reader.read(STORE, "pointer", None, lambda handle: Span(0, handle.size))
         assert b"".join([chunk async for chunk in delivery.chunks]) == LARGE + b"newer"
+
+
+@pytest.mark.parametrize("start", [0, 5], ids=["whole", "rest"])
+async def test_a_delivery_that_nobody_reads_on_holds_no_more_than_is_counted_for_it(tmp_path: Path, start: int) -> None:
+    """It has sent some chunks, and the next one waits for the reader."""
+    content, count = b"x" * 20_000_000, 16
+    async with rig(embedded(tmp_path)) as running:
+        key = f"{running.replica.journal.deployment}/{STORE}/1/large"
+        ref = await take_in(running.replica.blobs, key, Incoming(stream_of(content)), None)
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            stalled = []
+            for _ in range(count):
+                chunks = await deliver_rest(running.replica.blobs, ref, start)
+                stalled.append((chunks, [len(await anext(chunks)) for _ in range(3)], await anext(chunks)))
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert (after - before) / count < AHEAD_BYTES
+        del stalled
 
 
 async def test_a_small_state_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from backends.contract import BlobStore, Election, PointerStore
 from backends.embedded.election import EmbeddedElection
 from backends.embedded.pointers import EmbeddedPointers
 from backends.local.blobs import LocalBlobs
+from service.blobs.shared_key import SharedKey
 from service.compose import wall_clock
 from service.operations.operations import operations_of
 from service.replica.leader_locator import LeaderLocator
@@ -91,7 +92,8 @@ class Rig:
         """What asks whether each part of the replica is ready."""
         replica = self.replica
         leader_locator = LeaderLocator(self.election, self.advertise, self.clock)
-        return Probes(replica.journal, replica.pointers, replica.blobs, leader_locator)
+        key = SharedKey(replica.blobs, replica.pointers)
+        return Probes(replica.journal, replica.pointers, replica.blobs, key, leader_locator)
 
     async def start(self, *, leading: bool = True) -> None:
         """Start the replica, and wait until it leads."""

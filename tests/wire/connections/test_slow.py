@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -13,10 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from service.http.connection.connections import Connections
 from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.servers.replicas import PROMPT
 from tests.wire.support import raw
-from tests.wire.support.api import Api, connect, problem
+from tests.wire.support.api import Api, connect, problem, until
 from tests.wire.support.in_process import InProcess, in_process
 from tests.wire.webhdfs.hadoop import Tree, refused
 
@@ -131,6 +133,49 @@ def test_a_file_is_not_open_for_ever(tmp_path: Path) -> None:
         assert Tree(here.http, "slow").read("state/1.delta").status_code == 404
 
 
+def answered(connections: list[socket.socket]) -> list[socket.socket]:
+    return select.select(connections, [], [], 0)[0]
+
+
+def test_files_that_are_half_sent_keep_nobody_out(tmp_path: Path) -> None:
+    """Those whose sender has been silent for longest make room, and are told so."""
+    now = [0.0]
+    connections = Connections(most=20, clock=lambda: now[0])
+    with in_process(tmp_path, connections=connections) as here, ExitStack() as held:
+        tree = Tree(here.http, "slow")
+        doors = [httpx.URL(tree.ask("PUT", f"half{n}", "CREATE").headers["location"]) for n in range(12)]
+
+        def half(door: httpx.URL) -> socket.socket:
+            connection = held.enter_context(raw.connected(url_of(here)))
+            connection.sendall(raw.head("PUT", door.raw_path.decode(), {"Content-Length": "100000"}))
+            connection.sendall(b"x" * 50_000)
+            return connection
+
+        def whole(name: str) -> int:
+            with connect(url_of(here)) as another:
+                return Tree(another, "slow").create(name, b"x" * 50_000).status_code
+
+        early: list[socket.socket] = []
+        for door in doors[:8]:
+            early.append(half(door))
+            until(lambda: len(connections.bodies.silent) == len(early), "it is waited for")
+        assert whole("whole") == 201
+        now[0] = 60.0
+        late: list[socket.socket] = []
+        for door in doors[8:]:
+            late.append(half(door))
+            until(
+                lambda: len(connections.bodies.silent) + len(answered(early)) == len(early) + len(late),
+                "it is waited for, perhaps in the place of another",
+            )
+        assert answered(early)
+        for connection in answered(early):
+            refused(raw.answer(connection), 403, "RetriableException")
+        assert whole("another") == 201
+        late[-1].sendall(b"x" * 50_000)
+        assert raw.answer(late[-1]).status_code == 201
+
+
 def test_the_rest_of_a_body_that_nobody_wants_is_not_read_for_ever(here: InProcess) -> None:
     """Also where its answer is out: a GET with a body."""
     with raw.connected(url_of(here)) as connection:
@@ -152,6 +197,26 @@ def test_a_reader_that_does_not_read_is_cut(here: InProcess) -> None:
             while part := connection.recv(MIB):
                 received += len(part)
     assert received < 64 * MIB
+
+
+def test_files_that_nobody_reads_are_bounded_together(tmp_path: Path) -> None:
+    """Little of each is in its socket, and more of it waits behind that."""
+    count, most = 24, 20 * MIB
+    connections = Connections(most_unsent=most)
+    with in_process(tmp_path, connections=connections) as here, ExitStack() as held:
+        tree = Tree(here.http, "slow")
+        assert tree.create("large", b"x" * (20 * MIB)).status_code == 201
+        door = httpx.URL(tree.ask("GET", "large", "OPEN").headers["location"])
+        readers = [held.enter_context(raw.connected(url_of(here))) for _ in range(count)]
+        for reader in readers:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.sendall(raw.head("GET", door.raw_path.decode()))
+        until(lambda: len(readers) - len(closed(readers)) <= most // MIB, "those that are too many are cut")
+
+
+def closed(connections: list[socket.socket]) -> list[socket.socket]:
+    established = 1
+    return [each for each in connections if each.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != established]
 
 
 def test_answers_that_nobody_reads_do_not_pile_up(here: InProcess) -> None:

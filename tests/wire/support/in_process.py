@@ -14,6 +14,7 @@ from anyio.from_thread import start_blocking_portal
 
 from service.compose import ReplicaConfig, application
 from service.http.access.tokens import Tokens
+from service.http.connection.connections import Connections
 from service.replica.settings import Settings
 from tests.support.servers.replicas import PROMPT, Build, Rig, embedded, rig
 from tests.support.servers.served import free_socket, served
@@ -30,22 +31,30 @@ class InProcess:
 
 
 @contextmanager
-def in_process(directory: Path, settings: Settings = PROMPT, build: Build | None = None) -> Iterator[InProcess]:
+def in_process(
+    directory: Path,
+    settings: Settings = PROMPT,
+    build: Build | None = None,
+    connections: Connections | None = None,
+) -> Iterator[InProcess]:
     """Serve from another thread, until the block ends; everything in one directory unless ``build`` says otherwise."""
+    serving = _serving(directory, settings, build or embedded(directory), connections)
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(_serving(directory, settings, build or embedded(directory))) as (made, url),
+        portal.wrap_async_context_manager(serving) as (made, url),
         connect(url) as http,
     ):
         yield InProcess(made, http, directory / "pointers" / "pointers.db")
 
 
 @asynccontextmanager
-async def _serving(directory: Path, settings: Settings, build: Build) -> AsyncIterator[tuple[Rig, str]]:
+async def _serving(
+    directory: Path, settings: Settings, build: Build, connections: Connections | None
+) -> AsyncIterator[tuple[Rig, str]]:
     bound, url = free_socket()
     deployment = ReplicaConfig(f"embedded:{directory}/pointers", f"file:{directory}/blobs", url, "in-process")
     async with (
         rig(build, settings) as made,
-        served(application(deployment, made.replica, Tokens()), bound),
+        served(application(deployment, made.replica, Tokens(), connections=connections), bound),
     ):
         yield made, url

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import resource
 
-from service.http.connection.connections import Connections, room_for_connections
+from service.blobs.delivery import AHEAD_BYTES
+from service.http.connection.connections import MOST_UNSENT_BYTES, Connections, room_for_connections
 
 
 class Peer:
@@ -48,7 +49,7 @@ def test_who_has_gone_is_neither_counted_nor_given_up() -> None:
 
 
 def test_of_the_answers_that_nobody_reads_the_oldest_goes() -> None:
-    connections, peers = Connections(most_unsent=100), [Peer() for _ in range(4)]
+    connections, peers = Connections(most_unsent=100, ahead=0), [Peer() for _ in range(4)]
     for peer in peers:
         connections.opened(peer)
     connections.waits(peers[0], 60)
@@ -61,6 +62,17 @@ def test_of_the_answers_that_nobody_reads_the_oldest_goes() -> None:
     assert given_up(peers) == [0]
     connections.waits(peers[3], 400)
     assert given_up(peers) == [0, 2], "the only one that is left may be as large as it is"
+
+
+def test_what_waits_behind_unsent_bytes_counts_as_well() -> None:
+    """Six hundred readers that do not read, each of which has little in its socket."""
+    connections, peers, unsent = Connections(), [Peer() for _ in range(600)], 200 * 1024
+    for peer in peers:
+        connections.opened(peer)
+        connections.busy(peer)
+        connections.waits(peer, unsent)
+    left = len(peers) - len(given_up(peers))
+    assert 100 < left <= MOST_UNSENT_BYTES // (unsent + AHEAD_BYTES)
 
 
 def test_there_is_room_beside_the_other_files() -> None:

@@ -6,10 +6,12 @@ moment only here. That real replicas speak to each other is shown in tests/wire/
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -19,6 +21,7 @@ from milepost.errors import (
     BlobMissing,
     Corrupt,
     Fenced,
+    IdempotencyMismatch,
     NotExist,
     OutcomeUnknown,
     Unavailable,
@@ -34,18 +37,24 @@ from service.http.doors import door as door_module
 from service.http.doors.door import Door
 from service.http.doors.messages import Publish, Published
 from service.http.doors.peer import NoAnswer, NotReached, Peer
-from service.http.doors.permits import PutPermit, ReadPermit
+from service.http.doors.permits import LATE_SECONDS, LIFE_SECONDS, PutPermit, ReadPermit
+from service.journal import Journal
+from service.operations.publishing import Publisher
 from service.operations.trees import At
 from service.replica.leader_locator import LeaderLocator
-from service.rules.requests import BlobRef
+from service.rules.requests import BlobRef, OntoExisting
 from service.rules.stored.trees import Entry
 from tests.service.acting import STORE, actor
+from tests.support.files import put
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
 
 LARGE = bytes(range(256)) * 64
 AT = At(STORE, "state/1")
+WALL = 1_800_000_000.0
+SHORTEST_LEASE = 4.0
+"""In seconds: that of ZooKeeper's sessions, unless an address says otherwise. A Lease in Kubernetes lasts fifteen."""
 
 
 class Wire(Peer):
@@ -55,13 +64,17 @@ class Wire(Peer):
         self.leader = leader
         self.faults: list[str] = []
         self.attempts: list[int] = []
+        self.seconds: list[float] = []
         self.permit: PutPermit | None = None
 
     async def publish(self, leader: str, message: Publish, seconds: float) -> Published:  # noqa: ARG002
+        self.seconds.append(seconds)
         fault = self.faults.pop(0) if self.faults else ""
         self.attempts.append(message.attempt)
         if fault == "not reached":
             raise NotReached("a fault of this test")
+        if fault == "frozen":
+            raise NoAnswer(f"a fault of this test: no answer within {seconds} s")
         if fault == "full of requests":
             raise problem(Code.TOO_MANY_REQUESTS, "a fault of this test")
         permit = self.permit
@@ -92,13 +105,30 @@ class Scene:
     leader: Rig
     idle: Rig
     wire: Wire
-    door: Door
     epoch: int
+    door: Door = field(init=False)
 
-    def permit(self, key: str = "k", *, overwrite: bool = False) -> PutPermit:
+    def __post_init__(self) -> None:
+        self.door = self.door_of(self.idle)
+
+    def door_of(self, rig: Rig, journal: Journal | None = None, publisher: Publisher | None = None) -> Door:
+        """The door of a replica, perhaps with another journal or publisher than its own."""
+        return Door(
+            journal or rig.replica.journal,
+            rig.replica.blobs,
+            publisher or rig.operations.publisher,
+            LeaderLocator(rig.election, rig.advertise, rig.clock),
+            self.wire,
+            rig.clock,
+            lambda: WALL,
+            max_state_bytes=None,
+            inline_below=4096,
+        )
+
+    def permit(self, key: str = "k", *, overwrite: bool = False, until: int = int(WALL)) -> PutPermit:
         """What the leader writes into a redirect."""
         journal = self.leader.replica.journal
-        return PutPermit(STORE, AT.path, self.epoch, overwrite, key, journal.deployment, journal.term, 0)
+        return PutPermit(STORE, AT.path, self.epoch, overwrite, key, journal.deployment, journal.term, until)
 
     async def take(self, permit: PutPermit, *parts: bytes | Callable[[], Awaitable[object]]) -> None:
         """Take a body; what can be called is called in the midst of it."""
@@ -137,19 +167,9 @@ async def scene(directory: Path) -> AsyncIterator[Scene]:
         await idle.replica.blobs.open()
         await idle.election.open()
         wire = Wire(leader)
-        door = Door(
-            idle.replica.journal,
-            idle.replica.blobs,
-            idle.operations.publisher,
-            LeaderLocator(idle.election, idle.advertise, idle.clock),
-            wire,
-            idle.clock,
-            max_state_bytes=None,
-            inline_below=4096,
-        )
         epoch = await (await actor(leader, "driver")).campaign()
         try:
-            yield Scene(leader, idle, wire, door, epoch)
+            yield Scene(leader, idle, wire, epoch)
         finally:
             await idle.election.close()
             await idle.replica.blobs.close()
@@ -174,6 +194,57 @@ async def test_a_lost_answer_is_asked_for_again_and_the_put_is_made_once(tmp_pat
         assert len(await at.blobs()) == bool(at.entry().blob)
         with pytest.raises(AlreadyExists):
             await at.take(at.permit("another"), content)
+
+
+@pytest.mark.parametrize("content", [b"v1", LARGE], ids=len)
+async def test_a_leader_that_does_not_answer_is_not_waited_for_while_another_may_lead(
+    tmp_path: Path, content: bytes
+) -> None:
+    async with scene(tmp_path) as at:
+        at.wire.faults = ["frozen", "frozen"]
+        await at.take(at.permit(), content)
+        assert at.wire.attempts == [1, 2, 3]
+        assert all(0 < seconds <= SHORTEST_LEASE for seconds in at.wire.seconds)
+        assert await at.content() == content
+
+
+class LeadsOnce:
+    """The journal of a door that leads when a body has come, and has lost its lease when it looks again."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def lease_holds(self) -> bool:
+        self.looks += 1
+        return self.looks == 1
+
+
+class Stuck:
+    """The publisher of a leader that has lost its storage: it ends long after its lease has."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    async def publish(self, *_: object, **__: object) -> int | None:
+        try:
+            await asyncio.sleep(3600.0)
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return None
+
+
+async def test_a_door_that_leads_does_not_wait_for_itself_while_another_may_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own attempt is not cut in the middle: like one at another leader, it goes on, and ends by itself."""
+    monkeypatch.setattr(door_module, "EXCHANGE_SECONDS", 0.05)
+    async with scene(tmp_path) as at:
+        stuck = Stuck()
+        at.door = at.door_of(at.idle, cast(Journal, LeadsOnce()), cast(Publisher, stuck))
+        await asyncio.wait_for(at.take(at.permit(), b"v1"), 10.0)
+        assert (at.wire.attempts, stuck.cancelled) == ([2], False)
+        assert await at.content() == b"v1"
 
 
 @pytest.mark.parametrize("content", [b"v1", LARGE], ids=len)
@@ -245,6 +316,50 @@ async def test_in_the_end_it_says_what_is_known(
         at.wire.faults = [fault] * 1000
         with pytest.raises(error, match="could not be published"):
             await at.take(at.permit(), b"v1")
+
+
+@pytest.mark.parametrize("deposed", [False, True], ids=["current", "deposed"])
+@pytest.mark.parametrize("content", [b"v1", LARGE], ids=len)
+async def test_a_landed_put_is_answered_again_for_the_same_bytes_and_refused_for_others(
+    tmp_path: Path, content: bytes, deposed: bool
+) -> None:
+    async with scene(tmp_path) as at:
+        await at.take(at.permit(), content)
+        permit, blobs = at.permit(), await at.blobs()
+        if deposed:
+            await (await actor(at.leader, "driver")).end()
+            await (await actor(at.leader, "next")).campaign()
+        for other in (content[:-1] + b"!", content + b"more", b"", LARGE + content):
+            with pytest.raises(IdempotencyMismatch):
+                await at.take(permit, other)
+        await at.take(permit, content)
+        assert await at.content() == content
+        await at.leader.emptied_trash()
+        assert await at.blobs() == blobs
+
+
+async def test_a_permit_that_is_sent_again_makes_no_file_anew_however_late_its_last_byte_comes(tmp_path: Path) -> None:
+    """It is known that it has landed for as long as anything can be published with it."""
+    async with scene(tmp_path) as at:
+        permit, begun = at.permit(), at.leader.clock()
+        await at.take(permit, LARGE)
+        assert await at.leader.operations.trees.rename(AT, "state/2", at.epoch, OntoExisting.REFUSE)
+        for waited in (LIFE_SECONDS + 15.0, LIFE_SECONDS + LATE_SECONDS - 10.0):
+            at.leader.clock.advance(begun + waited - at.leader.clock())
+            await put(at.leader, "another", at.epoch)
+            await at.take(permit, LARGE[:5000], LARGE[5000:])
+            with pytest.raises(NotExist):
+                at.entry()
+
+
+async def test_a_door_that_leads_publishes_nothing_with_a_permit_that_is_too_old(tmp_path: Path) -> None:
+    async with scene(tmp_path) as at:
+        at.door = at.door_of(at.leader)
+        await at.take(at.permit("in time", until=int(WALL) - LATE_SECONDS), b"v1")
+        with pytest.raises(AccessDenied, match="too late"):
+            await at.take(at.permit("late", overwrite=True, until=int(WALL) - LATE_SECONDS - 1), b"v2")
+        assert await at.content() == b"v1"
+        assert at.wire.attempts == []
 
 
 async def test_bytes_of_another_store_or_deployment_become_no_file_of_this_one(tmp_path: Path) -> None:

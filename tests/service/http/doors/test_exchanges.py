@@ -168,6 +168,20 @@ async def test_so_many_messages_are_under_way_at_most(monkeypatch: pytest.Monkey
     ours.close()
 
 
+async def test_a_place_that_does_not_answer_holds_up_no_message_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchanges, "_MOST", 2)
+    ours = Exchanges(time.monotonic)
+    async with other() as frozen, other() as next_leader:
+        frozen.answers = [b"HTTP/1.1 200 OK\r\n"] * 2
+        waiting = [asyncio.create_task(ours.post(frozen.url, b"", {}, SECONDS)) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert await said(ours, next_leader, "here") == "here"
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+    ours.close()
+
+
 async def test_over_tls_only_a_trusted_replica_is_told(ours: Exchanges, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = trustme.CA()
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

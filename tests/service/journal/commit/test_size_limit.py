@@ -51,7 +51,7 @@ def built(view: View, size_limit: SizeLimit, *requests: Request) -> tuple[Group,
     def context_at(revision: int) -> DecisionContext:
         return replace(context, revision=revision)
 
-    return group, build(queue, view, group, LIMITS, decide, context_at, size_limit)
+    return group, build(queue, view, group, LIMITS, decide, context_at, size_limit, lambda: 0.0)
 
 
 def test_files_are_limited_as_handles_are() -> None:

@@ -1,0 +1,63 @@
+"""Know the puts that have landed, and with which bytes, so that one that is sent again is answered and not made anew.
+
+Its file may have been renamed, deleted or replaced since. Whoever sends other bytes under the same permit is told so:
+to him it would look as if his bytes were there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.rules.requests import BlobRef
+
+REMEMBERED_SECONDS: Final = 4800.0
+"""How long a put is known after it has landed. Nothing is published with a permit that was given longer ago.
+
+So a body may take more than an hour. A put that is known takes a third of a kilobyte.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LandedPut:
+    """A put that has landed: its size and digest, and its blob; None if it is not known which one that was.
+
+    ``until`` is until when it is known, in seconds of the clock.
+    """
+
+    size: int
+    sha256: str
+    blob: str | None
+    until: float
+
+
+class LandedPuts:
+    """The puts that have landed under this replica, by their idempotency keys."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._puts: dict[str, LandedPut] = {}
+        """Those come first that landed first."""
+
+    def note(self, key: str, blob: BlobRef, *, replayed: bool) -> None:
+        """Remember that a put has landed. If its answer is a replay, it may have been with another blob than this."""
+        now = self._clock()
+        if not replayed or key not in self._puts:
+            self._puts.pop(key, None)
+            known = None if replayed else blob.key
+            self._puts[key] = LandedPut(blob.size, blob.sha256, known, now + REMEMBERED_SECONDS)
+        while self._puts[oldest := next(iter(self._puts))].until < now:
+            del self._puts[oldest]
+
+    def of(self, key: str) -> LandedPut | None:
+        """Return the put of this key; None if it is not known to have landed."""
+        return self._puts.get(key)
+
+
+def check_bytes(landed: LandedPut, blob: BlobRef) -> None:
+    """Raise an ``idempotency-mismatch`` problem unless these are the bytes with which the put has landed."""
+    if (landed.size, landed.sha256) != (blob.size, blob.sha256):
+        raise problem(Code.IDEMPOTENCY_MISMATCH, "other bytes were put with this permit: ask for another one")

@@ -1,0 +1,148 @@
+"""What all bodies that are still coming may take together, and who is cut for others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import cast
+
+import pytest
+
+from milepost.errors import Unavailable
+from service.http.connection import open_bodies
+from service.http.connection.connections import Connections
+from service.http.connection.open_bodies import HELD_BYTES, LEAST_SILENT_SECONDS, OpenBodies, OpenBody
+from tests.service.http.connection.test_connections import Peer, given_up
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    """Monotonic seconds that a test moves on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Patience:
+    """The timeout of a wait, which is not a task's of this test: that would be cancelled."""
+
+    def reschedule(self, when: float | None) -> None:
+        """End the wait, or not; tests see ``is_cut``."""
+
+
+@contextmanager
+def silent(body: OpenBody) -> Iterator[None]:
+    """Its sender is waited for."""
+    with body.waits(cast(asyncio.Timeout, Patience())):
+        yield
+
+
+async def test_of_those_who_are_silent_for_long_the_longest_is_cut() -> None:
+    clock = Clock()
+    bodies = OpenBodies(clock)
+    with ExitStack() as held:
+        first, second, third = (held.enter_context(bodies.begun()) for _ in range(3))
+        with silent(first):
+            pass  # it has sent something since
+        for body in (second, first):
+            clock.now += 1.0
+            held.enter_context(silent(body))
+        clock.now = LEAST_SILENT_SECONDS
+        assert not bodies.cut_one()
+        clock.now = LEAST_SILENT_SECONDS + 60.0
+        assert [bodies.cut_one(), bodies.cut_one(), bodies.cut_one()] == [True, True, False]
+        assert (first.is_cut, second.is_cut, third.is_cut) == (True, True, False)
+        assert len(bodies) == 1
+    assert len(bodies) == 0
+
+
+async def test_a_body_that_is_cut_ends_its_wait() -> None:
+    clock = Clock()
+    bodies = OpenBodies(clock)
+    with bodies.begun() as body:
+
+        async def waiting() -> None:
+            async with asyncio.timeout(60.0) as patience:
+                with body.waits(patience):
+                    await asyncio.Event().wait()
+
+        task = asyncio.create_task(waiting())
+        await asyncio.sleep(0)
+        clock.now = LEAST_SILENT_SECONDS
+        assert bodies.cut_one()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(task, 10.0)
+
+
+async def test_memory_that_all_hold_together_is_bounded_and_others_wait_for_it() -> None:
+    clock = Clock()
+    bodies = OpenBodies(clock, most_bytes=2 * HELD_BYTES)
+    with ExitStack() as held, bodies.begun() as third:
+        first = held.enter_context(bodies.begun())
+        second = held.enter_context(bodies.begun())
+        for _ in range(3):
+            await first.takes(HELD_BYTES)  # what is beyond that has been written
+        await second.takes(HELD_BYTES // 2)
+        waiting = asyncio.create_task(third.takes(HELD_BYTES))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        held.close()
+        await asyncio.wait_for(waiting, 10.0)
+
+
+async def test_who_is_silent_makes_room_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_bodies, "_LOOK_SECONDS", 0.01)
+    clock = Clock()
+    bodies = OpenBodies(clock, most_bytes=HELD_BYTES)
+    with bodies.begun() as first, bodies.begun() as second:
+        await first.takes(HELD_BYTES)
+        with silent(first):
+            waiting = asyncio.create_task(second.takes(1))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+            clock.now = LEAST_SILENT_SECONDS
+            await asyncio.wait_for(waiting, 10.0)
+        assert first.is_cut
+
+
+async def test_without_room_in_memory_for_long_a_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_bodies, "_LOOK_SECONDS", 0.01)
+    clock = Clock()
+    bodies = OpenBodies(clock, most_bytes=HELD_BYTES)
+    with bodies.begun() as first, bodies.begun() as second:
+        await first.takes(HELD_BYTES)
+        waiting = asyncio.create_task(second.takes(1))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        clock.now = 60.0
+        with pytest.raises(Unavailable):
+            await waiting
+
+
+async def test_a_body_counts_as_another_connection_and_a_silent_one_makes_room() -> None:
+    """It may be a file that is being written, besides the socket from which it comes."""
+    clock = Clock()
+    connections, peers = Connections(most=4, clock=clock), [Peer() for _ in range(5)]
+    with ExitStack() as held:
+        for peer in peers[:3]:
+            assert connections.opened(peer)
+        for peer in peers[:2]:
+            connections.busy(peer)
+        first = held.enter_context(connections.body())
+        held.enter_context(silent(first))
+        assert given_up(peers) == []
+        second = held.enter_context(connections.body())
+        assert given_up(peers) == [2], "a connection without a request goes first"
+        assert not connections.opened(peers[3])
+        connections.closed(peers[3])
+        clock.now = LEAST_SILENT_SECONDS
+        assert connections.opened(peers[4])
+        assert (first.is_cut, second.is_cut) == (True, False)
+        connections.busy(peers[4])
+        with pytest.raises(Unavailable), connections.body():
+            pass
