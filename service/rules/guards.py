@@ -43,7 +43,7 @@ def epoch_is_current(store: Store, epoch: int | None, floor: int = 0) -> Refused
             f"epoch {store.epoch} of {store.name!r} is from before a restore; the next one has to be granted first",
             {"current": store.epoch},
         )
-    if epoch == (store.epoch or None):  # 0 says that none was granted yet: no writer can have it
+    if epoch == store.epoch or (epoch is None and store.epoch == 0):
         return None
     given = "no epoch was given" if epoch is None else f"epoch {epoch} was given"
     return Refused(

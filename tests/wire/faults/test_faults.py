@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from itertools import islice
@@ -160,13 +161,13 @@ def test_an_error_that_nobody_expects_is_internal_and_tells_no_more(
 ) -> None:
     """A bug is put in: there is none that a test could call upon."""
 
-    async def buggy(key: str) -> int:
+    def buggy(key: str) -> AsyncIterator[bytes]:
         raise ZeroDivisionError(f"secret of {key}")
 
     with in_process(tmp_path) as here:
         api = Api.on(here.http, "s")
         api.added("a")
-        monkeypatch.setattr(here.rig.blobs, "size", buggy)
+        monkeypatch.setattr(here.rig.blobs, "get", buggy)
         response = api.with_headers({"X-Request-Id": "asked"}).state("a")
         problem(response, 500, "internal", outcome="unknown")
         assert "secret" not in response.text

@@ -82,7 +82,7 @@ def test_only_the_holder_resigns_and_nobody_from_nothing(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("held", "given", "passes"),
-    [(0, None, True), (0, 0, False), (0, 1, False), (2, 2, True), (2, 1, False), (2, 3, False), (2, None, False)],
+    [(0, None, True), (0, 0, True), (0, 1, False), (2, 2, True), (2, 1, False), (2, 3, False), (2, None, False)],
 )
 def test_a_write_carries_the_current_epoch_once_there_was_one(
     bench: Bench, held: int, given: int | None, passes: bool
