@@ -26,6 +26,10 @@ others were still being closed.
 """
 
 
+_BODIES_PART: Final = 3
+"""Bodies that are still coming, with their connections, take two thirds of the room at most: the rest is for others."""
+
+
 class Peer(Protocol):
     """A connection that can be given up to make room."""
 
@@ -51,6 +55,7 @@ class Connections:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.bodies = OpenBodies(clock)
+        self._most_bodies = max(1, most // _BODIES_PART)
         self._most = most
         self._most_unsent = most_unsent
         self._ahead = ahead
@@ -71,7 +76,9 @@ class Connections:
     def body(self) -> Iterator[OpenBody]:
         """Count a body that is coming in this context. Raises a ``too-many-requests`` problem if there is no room."""
         with self.bodies.begun() as body:
-            if not self._make_room():
+            while len(self.bodies) > self._most_bodies and self.bodies.cut_one():
+                pass
+            if len(self.bodies) > self._most_bodies or not self._make_room():
                 raise problem(Code.TOO_MANY_REQUESTS, "too many bodies are coming in at the same time")
             yield body
 

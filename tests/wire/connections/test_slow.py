@@ -140,7 +140,7 @@ def answered(connections: list[socket.socket]) -> list[socket.socket]:
 def test_files_that_are_half_sent_keep_nobody_out(tmp_path: Path) -> None:
     """Those whose sender has been silent for longest make room, and are told so."""
     now = [0.0]
-    connections = Connections(most=20, clock=lambda: now[0])
+    connections = Connections(most=30, clock=lambda: now[0])
     with in_process(tmp_path, connections=connections) as here, ExitStack() as held:
         tree = Tree(here.http, "slow")
         doors = [httpx.URL(tree.ask("PUT", f"half{n}", "CREATE").headers["location"]) for n in range(12)]

@@ -127,22 +127,45 @@ async def test_without_room_in_memory_for_long_a_body_is_refused(monkeypatch: py
 async def test_a_body_counts_as_another_connection_and_a_silent_one_makes_room() -> None:
     """It may be a file that is being written, besides the socket from which it comes."""
     clock = Clock()
-    connections, peers = Connections(most=4, clock=clock), [Peer() for _ in range(5)]
+    connections, peers = Connections(most=6, clock=clock), [Peer() for _ in range(7)]
     with ExitStack() as held:
-        for peer in peers[:3]:
+        for peer in peers[:5]:
             assert connections.opened(peer)
-        for peer in peers[:2]:
+        for peer in peers[:4]:
             connections.busy(peer)
         first = held.enter_context(connections.body())
         held.enter_context(silent(first))
         assert given_up(peers) == []
         second = held.enter_context(connections.body())
-        assert given_up(peers) == [2], "a connection without a request goes first"
-        assert not connections.opened(peers[3])
-        connections.closed(peers[3])
+        assert given_up(peers) == [4], "a connection without a request goes first"
+        assert not connections.opened(peers[5])
+        connections.closed(peers[5])
         clock.now = LEAST_SILENT_SECONDS
-        assert connections.opened(peers[4])
+        assert connections.opened(peers[6])
         assert (first.is_cut, second.is_cut) == (True, False)
-        connections.busy(peers[4])
+        connections.busy(peers[6])
         with pytest.raises(Unavailable), connections.body():
             pass
+
+
+async def test_bodies_leave_room_for_other_requests_however_many_they_are() -> None:
+    clock = Clock()
+    connections = Connections(most=30, clock=clock)
+    with ExitStack() as held:
+        bodies: list[OpenBody] = []
+
+        def another() -> None:
+            peer = Peer()
+            assert connections.opened(peer)
+            connections.busy(peer)
+            bodies.append(held.enter_context(connections.body()))
+            held.enter_context(silent(bodies[-1]))
+
+        for _ in range(10):
+            another()
+        with pytest.raises(Unavailable):
+            another()
+        assert connections.opened(Peer())
+        clock.now = LEAST_SILENT_SECONDS
+        another()
+        assert [body.is_cut for body in bodies] == [True, *[False] * 10]
