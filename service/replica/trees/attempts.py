@@ -1,4 +1,4 @@
-"""Know the newest attempt at each put and whether it has landed, so that one that comes in late does nothing.
+"""Know the newest attempt at each put, so that one that comes in late does nothing.
 
 The door that took the bytes of a file asks the leader to publish it, and asks again when it gets no answer. When the
 first of these requests is served at last, the file may have been renamed, deleted or replaced: it must not be put anew.
@@ -7,7 +7,7 @@ first of these requests is served at last, the file may have been renamed, delet
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from milepost.wire import Code
 from service.basics.problems import problem
@@ -16,16 +16,11 @@ _REMEMBERED_SECONDS = 600.0
 """How long the newest attempt at a put is known. A door tries for a fraction of that."""
 
 
-@dataclass(slots=True)
-class _Put:
-    """A put: the number of its newest attempt, until when that is known, and the blob with which it has landed.
-
-    ``until`` is in seconds of the clock; ``blob`` is None while the put is not known to have landed.
-    """
+class _Put(NamedTuple):
+    """A put: the number of its newest attempt, and until when that is known, in seconds of the clock."""
 
     newest: int
     until: float
-    blob: str | None = None
 
 
 class NewestAttempts:
@@ -40,20 +35,10 @@ class NewestAttempts:
         """Remember an attempt that begins. Raises as `check` does."""
         self.check(key, number)
         now = self._clock()
-        before = self._puts.pop(key, None)
-        self._puts[key] = _Put(number, now + _REMEMBERED_SECONDS, before.blob if before is not None else None)
+        self._puts.pop(key, None)
+        self._puts[key] = _Put(number, now + _REMEMBERED_SECONDS)
         while self._puts[oldest := next(iter(self._puts))].until < now:
             del self._puts[oldest]
-
-    def landed(self, key: str, blob: str) -> None:
-        """Remember that a put has landed, and with which blob."""
-        if (put := self._puts.get(key)) is not None:
-            put.blob = blob
-
-    def blob_of(self, key: str) -> str | None:
-        """Return the blob with which a put has landed; None if it is not known to have."""
-        put = self._puts.get(key)
-        return None if put is None else put.blob
 
     def check(self, key: str, number: int) -> None:
         """Raise an ``outcome-unknown`` problem if a newer attempt has begun: that one learns how the put ends."""
