@@ -17,8 +17,11 @@ from service.rules.requests import BlobRef
 REMEMBERED_SECONDS: Final = 4800.0
 """How long a put is known after it has landed. Nothing is published with a permit that was given longer ago.
 
-So a body may take more than an hour. A put that is known takes a third of a kilobyte.
+So a body may take more than an hour.
 """
+
+MOST: Final = 100_000
+"""So many puts are known at most, of a third of a kilobyte each; Hadoop's client never sends one twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,8 @@ class LandedPuts:
             self._puts.pop(key, None)
             known = None if replayed else blob.key
             self._puts[key] = LandedPut(blob.size, blob.sha256, known, now + REMEMBERED_SECONDS)
-        while self._puts[oldest := next(iter(self._puts))].until < now:
-            del self._puts[oldest]
+        while len(self._puts) > MOST or self._puts[next(iter(self._puts))].until < now:
+            del self._puts[next(iter(self._puts))]
 
     def of(self, key: str) -> LandedPut | None:
         """Return the put of this key; None if it is not known to have landed."""
