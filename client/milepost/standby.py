@@ -22,8 +22,8 @@ class Standby:
     """A driver's candidacy for the epoch of ``store``, for at most ``wait`` seconds (None: for ever).
 
     A service that is away is waited for as one that somebody else leads in. A session that is lost meanwhile, as in an
-    outage that outlasts it, is replaced by a new one. So is a session to
-    which the epoch was granted only after this side had counted it as lost. ``on_lost`` is called for each lost one.
+    outage that outlasts it, is replaced by a new one. So is a session to which the epoch was granted only after this
+    side had counted it as lost. ``on_lost`` is called for each lost one.
     """
 
     def __init__(
