@@ -1,0 +1,36 @@
+"""Coders turn values into bytes and back.
+
+A coder says two things of itself. ``deterministic``: values that are equal have the same bytes, so they can be keys.
+``ordered``: the bytes sort as the values do, so ranges of keys are ranges of values. Whatever a coder is given, it
+returns or raises `CoderError`.
+
+Pickle is not among these: reading it runs what is written there. Who trusts everybody who can write to the state asks
+for `milepost.state.coders.pickled.PickleCoder` by that name.
+"""
+
+from milepost.state.coders.coder import Coder
+from milepost.state.coders.composite import ListCoder, NullableCoder, TupleCoder
+from milepost.state.coders.documents import JsonCoder, MsgpackCoder
+from milepost.state.coders.numbers import FixedIntCoder, FloatCoder, VarintCoder
+from milepost.state.coders.rows import ArrowRowCoder
+from milepost.state.coders.scalars import BoolCoder, BytesCoder, Utf8Coder
+from milepost.state.coders.times import TimestampCoder
+from milepost.state.errors import CoderError
+
+__all__ = [
+    "Coder",
+    "CoderError",
+    "BytesCoder",
+    "Utf8Coder",
+    "BoolCoder",
+    "FixedIntCoder",
+    "VarintCoder",
+    "FloatCoder",
+    "TimestampCoder",
+    "TupleCoder",
+    "NullableCoder",
+    "ListCoder",
+    "JsonCoder",
+    "MsgpackCoder",
+    "ArrowRowCoder",
+]

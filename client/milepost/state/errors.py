@@ -1,0 +1,130 @@
+"""The errors that managed state raises, which all have one root.
+
+::
+
+    MilepostError
+    └── StateError
+        ├── CoderError            a value cannot be encoded, or bytes are none that the coder wrote
+        ├── InvalidUse            the call is wrong, and nothing was changed
+        │   ├── UnknownFamily     the store has no column family of this name
+        │   ├── NotDeterministic  a key would be made by a coder that may give equal values other bytes
+        │   └── StoreEnded        the store was committed, aborted or released before the call
+        ├── VersionNotFound       no file leads to this version: it was never committed, or is no longer kept
+        ├── Diverged              more than one commit has this version; ``ids`` has theirs
+        ├── EpochTaken            another coordinator completed the epoch of a pipeline; restore, and go on from there
+        ├── PipelineStopped       a part of a pipeline is dead, or it did not end; make a new one, which restores all
+        ├── Incompatible          what is registered, or the number of tasks, does not go with what was written
+        ├── StateDamaged          a file is not what was written; ``path`` names it
+        ├── BaseFailed            what holds an open store failed, such as RocksDB on a full disk; open it again
+        ├── FilesError            the place of the files did not do what was asked; certainly nothing was changed
+        │   ├── FileMissing       there is no file of this name
+        │   └── FilesFenced       another driver leads the job by now: stop, and do not try again
+        └── WriteUnknown          a file was being created, and it is not known whether it is there
+            └── CommitUnknown     the same of a commit, which may be called again: it writes the same file
+
+A write ends in one of three ways: it returns, it raises an error below `FilesError`, or `WriteUnknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from milepost.errors import MilepostError
+
+
+class StateError(MilepostError):
+    """The root of all errors of managed state."""
+
+
+class CoderError(StateError, ValueError):
+    """A value cannot be encoded by this coder, or bytes are none that it wrote."""
+
+
+class InvalidUse(StateError):
+    """The call is wrong, whatever the state is; nothing was changed."""
+
+
+class UnknownFamily(InvalidUse):
+    """The store has no column family of this name."""
+
+
+class NotDeterministic(InvalidUse):
+    """A key would be made by a coder that may give equal values other bytes, so it might not be found again."""
+
+
+class StoreEnded(InvalidUse):
+    """The store was committed, aborted or released before this call."""
+
+
+class VersionNotFound(StateError):
+    """No file leads to this version: it was never committed, or is no longer kept."""
+
+
+class Diverged(StateError):
+    """More than one commit has this version, and nothing here says which one counts.
+
+    ``version`` is that version, and ``ids`` has the id of each commit. Who knows which one was published names its id.
+    """
+
+    def __init__(self, message: str, version: int, ids: Sequence[str]) -> None:
+        super().__init__(message)
+        self.version = version
+        self.ids = tuple(ids)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.version, self.ids)
+
+
+class EpochTaken(StateError):
+    """Another coordinator completed this epoch of a pipeline first. Who restores goes on from what that one has."""
+
+
+class PipelineStopped(StateError):
+    """A task or the coordinator of a pipeline is dead, or the pipeline did not end. A new one restores all."""
+
+
+class Incompatible(StateError):
+    """What is registered, or the number of tasks, does not go with what was written; nothing was changed."""
+
+
+class StateDamaged(StateError):
+    """A file is not what was written, so nothing of it is served. ``path`` names it."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path} is damaged: {reason}")
+        self.path = path
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.reason)
+
+
+class BaseFailed(StateError):
+    """What holds an open store failed, such as RocksDB on a full disk. The files of the store are as they were."""
+
+
+class FilesError(StateError):
+    """The place of the files did not do what it was asked; it is certain that nothing was changed."""
+
+
+class FileMissing(FilesError):
+    """There is no file of this name."""
+
+
+class FilesFenced(FilesError):
+    """The epoch under which the files are written is over, since another driver leads the job: stop.
+
+    Trying again cannot help.
+    """
+
+
+class WriteUnknown(StateError):
+    """A file was being created, and it is not known whether it is there, or will be."""
+
+
+class CommitUnknown(WriteUnknown):
+    """A commit was being written, and it is not known whether it is there.
+
+    The store may be committed again: that writes the same file under the same name, and so cannot commit twice.
+    """

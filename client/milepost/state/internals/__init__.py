@@ -1,0 +1,68 @@
+"""State of keys, windows and triggers, and timers: the state API of Beam, which Gearpump has too.
+
+`StateInternalsFactory` gives the state of a key, and `TimerInternalsFactory` its timers. Both work on a table: on a
+`StateStore`, whose commits then have them, or on a `HeapTable`.
+"""
+
+from milepost.state.internals.combining import CombineFn, TimestampCombiner
+from milepost.state.internals.internals import StateInternals, StateInternalsFactory
+from milepost.state.internals.lists import BagState, OrderedListState, TimestampedValue
+from milepost.state.internals.maps import MapState, SetState
+from milepost.state.internals.merging import merge_bags, merge_combining_values, merge_sets, merge_watermarks
+from milepost.state.internals.namespaces import StateNamespace, StateNamespaces
+from milepost.state.internals.states import GroupingState, ReadableState, State
+from milepost.state.internals.tables import HeapTable, StateTable
+from milepost.state.internals.tags import StateTag, StateTags
+from milepost.state.internals.timer_internals import TimerInternals, TimerInternalsFactory
+from milepost.state.internals.timers import TimeDomain, TimerData, TimerDataCoder
+from milepost.state.internals.values import CombiningState, ReducingState, ValueState, WatermarkHoldState
+from milepost.state.internals.windows import (
+    TIMESTAMP_MAX_VALUE,
+    TIMESTAMP_MIN_VALUE,
+    BoundedWindow,
+    GlobalWindow,
+    GlobalWindowCoder,
+    IntervalWindow,
+    IntervalWindowCoder,
+)
+
+__all__ = [
+    "StateInternalsFactory",
+    "StateInternals",
+    "StateTable",
+    "HeapTable",
+    "StateNamespace",
+    "StateNamespaces",
+    "StateTag",
+    "StateTags",
+    "State",
+    "ReadableState",
+    "GroupingState",
+    "ValueState",
+    "BagState",
+    "SetState",
+    "MapState",
+    "OrderedListState",
+    "TimestampedValue",
+    "CombiningState",
+    "CombineFn",
+    "ReducingState",
+    "WatermarkHoldState",
+    "TimestampCombiner",
+    "merge_bags",
+    "merge_sets",
+    "merge_combining_values",
+    "merge_watermarks",
+    "TimerInternalsFactory",
+    "TimerInternals",
+    "TimerData",
+    "TimerDataCoder",
+    "TimeDomain",
+    "BoundedWindow",
+    "GlobalWindow",
+    "GlobalWindowCoder",
+    "IntervalWindow",
+    "IntervalWindowCoder",
+    "TIMESTAMP_MIN_VALUE",
+    "TIMESTAMP_MAX_VALUE",
+]

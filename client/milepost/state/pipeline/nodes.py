@@ -1,0 +1,169 @@
+"""The graph of a pipeline, and the tasks of its nodes, which align barriers and take snapshots of themselves."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+from milepost.state.errors import InvalidUse
+from milepost.state.key_groups import KeyGroups
+
+GROUPS = KeyGroups()
+Barrier = int  # the number of an attempt at a snapshot: it parts what belongs to it from what does not
+
+
+class Record(NamedTuple):
+    """What goes along an edge, to the task that has its key. The value is what JSON can hold."""
+
+    key: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Node:
+    """A source has ``splits``, which it can read again from any offset, and whose names are the keys of its state. An
+    operator has ``process``, which takes the state of a record's key, None at first, and the record; it returns the new
+    state, which is what JSON can hold, and the records to send on. A sink has neither: what comes to it is held back
+    until a snapshot that has it is complete.
+    """
+
+    name: str
+    process: Callable[[Any, Record], tuple[Any, Iterable[Record]]] | None = None
+    splits: Mapping[str, Sequence[Record]] | None = None
+    tasks: int = 1
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Leads the records of ``source`` for which ``when`` holds to ``target``."""
+
+    source: str
+    target: str
+    when: Callable[[Record], bool] = lambda _: True
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes, and edges that may form loops. ``back`` has the edges by which a depth-first search comes to a node that
+    it is still below of: without them there is no loop (Carbone et al. 2015, section 4.3). Raises `InvalidUse` where a
+    barrier would not come everywhere, and `ValueError` unless each node has 1 to 128 tasks.
+    """
+
+    nodes: Sequence[Node]
+    edges: Sequence[Edge]
+    back: set[tuple[str, str]] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        named = [node.name for node in self.nodes if GROUPS.groups_of(0, node.tasks)]
+        sources = [node.name for node in self.nodes if node.splits is not None]
+        operators = [node.name for node in self.nodes if node.process is not None]
+        ends = [(edge.source, edge.target) for edge in self.edges]
+        if len(set(named)) < len(named) or len(set(ends)) < len(ends) or {*sources} & {*operators}:
+            raise InvalidUse("two nodes have one name, two edges the same ends, or a source has a process")
+        for source, target in ends:
+            if source not in sources + operators or target not in named or target in sources:
+                raise InvalidUse(f"no edge can lead from {source!r} to {target!r}")
+        seen: set[str] = set()
+        for name in sources:
+            self._search(name, (name,), seen)
+        if unreached := {*named} - seen:
+            raise InvalidUse(f"no source leads, so no barrier comes, to {', '.join(sorted(unreached))}")
+
+    def _search(self, name: str, path: tuple[str, ...], seen: set[str]) -> None:
+        seen.add(name)
+        for target in [edge.target for edge in self.edges if edge.source == name]:
+            if target in path:
+                self.back.add((name, target))
+            elif target not in seen:
+                self._search(target, (*path, target), seen)
+
+
+class Part(NamedTuple):
+    """What one task has at the cut: the state of each key, or of a source the offset in each split; the records that
+    were in transit to it, with the task that sent them; and what a sink delivers once the snapshot is complete.
+    """
+
+    state: dict[str, Any]
+    log: list[tuple[str, Record]]
+    output: list[Record]
+
+
+class Alignment(Enum):
+    """What a task does with its inputs between the first barrier of an attempt and the last."""
+
+    EXACTLY_ONCE = "it blocks those whose barrier has come (Carbone et al. 2015)"
+    UNALIGNED = "it takes its snapshot at once, and logs the others (Chandy and Lamport 1985; compare Flink's FLIP-76)"
+    AT_LEAST_ONCE = "it goes on with all, so after a restore records may count twice"
+
+
+class Task:
+    """One of the tasks of a node. ``inputs`` has a first-in-first-out channel for each sender, ``back`` the senders of
+    back edges, ``refill`` what was in transit at the restore, and ``parts`` what is to be saved for which attempt.
+    """
+
+    def __init__(self, node: Node, number: int, alignment: Alignment) -> None:
+        self.name, self.node, self.alignment = f"{node.name}-{number}", node, alignment
+        self.inputs: dict[str, deque[Record | Barrier]] = {}
+        self.back: set[str] = set()
+        self.state: dict[str, Any] = {}
+        self.output: list[Record] = []
+        self.refill: deque[tuple[str, Record]] = deque()
+        self.parts: deque[tuple[int, Part]] = deque()
+        self._attempt: int | None = None
+        self._arrived: set[str] = set()
+        self._part: Part | None = None
+
+    def steps(self) -> Iterator[tuple[str, str]]:
+        """Yield what the task can do now, and where."""
+        if self.parts:
+            yield "save", ""
+        if splits := self.node.splits:
+            yield from (("emit", split) for split, offset in self.state.items() if offset < len(splits[split]))
+        if self.refill:  # which comes before whatever was sent later
+            yield "refill", ""
+        else:
+            yield from (("take", one) for one, channel in self.inputs.items() if channel and not self._blocks(one))
+
+    def do(self, act: str, place: str) -> Sequence[Record | Barrier]:
+        """Do one of the steps that concern records and barriers, and return what is to be sent."""
+        if act == "emit" and self.node.splits:
+            self.state[place] += 1
+            return [self.node.splits[place][self.state[place] - 1]]
+        if act == "refill":
+            return self._handle(self.refill.popleft()[1])
+        first = self.inputs[place].popleft()
+        if isinstance(first, Barrier):
+            return self._meet(first, place)
+        if self._part is not None and place not in self._arrived:
+            self._part.log.append((place, copy.deepcopy(first)))  # it was sent before the cut
+        return self._handle(first)
+
+    def _handle(self, record: Record) -> list[Record]:
+        if self.node.process is None:
+            self.output.append(record)
+            return []
+        self.state[record.key], sent = self.node.process(self.state.get(record.key), record)
+        return [Record(*one) for one in sent]
+
+    def _blocks(self, sender: str) -> bool:
+        first = self.inputs[sender][0]
+        if isinstance(first, Barrier):  # one snapshot after the other
+            return self._attempt not in (None, first)
+        return self.alignment is Alignment.EXACTLY_ONCE and self._part is None and sender in self._arrived
+
+    def _meet(self, barrier: Barrier, sender: str) -> list[Record | Barrier]:
+        """Take the snapshot as soon as the alignment says so. It is whole once every input had its barrier."""
+        self._attempt, passed = barrier, list[Record | Barrier]()
+        self._arrived.add(sender)
+        waited_for = set() if self.alignment is Alignment.UNALIGNED else self.inputs.keys() - self.back
+        if self._part is None and waited_for <= self._arrived:
+            self._part = Part(copy.deepcopy(self.state), [], list(self.output))
+            passed.append(barrier)
+        if self._part is not None and self.inputs.keys() == self._arrived:
+            self.parts.append((barrier, self._part))
+            self._attempt, self._arrived, self._part = None, set(), None
+        return passed

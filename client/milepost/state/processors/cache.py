@@ -1,0 +1,120 @@
+"""Keeps the stores that a worker process has loaded from one batch to the next, within a bound of memory."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import pickle
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from milepost.state.errors import InvalidUse, StateError
+from milepost.state.store.bases.contract import BaseFactory
+from milepost.state.store.bases.heap import HeapBase
+from milepost.state.store.contract.ids import StateStoreId
+from milepost.state.store.files.contract import StateFiles
+from milepost.state.store.provider import FileStateStoreProvider
+from milepost.state.store.settings import ProviderSettings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How the worker processes of an executor load stores. It travels to them with each task.
+
+    ``memory_bytes`` bounds what one worker process keeps loaded while no task uses it, beside the store in use.
+    ``directory`` is one on the local disk of the executors, where stores are kept in RocksDB within this memory; None
+    keeps them in memory. ``keep`` is how many published snapshots stay. Raises `InvalidUse` if that is none.
+    """
+
+    files: StateFiles
+    memory_bytes: int
+    directory: str | None = None
+    keep: int = 100
+
+    def __post_init__(self) -> None:
+        if self.keep < 1:
+            raise InvalidUse(f"one snapshot at least is kept, not {self.keep}")
+
+
+class StoreCache:
+    """The providers of a process, the one that was used last at the end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._known: dict[str, Loading] = {}
+        self._bases: dict[str, BaseFactory] = {}
+        self._providers: OrderedDict[tuple[str, StateStoreId], FileStateStoreProvider] = OrderedDict()
+        self._memory: dict[tuple[str, StateStoreId], int] = {}
+
+    def files(self, pickled: bytes) -> StateFiles:
+        """Return the place of the files, the same object for all tasks of the process; ``pickled`` is a `Loading`."""
+        with self._lock:
+            return self._loading(pickled)[1].files
+
+    def provider(self, pickled: bytes, store: StateStoreId) -> FileStateStoreProvider:
+        """Return the provider of a store; ``pickled`` is a `Loading`."""
+        with self._lock:
+            which, loading = self._loading(pickled)
+            found = self._providers.pop((which, store), None)
+            if found is None:
+                settings = ProviderSettings(
+                    bases=self._bases[which],
+                    versions_to_keep=loading.keep + 1,  # a task's own commit is not published yet, and may never be
+                    maintenance_interval=None,
+                    idle_bases=1,
+                )
+                found = FileStateStoreProvider(loading.files, settings)
+                found.init(store)
+            self._providers[which, store] = found
+            return found
+
+    def _loading(self, pickled: bytes) -> tuple[str, Loading]:
+        if self._process != os.getpid():  # forked: what the other process has open is not ours
+            self._known, self._bases, self._memory = {}, {}, {}
+            self._providers, self._process = OrderedDict(), os.getpid()
+        which = hashlib.sha256(pickled).hexdigest()
+        loading = self._known.get(which)
+        if loading is None:
+            loading = self._known[which] = pickle.loads(pickled)
+            self._bases[which] = _bases(loading)
+        return which, loading
+
+    def used(self, pickled: bytes, store: StateStoreId, memory_bytes: int) -> None:
+        """Note how much memory a store takes, and close those that were used longest ago if it is too much together."""
+        with self._lock:
+            which = hashlib.sha256(pickled).hexdigest()
+            self._memory[which, store] = memory_bytes
+            most = self._known[which].memory_bytes
+            if self._known[which].directory is not None:
+                return
+            while sum(self._memory.values()) > most and len(self._providers) > 1:
+                oldest, provider = self._providers.popitem(last=False)
+                self._memory.pop(oldest, None)
+                provider.close()
+
+    def maintain(self, provider: FileStateStoreProvider) -> None:
+        """Make a snapshot and clean up, in a thread of its own."""
+        threading.Thread(target=_maintain, args=(provider,), name="milepost-state-upkeep", daemon=True).start()
+
+
+def _bases(loading: Loading) -> BaseFactory:
+    if loading.directory is None:
+        return HeapBase
+    from milepost.state.store.bases.rocksdb import RocksBases
+
+    return RocksBases(loading.directory, memory_bytes=loading.memory_bytes)
+
+
+def _maintain(provider: FileStateStoreProvider) -> None:
+    try:
+        provider.do_maintenance()
+    except StateError as error:
+        _log.warning("maintenance of %s failed, and will be tried again: %s", provider.state_store_id.directory, error)
+
+
+STORES = StoreCache()

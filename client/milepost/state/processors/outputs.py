@@ -1,0 +1,113 @@
+"""Gathers what a processor puts out as Arrow record batches of one schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from milepost.state.errors import InvalidUse
+
+BATCH_ROWS = 10_000
+_LARGE = 256
+"""Frames from this many rows on are converted as a whole; small ones faster by their values."""
+
+
+class Outputs:
+    """The output of a task. It becomes Arrow streams of about ``part_bytes`` each, compressed."""
+
+    def __init__(self, schema: pa.Schema, timezone: str, part_bytes: int) -> None:
+        """``timezone`` is that of times without a zone: the session's."""
+        self._schema = schema
+        self._names = schema.names
+        self._zone = ZoneInfo(timezone)
+        self._part_bytes = part_bytes
+        self._columns: list[list[Any]] = [[] for _ in self._names]
+        self._sink: pa.BufferOutputStream | None = None
+        self._writer: Any = None
+        self._nan_is_null = False
+        self.rows = 0
+
+    def add_frame(self, frame: Any) -> Iterator[bytes]:
+        """Add a frame of pandas; iterate the parts that are full now."""
+        if not hasattr(frame, "columns") or len(frame.columns) != len(self._names):
+            raise InvalidUse(f"a processor has to put out frames with the columns {', '.join(self._names)}: {frame!r}")
+        self._nan_is_null = True  # pandas has no other null in a column of numbers
+        named = all(isinstance(column, str) for column in frame.columns)
+        if named and set(frame.columns) != set(self._names):
+            raise InvalidUse(
+                f"the output has the columns {', '.join(frame.columns)}, and should have {', '.join(self._names)}"
+            )
+        for place, name in enumerate(self._names):
+            series = frame[name] if named else frame.iloc[:, place]
+            self._columns[place].extend(series.tolist())
+        return self._added(len(frame))
+
+    def add_row(self, row: Any) -> Iterator[bytes]:
+        """Add a row; iterate the parts that are full now."""
+        if not isinstance(row, (tuple, list)) or len(row) != len(self._names):
+            raise InvalidUse(f"a processor has to put out rows with the fields {', '.join(self._names)}: {row!r}")
+        fields = getattr(row, "__fields__", None)
+        values = [row[name] for name in self._names] if fields and set(fields) == set(self._names) else row
+        for column, value in zip(self._columns, values, strict=True):
+            column.append(value)
+        return self._added(1)
+
+    def end(self) -> Iterator[bytes]:
+        """Iterate what is left."""
+        self._flush()
+        if self._writer is not None:
+            yield self._part()
+
+    def _added(self, rows: int) -> Iterator[bytes]:
+        self.rows += rows
+        if len(self._columns[0]) >= BATCH_ROWS:
+            self._flush()
+            if self._sink is not None and self._sink.tell() >= self._part_bytes:
+                yield self._part()
+
+    def _flush(self) -> None:
+        if not self._columns[0]:
+            return
+        if self._sink is None:
+            self._sink = pa.BufferOutputStream()
+            self._writer = pa.ipc.new_stream(
+                self._sink, self._schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+            )
+        arrays = [self._array(column, field) for column, field in zip(self._columns, self._schema, strict=True)]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._columns = [[] for _ in self._names]
+
+    def _part(self) -> bytes:
+        self._writer.close()
+        assert self._sink is not None
+        content: bytes = self._sink.getvalue().to_pybytes()
+        self._sink = self._writer = None
+        return content
+
+    def _array(self, values: list[Any], field: pa.Field) -> pa.Array:
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            values = [self._zoned(value) for value in values]
+        try:
+            return pa.array(values, field.type, from_pandas=self._nan_is_null)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+            return self._cast(values, field, error)
+
+    @staticmethod
+    def _cast(values: list[Any], field: pa.Field, first: Exception) -> pa.Array:
+        """Convert as Spark does: a whole number becomes text or a fraction, where no value changes by it."""
+        try:
+            return pa.array(values, from_pandas=True).cast(field.type)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise InvalidUse(f"the output column {field.name} cannot be {field.type}: {first}") from first
+
+    def _zoned(self, value: Any) -> Any:
+        if isinstance(value, datetime) and value == value and value.tzinfo is None:  # not NaT
+            return value.replace(tzinfo=self._zone)
+        return value
+
+
+Add = Callable[[Any], Iterator[bytes]]

@@ -1,0 +1,190 @@
+"""Reads the state of a job as a table: keys, names of variables and values, at any snapshot that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from milepost.state.errors import InvalidUse
+from milepost.state.grouped_keys import entries_of, split_entry, with_group, without_group
+from milepost.state.processors.current import MILLISECOND_BYTES, decode_time
+from milepost.state.processors.keys import GroupingKey
+from milepost.state.processors.rows import RowCoder
+from milepost.state.processors.snapshot import Era, Snapshot
+from milepost.state.processors.types import RowMaker, tuples
+from milepost.state.processors.variables import StateVariable
+from milepost.state.store.contract.changes import ChangeKind
+from milepost.state.store.families import after_prefix
+from milepost.state.store.files.contract import StateFiles
+from milepost.state.store.provider import FileStateStoreProvider
+from milepost.state.store.settings import ProviderSettings
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A value of a state variable. ``entry`` is the key of a map's entry, else None; of a list each row is one.
+
+    ``expires`` is when it does, in milliseconds since 1970; None is never. What has expired is there until the batch
+    that removes it.
+    """
+
+    key: tuple[Any, ...]
+    variable: str
+    entry: tuple[Any, ...] | None
+    value: tuple[Any, ...]
+    expires: int | None = None
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What one batch did to one value. ``kind`` is ``put``, ``append`` or ``remove``; a removal has no ``values``."""
+
+    version: int
+    kind: str
+    key: tuple[Any, ...]
+    variable: str
+    entry: tuple[Any, ...] | None
+    values: tuple[tuple[Any, ...], ...]
+
+
+class StateReader:
+    """Reads a snapshot and those before it. It loads nothing: it reads the files where what it looks for may be."""
+
+    def __init__(self, files: StateFiles, snapshot: Snapshot, *, rows: RowMaker = tuples) -> None:
+        """``files`` is the place of the state, and ``snapshot`` the one that was published last."""
+        self._files = files
+        self._snapshot = snapshot
+        self._rows = rows
+        self._key = GroupingKey(snapshot.key)
+
+    @property
+    def version(self) -> int:
+        """The newest snapshot."""
+        return self._snapshot.version
+
+    @property
+    def key(self) -> list[tuple[str, str]]:
+        """The names and types of the columns of a key."""
+        return list(self._key.columns)
+
+    def variable(self, name: str) -> StateVariable:
+        """Return what is known of a variable. Raises `InvalidUse` if there is none of this name."""
+        return self._chosen(name)[0]
+
+    def partitions(self, version: int | None = None) -> int:
+        """Return how many partitions a snapshot has. Raises `VersionNotFound`."""
+        return len(self._snapshot.at(version or self.version)[0].commits)
+
+    def entries(
+        self,
+        variable: str | None = None,
+        *,
+        version: int | None = None,
+        partitions: Sequence[int] | None = None,
+    ) -> Iterator[Entry]:
+        """Iterate the values of a variable, or of all, at a snapshot (by default the newest), sorted by key within each
+        partition. Raises `InvalidUse`, `VersionNotFound`, `StateDamaged`.
+        """
+        chosen = self._chosen(variable)
+        era, behind = self._snapshot.at(version or self.version)
+        for partition in range(len(era.commits)) if partitions is None else partitions:
+            yield from self._scan(era, behind, partition, chosen, None, None)
+
+    def get(self, key: Sequence[Any], variable: str | None = None, *, version: int | None = None) -> list[Entry]:
+        """Return the values of one key, reading only where it may be. Raises the same, and `CoderError`."""
+        encoded = self._key.encode(tuple(key))
+        era, behind = self._snapshot.at(version or self.version)
+        group = self._snapshot.groups.group(encoded)
+        partition = self._snapshot.groups.task_of(group, len(era.commits))
+        found: list[Entry] = []
+        for one in self._chosen(variable):
+            if one.kind == "map":
+                start = entries_of(self._snapshot.groups, encoded)
+                end = after_prefix(start)
+            else:
+                start = with_group(self._snapshot.groups, encoded)
+                end = start + b"\0"
+            found += self._scan(era, behind, partition, [one], start, end)
+        return found
+
+    def changes(self, start: int, end: int | None = None, *, variable: str | None = None) -> Iterator[Changed]:
+        """Iterate what the snapshots from ``start`` to ``end`` (by default the newest) changed, both included, one
+        partition after the other. Raises the same; `InvalidUse` where they do not all have the same division: with
+        another one, all keys are written again.
+        """
+        end = end or self.version
+        era, behind = self._snapshot.at(end)
+        first, before = self._snapshot.at(start)
+        if first != era or start > end or (start == era.after + 1 and era.after > 0):
+            raise InvalidUse(f"the snapshots from {start} to {end} do not all go on from the same division")
+        wanted = {one.family: one for one in self._chosen(variable)}
+        for partition in range(len(era.commits)):
+            provider = self._provider(era, partition)
+            try:
+                newest = era.commits[partition]
+                last = newest[0] - behind
+                shift = end - last
+                found = provider.changes(newest[0] - before, last, id=provider.id_of(last, newest))
+                for change in found:
+                    one = wanted.get(change.family)
+                    if one is None:
+                        continue
+                    key, entry = self._split(one, change.key)
+                    values = () if change.kind is ChangeKind.REMOVE else change.values
+                    coder = RowCoder(one.schemas, rows=self._rows)
+                    rows = tuple(coder.decode(_plain(one, value)) for value in values)
+                    yield Changed(change.version + shift, change.kind.value, key, one.name, entry, rows)
+            finally:
+                provider.close()
+
+    def _scan(
+        self,
+        era: Era,
+        behind: int,
+        partition: int,
+        variables: Sequence[StateVariable],
+        start: bytes | None,
+        end: bytes | None,
+    ) -> Iterator[Entry]:
+        provider = self._provider(era, partition)
+        try:
+            newest = era.commits[partition]
+            version = newest[0] - behind
+            source = provider.get_range_reader(version, newest[1] if not behind else provider.id_of(version, newest))
+            there = source.all_column_family_names()
+            for one in variables:
+                if one.family not in there:
+                    continue
+                coder = RowCoder(one.schemas, rows=self._rows)
+                for kept, values in source.entries(start, end, one.family):
+                    key, entry = self._split(one, kept)
+                    for value in values:
+                        expires = None if one.ttl is None else decode_time(value)
+                        yield Entry(key, one.name, entry, coder.decode(_plain(one, value)), expires)
+        finally:
+            provider.close()
+
+    def _split(self, variable: StateVariable, kept: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+        if variable.kind != "map":
+            return self._key.decode(without_group(kept)[1]), None
+        _, key, entry = split_entry(kept)
+        return self._key.decode(key), RowCoder((variable.key,), rows=self._rows, numbered=False).decode(entry)
+
+    def _provider(self, era: Era, partition: int) -> FileStateStoreProvider:
+        provider = FileStateStoreProvider(self._files, ProviderSettings(maintenance_interval=None))
+        provider.init(era.store(self._snapshot.name, partition))
+        return provider
+
+    def _chosen(self, variable: str | None) -> list[StateVariable]:
+        if variable is None:
+            return list(self._snapshot.variables.values())
+        found = self._snapshot.variables.get(variable)
+        if found is None:
+            there = ", ".join(self._snapshot.variables) or "none"
+            raise InvalidUse(f"the state {self._snapshot.name!r} has no variable {variable!r}, but {there}")
+        return [found]
+
+
+def _plain(variable: StateVariable, value: bytes) -> bytes:
+    return value if variable.ttl is None else value[MILLISECOND_BYTES:]

@@ -1,0 +1,177 @@
+"""One consistent state of all partitions, as a document that one compare-and-set publishes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from milepost.state.errors import InvalidUse, StateDamaged, VersionNotFound
+from milepost.state.key_groups import KeyGroups
+from milepost.state.processors.keys import GroupingKey
+from milepost.state.processors.times import TimeMode
+from milepost.state.processors.variables import StateVariable
+from milepost.state.store.contract.ids import StateStoreId
+
+FORMAT = 1
+Commits = tuple[tuple[int, str], ...]
+"""Of each partition the version of its store, and the id of the commit."""
+
+
+@dataclass(frozen=True)
+class Era:
+    """The snapshots that were made with the same division into partitions, each of which has a store of its own.
+
+    ``after`` is the snapshot before the first of the era, and ``commits`` are those of its last one. Each snapshot of
+    an era is one version of each store, so those before have lower versions and come from the lineage of the commits.
+    """
+
+    number: int
+    after: int
+    commits: Commits
+
+    def store(self, name: str, partition: int) -> StateStoreId:
+        """Return the store of a partition."""
+        return store_of(name, self.number, len(self.commits), partition)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of all partitions after a batch.
+
+    ``version`` counts the snapshots. ``eras`` are those whose snapshots may still be read, the oldest first, and
+    ``retired`` those of which no snapshot is kept since this one: their stores can go once it is published.
+    """
+
+    name: str
+    version: int
+    batch: int
+    groups: KeyGroups
+    key: tuple[tuple[str, str], ...]
+    mode: TimeMode
+    variables: Mapping[str, StateVariable]
+    eras: tuple[Era, ...]
+    retired: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def era(self) -> Era:
+        """The newest era."""
+        return self.eras[-1]
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return len(self.era.commits)
+
+    def at(self, version: int) -> tuple[Era, int]:
+        """Return the era of a snapshot, and by how many versions each store was behind the end of the era then.
+
+        Raises `VersionNotFound` for snapshots that are not kept.
+        """
+        last = self.version
+        for era in reversed(self.eras):
+            if era.after < version <= last:
+                return era, last - version
+            last = era.after
+        raise VersionNotFound(
+            f"there is no snapshot {version} of the state {self.name!r}: "
+            f"those from {self.eras[0].after + 1} to {self.version} may be there"
+        )
+
+    def after(
+        self, batch: int, commits: Commits, era: int, variables: Mapping[str, StateVariable], keep: int, mode: TimeMode
+    ) -> Snapshot:
+        """Return the snapshot that follows this one, in the era of this number.
+
+        Of eras that are over, those stay that have one of the last ``keep`` snapshots.
+        """
+        version = self.version + 1
+        if era == self.era.number:
+            eras = (*self.eras[:-1], replace(self.era, commits=commits))
+        else:
+            eras = (*self.eras, Era(era, self.version, commits))
+        ends = [one.after for one in eras[1:]] + [version]
+        kept = tuple(one for one, end in zip(eras, ends, strict=True) if end > version - keep)
+        retired = tuple((one.number, len(one.commits)) for one in eras if one not in kept)
+        return replace(
+            self, version=version, batch=batch, variables=dict(variables), eras=kept, retired=retired, mode=mode
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Turn it into JSON, with a digest of itself."""
+        document: dict[str, Any] = {
+            "format": FORMAT,
+            "version": self.version,
+            "batch": self.batch,
+            "groups": self.groups.count,
+            "key": [list(column) for column in self.key],
+            "time": self.mode.value,
+            "variables": {name: variable.to_json() for name, variable in self.variables.items()},
+            "eras": [[era.number, era.after, [list(one) for one in era.commits]] for era in self.eras],
+            "retired": [list(one) for one in self.retired],
+        }
+        return {**document, "digest": _digest(self.name, document)}
+
+    @classmethod
+    def from_json(cls, name: str, document: Mapping[str, Any]) -> Snapshot:
+        """Read it from its JSON. Raises `StateDamaged`."""
+        where = f"the snapshot of the state {name!r}"
+        try:
+            rest = {field: value for field, value in document.items() if field != "digest"}
+            if document["format"] != FORMAT:
+                raise StateDamaged(where, f"it is of format {document['format']}, and this version knows {FORMAT}")
+            if document["digest"] != _digest(name, rest):
+                raise StateDamaged(where, "its digest differs")
+            return cls(
+                name,
+                int(document["version"]),
+                int(document["batch"]),
+                KeyGroups(document["groups"]),
+                tuple((str(column), str(kind)) for column, kind in document["key"]),
+                TimeMode(document["time"]),
+                {one: StateVariable.from_json(one, value) for one, value in document["variables"].items()},
+                tuple(
+                    Era(number, after, tuple((int(version), str(id)) for version, id in commits))
+                    for number, after, commits in document["eras"]
+                ),
+                tuple((int(number), int(partitions)) for number, partitions in document["retired"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StateDamaged(where, f"it cannot be read: {error!r}") from error
+
+
+def first_snapshot(
+    name: str,
+    batch: int,
+    key: GroupingKey,
+    groups: KeyGroups,
+    commits: Commits,
+    variables: Mapping[str, StateVariable],
+    mode: TimeMode,
+) -> Snapshot:
+    """Return the first snapshot of a state."""
+    return Snapshot(name, 1, batch, groups, tuple(key.columns), mode, dict(variables), (Era(1, 0, commits),))
+
+
+def snapshots_of(record: bytes) -> dict[str, Snapshot]:
+    """Return the published snapshots of a job's states, from the bytes of its job record. Raises `StateDamaged`."""
+    try:
+        document = json.loads(record).get("state") or {}
+        return {name: Snapshot.from_json(name, one) for name, one in document.items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise StateDamaged("the job record", f"it is no JSON of a job: {error}") from error
+
+
+def store_of(name: str, era: int, partitions: int, partition: int) -> StateStoreId:
+    """Return the store of a partition in an era."""
+    try:
+        return StateStoreId(0, partition, f"{name}.{era}x{partitions}")
+    except InvalidUse as error:
+        raise InvalidUse(f"no state can be called {name!r}: {error}") from error
+
+
+def _digest(name: str, document: Mapping[str, Any]) -> str:
+    text = json.dumps([name, document], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,204 @@
+"""Processes one partition of a batch: loads its store, runs the processor, commits, and tells what came of it.
+
+Everything here is done again, from the same beginning, where a task fails or is run twice. Each attempt makes a commit
+of its own, and a commit that nobody publishes is never read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from milepost.state.errors import CommitUnknown
+from milepost.state.grouped_keys import range_of_groups
+from milepost.state.key_groups import KeyGroups
+from milepost.state.processors.cache import STORES
+from milepost.state.processors.division import frames_by_key, rows_by_key
+from milepost.state.processors.output_files import read_output, store_output
+from milepost.state.processors.outputs import Outputs
+from milepost.state.processors.running import Batch, Rows, drop_variables, run_processor
+from milepost.state.processors.snapshot import Era, store_of
+from milepost.state.processors.types import RowMaker, tuples
+from milepost.state.processors.variables import StateVariable
+from milepost.state.store.contract.stores import StateStore
+from milepost.state.store.provider import FileStateStoreProvider
+
+_COPY_BYTES = 64 * 1024 * 1024
+_COMMITS = 3
+_SNAPSHOT_EVERY = 10
+_DONE = pa.schema([("partition", pa.int32()), ("info", pa.string()), ("parts", pa.list_(pa.binary()))])
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a task has to do, the same for all partitions of the batch of this ``number``.
+
+    ``loading`` is a pickled `milepost.state.processors.cache.Loading`. ``begin`` has the commit of each partition that
+    it goes on from; None begins new stores, which take over their keys from ``older``, if there was another division.
+    ``dropped`` are variables that are to be removed first. ``schema`` and ``timezone`` are those of the output.
+    """
+
+    name: str
+    number: int
+    loading: bytes
+    partitions: int
+    era: int
+    batch: Batch
+    processor: Any
+    frames: bool
+    schema: pa.Schema
+    timezone: str
+    inline_bytes: int
+    begin: tuple[tuple[int, str], ...] | None
+    older: Era | None = None
+    dropped: tuple[StateVariable, ...] = ()
+    initial: bool = False
+    rows: RowMaker = field(default=tuples)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a task has done: the commit of its partition, and its output, inline or in files of the place."""
+
+    partition: int
+    version: int
+    id: str
+    parts: tuple[bytes, ...]
+    files: tuple[str, ...]
+    metrics: dict[str, int]
+
+    def info(self) -> str:
+        """Return all but the inline output as JSON."""
+        document = {"commit": [self.version, self.id], "files": self.files, "metrics": self.metrics}
+        return json.dumps(document, separators=(",", ":"))
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return it as the one row that a task puts out."""
+        return {"partition": [self.partition], "info": [self.info()], "parts": [list(self.parts)]}
+
+
+def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> Done:
+    """Process the rows of a partition, each key's together; return once its commit is stored.
+
+    Raises `StateError`, and whatever the processor raises; then nothing of it counts.
+    """
+    files = STORES.files(work.loading)
+    store_id = store_of(work.name, work.era, work.partitions, partition)
+    provider = STORES.provider(work.loading, store_id)
+    if work.begin is not None:
+        store = provider.get_store(*work.begin[partition])
+    else:
+        store = provider.get_store(0)
+        if work.older is not None:
+            store = _taken_over(work, provider, store, partition)
+    try:
+        drop_variables(store, work.dropped)
+        outputs = Outputs(work.schema, work.timezone, _COPY_BYTES // 4)
+        add = outputs.add_frame if work.frames else outputs.add_row
+        parts: list[bytes] = []
+        names: list[str] = []
+
+        def keep(part: bytes) -> None:
+            if names or sum(map(len, parts)) + len(part) > work.inline_bytes:
+                names.append(store_output(files, work.name, work.number, partition, part))
+            else:
+                parts.append(part)
+
+        groups = work.batch.groups.groups_of(partition, work.partitions)
+        given: dict[str, Any] = {"initial": rows, "rows": ()} if work.initial else {"rows": rows}
+        for outcome in run_processor(work.processor, work.batch, store, groups, row_maker=work.rows, **given):
+            for part in add(outcome.output):
+                keep(part)
+        for part in outputs.end():
+            keep(part)
+        commit(store)
+    except BaseException:
+        store.abort()
+        raise
+    info = store.checkpoint_info
+    STORES.used(work.loading, store_id, store.metrics.memory_used_bytes)
+    if (info.version + partition) % _SNAPSHOT_EVERY == 0:
+        STORES.maintain(provider)
+    metrics = {**store.metrics.custom, "keys": store.metrics.num_keys, "rows": outputs.rows}
+    return Done(partition, info.version, info.id, tuple(parts), tuple(names), metrics)
+
+
+def commit(store: StateStore) -> None:
+    """Commit a store, and where it is not known whether that was done, once more: it is the same commit."""
+    for attempt in range(_COMMITS):
+        try:
+            store.commit()
+        except CommitUnknown:
+            if attempt + 1 == _COMMITS:
+                raise
+        else:
+            return
+
+
+def _taken_over(work: Work, provider: FileStateStoreProvider, store: StateStore, partition: int) -> StateStore:
+    """Put the keys of the partition's groups, which others had, into its new store. What does not fit into memory as a
+    whole is committed meanwhile.
+    """
+    assert work.older is not None
+    groups: KeyGroups = work.batch.groups
+    before = len(work.older.commits)
+    size = 0
+    try:
+        for one, taken in groups.moved(partition, work.partitions, before).items():
+            theirs = STORES.provider(work.loading, work.older.store(work.name, one))
+            version, id = work.older.commits[one]
+            source = theirs.get_range_reader(version, id)
+            start, end = range_of_groups(taken)
+            for family in sorted(source.all_column_family_names()):
+                for key, values in source.entries(start, end, family):
+                    if family.startswith("list:"):
+                        store.create_column_family_if_absent(family, multiple_values_per_key=True)
+                        store.put_list(key, values, family)
+                    else:
+                        store.create_column_family_if_absent(family)
+                        store.put(key, values[0], family)
+                    size += len(key) + sum(map(len, values))
+                    if size > _COPY_BYTES:
+                        commit(store)
+                        store = provider.get_store(store.checkpoint_info.version, store.checkpoint_info.id)
+                        size = 0
+    except BaseException:
+        store.abort()
+        raise
+    return store
+
+
+def frames_task(work: Work) -> Any:
+    """Return the function for ``mapInPandas``."""
+
+    def run(frames: Iterator[Any]) -> Iterator[Any]:
+        import pandas
+
+        for partition, rows in frames_by_key(frames):
+            yield pandas.DataFrame(work_on(work, partition, rows).columns())
+
+    return run
+
+
+def rows_task(work: Work, row: Any) -> Any:
+    """Return the function for ``mapInArrow``."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for partition, rows in rows_by_key(batches, row):
+            yield pa.RecordBatch.from_pydict(work_on(work, partition, rows).columns(), schema=_DONE)
+
+    return run
+
+
+def output_task(loading: bytes) -> Any:
+    """Return the function for ``mapInArrow`` that reads outputs by the names of their files."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from read_output(STORES.files(loading), batch.column(0).to_pylist())
+
+    return run

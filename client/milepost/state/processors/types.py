@@ -1,0 +1,191 @@
+"""Turns values of Spark's types into what msgpack can hold, and back.
+
+A type is given in Spark's JSON form, as ``DataType.jsonValue`` returns it: a name, or a dict for what is made of types.
+"""
+
+from __future__ import annotations
+
+import calendar
+import operator
+import re
+import time
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta, timezone
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any
+
+from milepost.state.errors import CoderError
+
+JsonType = Any
+"""A Spark type in its JSON form."""
+
+RowMaker = Callable[[Sequence[str]], Callable[[Sequence[Any]], Any]]
+"""Given the names of fields, returns what makes a row of their values."""
+
+Convert = Callable[[Any], Any]
+
+_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+_DAY_ZERO = date(1970, 1, 1).toordinal()
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def tuples(_names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
+    """Make rows that are plain tuples."""
+    return tuple
+
+
+def writer(kind: JsonType) -> Convert:
+    """Return what turns a value of this type into one for msgpack. It raises `CoderError` for a value of another type;
+    `writer` itself does so for a type that state cannot have.
+    """
+    one = _writers(kind)
+    return lambda value: None if value is None else one(value)
+
+
+def reader(kind: JsonType, rows: RowMaker) -> Convert:
+    """Return what turns a value from msgpack back. ``rows`` makes what stands for a struct."""
+    one = _readers(kind, rows)
+    return lambda value: None if value is None else one(value)
+
+
+def widened(older: JsonType, newer: JsonType) -> bool:
+    """Say whether every value of the older type is one of the newer, and is written in the same way."""
+    if older == newer:
+        return True
+    if older in _BITS and newer in _BITS:
+        return _BITS[older] < _BITS[newer]
+    return (older, newer) == ("float", "double")
+
+
+def _writers(kind: JsonType) -> Convert:
+    if isinstance(kind, dict):
+        match kind["type"]:
+            case "array":
+                inner = writer(kind["elementType"])
+                return lambda value: [inner(one) for one in _expect(value, (list, tuple), "a list")]
+            case "map":
+                key, item = writer(kind["keyType"]), writer(kind["valueType"])
+                return lambda value: [[key(k), item(v)] for k, v in _expect(value, (dict,), "a dict").items()]
+            case "struct":
+                fields = kind["fields"]
+                parts = [writer(field["type"]) for field in fields]
+                names = [field["name"] for field in fields]
+                return lambda value: [part(one) for part, one in zip(parts, _fields(value, names), strict=True)]
+        raise CoderError(f"state cannot have the type {kind['type']!r}")
+    if kind in _BITS:
+        limit = 1 << (_BITS[kind] - 1)
+        return lambda value: _whole(value, limit, kind)
+    if kind.startswith("decimal"):
+        precision, scale = _decimal_limits(kind)
+        return lambda value: _decimal(_expect(value, (Decimal,), "a Decimal"), precision, scale)
+    if kind.startswith("interval day") or re.match(r"interval (hour|minute|second)", kind):
+        return lambda value: _expect(value, (timedelta,), "a timedelta") // _MICROSECOND
+    if kind.startswith(("varchar", "char")):
+        kind = "string"
+    simple: dict[str, Convert] = {
+        "string": lambda value: str(_expect(value, (str,), "text")),
+        "double": _number,
+        "float": _number,
+        "boolean": _truth,
+        "binary": lambda value: bytes(_expect(value, (bytes, bytearray), "bytes")),
+        "date": lambda value: _expect(value, (date,), "a date").toordinal() - _DAY_ZERO,
+        "timestamp": lambda value: _microseconds(_expect(value, (datetime,), "a datetime")),
+        "timestamp_ntz": lambda value: _microseconds(
+            _expect(value, (datetime,), "a datetime").replace(tzinfo=None), utc=True
+        ),
+        "void": lambda value: _expect(value, (), "None"),
+    }
+    if kind not in simple:
+        raise CoderError(f"state cannot have the type {kind!r}")
+    return simple[kind]
+
+
+def _readers(kind: JsonType, rows: RowMaker) -> Convert:
+    if isinstance(kind, dict):
+        match kind["type"]:
+            case "array":
+                inner = reader(kind["elementType"], rows)
+                return lambda value: [inner(one) for one in value]
+            case "map":
+                key, item = reader(kind["keyType"], rows), reader(kind["valueType"], rows)
+                return lambda value: {key(k): item(v) for k, v in value}
+            case _:
+                parts = [reader(field["type"], rows) for field in kind["fields"]]
+                make = rows([field["name"] for field in kind["fields"]])
+                return lambda value: make([part(one) for part, one in zip(parts, value, strict=True)])
+    if kind.startswith("decimal"):
+        return Decimal
+    if kind.startswith("interval"):
+        return lambda value: timedelta(microseconds=value)
+    special: dict[str, Convert] = {
+        "date": lambda value: date.fromordinal(value + _DAY_ZERO),
+        "timestamp": lambda value: datetime.fromtimestamp(value // 1_000_000).replace(microsecond=value % 1_000_000),
+        "timestamp_ntz": lambda value: datetime.fromtimestamp(value // 1_000_000, timezone.utc).replace(
+            microsecond=value % 1_000_000, tzinfo=None
+        ),
+    }
+    return special.get(kind, lambda value: value)
+
+
+def _expect(value: Any, kinds: tuple[type, ...], what: str) -> Any:
+    if not isinstance(value, kinds):
+        raise CoderError(f"the state takes {what} here, not {type(value).__name__}")
+    return value
+
+
+def _whole(value: Any, limit: int, kind: str) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise CoderError(f"the state takes a whole number here, not {type(value).__name__}") from error
+    if not -limit <= number < limit:
+        raise CoderError(f"{number} is too large for a field of the type {kind}")
+    return number
+
+
+def _decimal_limits(kind: str) -> tuple[int, int]:
+    found = re.fullmatch(r"decimal\((\d+),(-?\d+)\)", kind)
+    return (int(found[1]), int(found[2])) if found else (10, 0)
+
+
+def _decimal(value: Decimal, precision: int, scale: int) -> str:
+    """Return the text of a number with the digits of its type, rounded half up, as Spark does when it takes one."""
+    try:
+        rounded = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=precision))
+    except InvalidOperation as error:
+        raise CoderError(f"{value} is too large for a decimal({precision},{scale})") from error
+    if not rounded.is_finite():
+        raise CoderError(f"the state takes a number here, not {value}")
+    return str(rounded or abs(rounded))
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, (str, bytes)):
+        raise CoderError(f"the state takes a number here, not {type(value).__name__}")
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise CoderError(f"the state takes a number here, not {type(value).__name__}") from error
+
+
+def _truth(value: Any) -> bool:
+    if type(value) is not bool and type(value).__name__ not in ("bool", "bool_"):  # numpy's, which may not be installed
+        raise CoderError(f"the state takes True or False here, not {type(value).__name__}")
+    return bool(value)
+
+
+def _microseconds(value: datetime, *, utc: bool = False) -> int:
+    """Return the time since 1970; a datetime without a zone is one of this machine's zone, as for Spark."""
+    if value.tzinfo is not None:
+        seconds: float = calendar.timegm(value.utctimetuple())
+    else:
+        seconds = calendar.timegm(value.timetuple()) if utc else time.mktime(value.timetuple())
+    return int(seconds) * 1_000_000 + value.microsecond
+
+
+def _fields(value: Any, names: Sequence[str]) -> Sequence[Any]:
+    if isinstance(value, dict):
+        return [value.get(name) for name in names]
+    if not isinstance(value, (tuple, list)) or len(value) != len(names):
+        raise CoderError(f"the state takes a row of {len(names)} fields here, not {value!r}")
+    return value

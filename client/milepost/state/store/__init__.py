@@ -1,0 +1,53 @@
+"""Versioned stores of keys and values, with the contract of Spark's state stores.
+
+`FileStateStoreProvider` keeps each version as files in a `StateFiles`: `LocalFiles` is a directory, `TreeFiles` one in
+the tree of a job, behind its driver's epoch, and `MemoryFiles` is for tests. What is open lies in memory (`HeapBase`)
+or in RocksDB (`milepost.state.store.bases.rocksdb.RocksBases`).
+
+`LoadedStores` tell a `StateStoreCoordinator` what this process has loaded, and unload what another executor has by now.
+"""
+
+from milepost.state.store.bases.heap import HeapBase
+from milepost.state.store.contract.changes import Change, ChangeKind
+from milepost.state.store.contract.coordinator import StateStoreCoordinator
+from milepost.state.store.contract.ids import DEFAULT_FAMILY, CheckpointInfo, StateStoreId
+from milepost.state.store.contract.metrics import StateStoreMetrics
+from milepost.state.store.contract.provider import StateStoreProvider
+from milepost.state.store.contract.stores import ReadStateStore, StateStore
+from milepost.state.store.coordinators.in_process import InProcessRecord
+from milepost.state.store.coordinators.service import ServiceCoordinator, this_executor
+from milepost.state.store.files.contract import Created, FileInfo, StateFiles
+from milepost.state.store.files.local import LocalFiles
+from milepost.state.store.files.memory import MemoryFiles
+from milepost.state.store.files.tree import TreeFiles
+from milepost.state.store.loaded_stores import LoadedStores
+from milepost.state.store.provider import FileStateStoreProvider
+from milepost.state.store.ranges import RangeReader
+from milepost.state.store.settings import ProviderSettings
+
+__all__ = [
+    "StateStoreId",
+    "ReadStateStore",
+    "StateStore",
+    "StateStoreProvider",
+    "FileStateStoreProvider",
+    "RangeReader",
+    "ProviderSettings",
+    "HeapBase",
+    "StateFiles",
+    "Created",
+    "FileInfo",
+    "LocalFiles",
+    "MemoryFiles",
+    "TreeFiles",
+    "Change",
+    "ChangeKind",
+    "StateStoreCoordinator",
+    "ServiceCoordinator",
+    "InProcessRecord",
+    "LoadedStores",
+    "this_executor",
+    "CheckpointInfo",
+    "StateStoreMetrics",
+    "DEFAULT_FAMILY",
+]

@@ -1,0 +1,1 @@
+"""What holds one version of a store while it is open."""

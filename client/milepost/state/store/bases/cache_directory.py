@@ -1,0 +1,63 @@
+"""Directories that are of use to one process only, and are removed once it has ended, however that came about."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+_PREFIX = "milepost-base-"
+_LOCK = ".lock"
+
+_log = logging.getLogger(__name__)
+
+
+class CacheDirectory:
+    """A new directory, and a file beside it that is locked as long as this process needs it."""
+
+    def __init__(self, parent: Path) -> None:
+        parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            self.path = parent / f"{_PREFIX}{secrets.token_hex(8)}"
+            self._lock_path = self.path.with_name(self.path.name + _LOCK)
+            self._lock = os.open(self._lock_path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            if _locked(self._lock) and self._lock_path.exists():
+                break
+            os.close(self._lock)  # somebody took it for a leftover in between, and removes it
+        self.path.mkdir()
+
+    def remove(self) -> None:
+        """Remove the directory and all in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock_path.unlink(missing_ok=True)
+        os.close(self._lock)
+
+
+def remove_leftovers(parent: Path) -> int:
+    """Remove the directories of processes that have ended, and return how many there were."""
+    count = 0
+    for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
+        with suppress(FileNotFoundError):
+            lock = os.open(lock_path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if _locked(lock):
+                    shutil.rmtree(lock_path.with_name(lock_path.name.removesuffix(_LOCK)), ignore_errors=True)
+                    lock_path.unlink(missing_ok=True)
+                    count += 1
+            finally:
+                os.close(lock)
+    if count:
+        _log.info("%d directories in %s that ended processes had left were removed", count, parent)
+    return count
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,130 @@
+"""Bases out of core, in RocksDB, whose memory is bounded however much state there is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import rocksdict
+
+from milepost.state.errors import BaseFailed, InvalidUse
+from milepost.state.store.bases.cache_directory import CacheDirectory, remove_leftovers
+from milepost.state.store.bases.contract import Base
+
+_BATCH = 8192
+_LEAST_MEMORY = 8 * 1024 * 1024
+
+
+class RocksBases:
+    """Makes bases in RocksDB. All bases of one `RocksBases` share its memory."""
+
+    def __init__(self, directory: str | os.PathLike[str], *, memory_bytes: int = 128 * 1024 * 1024) -> None:
+        """``directory`` is on a local disk; each base has a directory of its own there, which ends with it.
+
+        ``memory_bytes`` is for blocks of files, their indexes and filters, and for what is not in files yet. What
+        processes left behind that have ended is removed: with RocksDB's own log off, it may lack what was in memory.
+        """
+        if memory_bytes < _LEAST_MEMORY:
+            raise InvalidUse(f"RocksDB needs {_LEAST_MEMORY} bytes of memory at least")
+        self._directory = Path(directory)
+        remove_leftovers(self._directory)
+        self._cache = rocksdict.Cache(memory_bytes)
+        self._buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
+            memory_bytes // 2, False, self._cache
+        )
+        self._buffer_bytes = max(memory_bytes // 8, 1024 * 1024)
+        self._open = 0
+
+    def __call__(self) -> Base:
+        """Make an empty base. Raises `BaseFailed`."""
+        with _translated():
+            return RocksBase(CacheDirectory(self._directory), self)
+
+    def options(self) -> rocksdict.Options:
+        """Return the options of a database."""
+        table = rocksdict.BlockBasedOptions()
+        table.set_block_cache(self._cache)
+        table.set_block_size(16 * 1024)
+        table.set_cache_index_and_filter_blocks(True)
+        table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        table.set_bloom_filter(10, False)
+        options = rocksdict.Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_error_if_exists(True)
+        options.set_block_based_table_factory(table)
+        options.set_write_buffer_manager(self._buffers)
+        options.set_write_buffer_size(self._buffer_bytes)
+        options.set_max_open_files(256)
+        options.set_max_background_jobs(2)
+        options.set_compression_type(rocksdict.DBCompressionType.lz4())
+        options.set_keep_log_file_num(1)
+        options.set_max_log_file_size(1024 * 1024)
+        options.set_stats_dump_period_sec(0)
+        return options
+
+    def opened(self, change: int) -> None:
+        """Count the open bases."""
+        self._open += change
+
+    def share_of_cache(self) -> int:
+        """Return the bytes of the shared memory that are one base's if each has as much."""
+        return int(self._cache.get_usage()) // max(self._open, 1)
+
+
+class RocksBase(Base):
+    """Keys and values in a database of RocksDB, without its log: the files of the store are the truth."""
+
+    def __init__(self, directory: CacheDirectory, bases: RocksBases) -> None:
+        self._directory = directory
+        self._bases = bases
+        self._database = rocksdict.Rdict(str(directory.path), bases.options())
+        self._unlogged = rocksdict.WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # its stub calls it a method
+        bases.opened(1)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        with _translated():
+            return list(self._database.get(list(keys)) or ())
+
+    def scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        pairs = self._database.items(from_key=start)
+        while True:
+            with _translated():
+                pair = next(pairs, None)
+            if pair is None or (end is not None and pair[0] >= end):  # type: ignore[operator]  # raw: keys are bytes
+                return
+            yield pair  # type: ignore[misc]
+
+    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        with _translated():
+            for begin in range(0, len(changes), _BATCH):
+                batch = rocksdict.WriteBatch(raw_mode=True)
+                for key, value in changes[begin : begin + _BATCH]:
+                    if value is None:
+                        batch.delete(key)
+                    else:
+                        batch.put(key, value)
+                self._database.write(batch, self._unlogged)
+
+    def memory_bytes(self) -> int:
+        with _translated():
+            readers = self._database.property_int_value("rocksdb.estimate-table-readers-mem") or 0
+        return readers + self._bases.share_of_cache()
+
+    def close(self) -> None:
+        with _translated():
+            self._database.close()
+        self._bases.opened(-1)
+        self._directory.remove()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except BaseFailed:
+        raise
+    except Exception as error:  # the library raises bare Exception for all that goes wrong
+        raise BaseFailed(f"RocksDB failed: {error}") from error

@@ -1,0 +1,97 @@
+"""Removes the files that no kept version, no pin and no snapshot needs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from itertools import chain
+
+from milepost.state.errors import FileMissing, StateDamaged, VersionNotFound
+from milepost.state.store.format.heads import Commit
+from milepost.state.store.format.names import Kind, StateFileName, parse_name
+from milepost.state.store.history import History, Listing
+
+_log = logging.getLogger(__name__)
+
+
+def clean(history: History, newest: Commit, *, keep: int, grace: float) -> int:
+    """Remove what is needed no more for the last ``keep`` versions up to ``newest``, nor for a pin.
+
+    What is neither of ``newest`` nor of what came before it, and a file of a run that no snapshot names, goes only once
+    it is older than ``grace`` as well as of a version before all that are kept: it may be somebody's who is at work.
+    Where it cannot be known what is needed, nothing is removed. Returns the number of removed files.
+    """
+    oldest = newest[0] - keep + 1
+    if oldest <= 1:
+        return 0
+    listing = history.list()
+    try:
+        needed = set(_needed(history, listing, newest, oldest))
+        for pin in chain.from_iterable(listing.pins.values()):
+            needed.update((pin, *_needed(history, listing, (pin.version, pin.id), pin.version)))
+        for snapshot in listing.of_kind(Kind.SNAPSHOT):
+            if snapshot.version >= oldest:
+                needed.update((snapshot, *_parts(history, snapshot)))
+    except (StateDamaged, VersionNotFound, FileMissing) as error:
+        _log.warning(
+            "nothing of %s is cleaned up, since it is not known what is needed: %s", history.store.directory, error
+        )
+        return 0
+    past = _past(history, newest)
+    doomed = [name for name in listing.infos if name not in needed and name.version < oldest]
+    own = {name for name in doomed if name.kind is not Kind.RUN and (name.version, name.id) in past}
+    own.update(_named_by(history, (name for name in own if name.kind is Kind.SNAPSHOT)))
+    return _remove(history, [name for name in doomed if name in own or listing.infos[name].age > grace])
+
+
+def _needed(history: History, listing: Listing, newest: Commit, oldest: int) -> Iterable[StateFileName]:
+    """Iterate the files that are needed to open the versions from ``oldest`` to ``newest``, and to say what they
+    changed: the commits down to the newest whole snapshot that is not after ``oldest``, and that snapshot.
+    """
+    for commit in history.lineage(newest):
+        name = StateFileName(Kind.DELTA, *commit)
+        if name not in listing.infos:
+            raise VersionNotFound(f"{history.path(name)} is missing")
+        yield name
+        whole = [one for one in listing.snapshots.get(commit, ()) if not listing.lacks(history.snapshot(one))]
+        for snapshot in whole:
+            yield snapshot
+            yield from _parts(history, snapshot)
+        if commit[0] <= oldest and whole:
+            return
+
+
+def _parts(history: History, snapshot: StateFileName) -> list[StateFileName]:
+    parts = (parse_name(part.name) for run in history.snapshot(snapshot).runs for part in run.parts)
+    return [part for part in parts if part is not None]
+
+
+def _named_by(history: History, snapshots: Iterable[StateFileName]) -> list[StateFileName]:
+    found = []
+    for snapshot in snapshots:
+        try:
+            found += _parts(history, snapshot)
+        except (StateDamaged, FileMissing) as error:
+            _log.info("what an old snapshot names is removed once it is old, as this cannot be read: %s", error)
+    return found
+
+
+def _past(history: History, newest: Commit) -> set[Commit]:
+    """Return the commits that led to the newest, as far as they are still there."""
+    found = set()
+    try:
+        for commit in history.lineage(newest):
+            found.add(commit)
+    except (VersionNotFound, StateDamaged):
+        pass  # this is as far back as the files go
+    return found
+
+
+def _remove(history: History, doomed: list[StateFileName]) -> int:
+    """Remove files, snapshots first: what is left after a failure is named by no snapshot that is there."""
+    order = [Kind.SNAPSHOT, Kind.RUN, Kind.DELTA, Kind.PIN]
+    for name in sorted(doomed, key=lambda name: (order.index(name.kind), name.version)):
+        history.files.delete(history.path(name))
+    if doomed:
+        _log.info("%d files of %s that no kept version needs were removed", len(doomed), history.store.directory)
+    return len(doomed)

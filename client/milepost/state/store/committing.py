@@ -1,0 +1,129 @@
+"""Writes what changed in a store as the next version of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from milepost.state.errors import BaseFailed, CommitUnknown, InvalidUse, WriteUnknown
+from milepost.state.store.bases.contract import Base
+from milepost.state.store.contract.ids import CheckpointInfo
+from milepost.state.store.contract.metrics import StateStoreMetrics
+from milepost.state.store.creating import create
+from milepost.state.store.families import Families, after_prefix, prefix_of
+from milepost.state.store.format.heads import Commit, DeltaHead
+from milepost.state.store.format.names import Kind, StateFileName
+from milepost.state.store.format.writing import Written, body_of, file_of
+from milepost.state.store.history import History
+from milepost.state.store.loading import Loaded, remove_family
+from milepost.state.store.overlay import Overlay
+from milepost.state.store.updates import Row, outcome
+
+_log = logging.getLogger(__name__)
+MOST_VALUE_BYTES = 1 << 30
+"""The bytes of a value, or of all values of a key together: a record batch cannot hold two gibibytes."""
+
+_CHUNK = 4096
+METRICS = frozenset({"changes", "bytes_written", "commit_milliseconds"})
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A commit that was written."""
+
+    info: CheckpointInfo
+    metrics: StateStoreMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A commit that is ready to be written, as often as it takes to know that it is."""
+
+    commit: Commit
+    head: DeltaHead
+    file: Written
+    rows: int
+    changes: list[tuple[bytes, bytes | None]]
+
+
+class Committer:
+    """Makes one commit. Until the store is changed once more, every try writes the same file."""
+
+    def __init__(self, history: History, lineage_of: Callable[[Loaded], tuple[Commit, ...]]) -> None:
+        """``lineage_of`` gives what came before the next commit, newest first."""
+        self._history = history
+        self._lineage_of = lineage_of
+        self._prepared: _Prepared | None = None
+
+    def forget(self) -> None:
+        """Prepare anew at the next try, since the store was changed."""
+        self._prepared = None
+
+    def commit(self, loaded: Loaded, families: Families, removed: Sequence[int], overlay: Overlay) -> Committed:
+        """Write the changes, and bring what is loaded to the new version.
+
+        Raises `CommitUnknown`, or, if certainly nothing was written, `FilesError`, `BaseFailed` or `InvalidUse`. Once
+        the file is there, the commit is made: if the base fails after that, what is loaded is ``broken``.
+        """
+        began = time.monotonic()
+        if self._prepared is None:
+            try:
+                self._prepared = self._prepare(loaded, families, removed, overlay)
+            except BaseFailed:
+                loaded.broken = True
+                raise
+        ready = self._prepared
+        version, id = ready.commit
+        try:
+            written = create(self._history, StateFileName(Kind.DELTA, version, id), ready.file)
+        except WriteUnknown as error:
+            raise CommitUnknown(f"it is not known whether version {version} was committed as {id}: {error}") from error
+        self._history.remember(ready.commit, ready.head)
+        base_id = loaded.commit[1] if loaded.commit else None
+        self._bring(loaded, ready, removed)
+        milliseconds = round(1000 * (time.monotonic() - began))
+        numbers = {"changes": ready.rows, "bytes_written": written, "commit_milliseconds": milliseconds}
+        return Committed(
+            CheckpointInfo(self._history.store.partition, version, id, base_id),
+            StateStoreMetrics(ready.head.keys, loaded.base.memory_bytes() if not loaded.broken else 0, numbers),
+        )
+
+    def _prepare(self, loaded: Loaded, families: Families, removed: Sequence[int], overlay: Overlay) -> _Prepared:
+        rows = list(overlay.all_rows())
+        keys = loaded.keys - sum(_count(loaded.base, number) for number in removed)
+        changes: list[tuple[bytes, bytes | None]] = []
+        for chunk in _chunks(rows):
+            before = loaded.base.get_many([key for key, _, _ in chunk])
+            after = [outcome(value, (op, new)) for value, (_, op, new) in zip(before, chunk, strict=True)]
+            if any(value is not None and len(value) > MOST_VALUE_BYTES for value in after):
+                raise InvalidUse(f"a value, or all values of a key, have at most {MOST_VALUE_BYTES} bytes")
+            keys += sum(value is not None for value in after) - sum(value is not None for value in before)
+            changes += zip((key for key, _, _ in chunk), after, strict=True)
+        head = DeltaHead(loaded.version + 1, self._lineage_of(loaded), families, keys)
+        file = file_of(self._history.store, head, body_of(rows))
+        return _Prepared((head.version, file.digest), head, file, len(rows), changes)
+
+    @staticmethod
+    def _bring(loaded: Loaded, ready: _Prepared, removed: Sequence[int]) -> None:
+        try:
+            for number in removed:
+                remove_family(loaded.base, number)
+            loaded.base.apply(ready.changes)
+        except BaseFailed as error:
+            _log.warning(
+                "version %d was committed, and will be loaded anew when it is opened: %s", ready.commit[0], error
+            )
+            loaded.broken = True
+            return
+        loaded.commit, loaded.families, loaded.keys = ready.commit, ready.head.families, ready.head.keys
+
+
+def _chunks(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    return (rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK))
+
+
+def _count(base: Base, number: int) -> int:
+    prefix = prefix_of(number)
+    return sum(1 for _ in base.scan(prefix, after_prefix(prefix)))

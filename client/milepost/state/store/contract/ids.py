@@ -1,0 +1,51 @@
+"""What a store is called, and what a commit is called."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from milepost.state.errors import InvalidUse
+
+DEFAULT_FAMILY = "default"
+"""The column family that every store has (``StateStore.DEFAULT_COL_FAMILY_NAME``)."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class StateStoreId:
+    """A store is one of an operator's in one partition (``StateStoreId``).
+
+    Where the checkpoint is (``checkpointRootLocation``) belongs to the files that a provider is given.
+    """
+
+    operator: int
+    partition: int
+    name: str = "default"
+
+    def __post_init__(self) -> None:
+        if self.operator < 0 or self.partition < 0:
+            raise InvalidUse("the numbers of an operator and of a partition are not negative")
+        if not _NAME.match(self.name):
+            raise InvalidUse(
+                "the name of a store has 1 to 200 of the characters A-Z a-z 0-9 . _ -, and no dot in front"
+            )
+
+    @property
+    def directory(self) -> str:
+        """The directory of the store's files, below that of all state."""
+        return f"{self.operator}/{self.partition}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointInfo:
+    """What a task tells its driver of a commit (``StateStoreCheckpointInfo``).
+
+    ``id`` is the commit's own, and ``base_id`` that of the commit it goes on from, None at the first version.
+    """
+
+    partition: int
+    version: int
+    id: str
+    base_id: str | None

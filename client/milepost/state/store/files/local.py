@@ -1,0 +1,105 @@
+"""Files in a directory of this machine, or of a file system that is mounted here and has hard links."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from milepost.state.errors import FileMissing, FilesError, WriteUnknown
+from milepost.state.store.files.contract import Created, FileInfo, StateFiles, checked_path
+
+_DRAFT = ".draft-"
+_DRAFT_SECONDS = 3600.0
+"""A draft that is as old as this is nobody's any more: making one takes as long as writing one file."""
+
+
+class LocalFiles(StateFiles):
+    """A directory. A file is written under a hidden name, made durable, and then linked to its own, which fails where
+    that is taken. There is no time limit: a local disk answers, or the process hangs with it.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        """``root`` is made if it is not there."""
+        self._root = Path(root)
+        with _translated("make"):
+            self._root.mkdir(parents=True, exist_ok=True)
+
+    def create(self, name: str, content: bytes) -> Created:
+        path = self._root / checked_path(name)
+        draft = path.with_name(f"{_DRAFT}{secrets.token_hex(8)}")
+        with _translated("write"):
+            self._make_directories(path.parent)
+            try:
+                with draft.open("xb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                try:
+                    os.link(draft, path)
+                except FileExistsError:
+                    return Created.EXISTS
+            finally:
+                draft.unlink(missing_ok=True)
+        try:
+            _sync(path.parent)
+        except OSError as error:
+            raise WriteUnknown(f"{name} is there, but its directory could not be made durable: {error}") from error
+        return Created.DONE
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        with _translated("read"), (self._root / checked_path(name)).open("rb") as file:
+            file.seek(start)
+            return file.read(length)
+
+    def list(self, directory: str) -> list[FileInfo]:
+        now = time.time()
+        found = []
+        with _translated("list"), suppress(FileNotFoundError):
+            for entry in os.scandir(self._root / checked_path(directory)):
+                with suppress(FileNotFoundError):  # deleted meanwhile
+                    status = entry.stat()
+                    age = max(0.0, now - status.st_mtime)
+                    if entry.name.startswith(_DRAFT):
+                        if age > _DRAFT_SECONDS:
+                            os.unlink(entry.path)
+                    elif entry.is_file():
+                        found.append(FileInfo(f"{directory}/{entry.name}", status.st_size, age))
+        return sorted(found, key=lambda info: info.name)
+
+    def delete(self, name: str) -> None:
+        with _translated("delete"):
+            (self._root / checked_path(name)).unlink(missing_ok=True)
+
+    def _make_directories(self, path: Path) -> None:
+        """Make the directories that are missing, each durable in the one above it."""
+        missing = []
+        while path != self._root and not path.exists():
+            missing.append(path)
+            path = path.parent
+        for directory in reversed(missing):
+            directory.mkdir(exist_ok=True)
+            _sync(directory.parent)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _translated(act: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileMissing(f"no file {error.filename}") from error
+    except OSError as error:
+        hint = "; the file system has to have hard links" if error.errno in (errno.EPERM, errno.ENOTSUP) else ""
+        raise FilesError(f"cannot {act} {error.filename}: {error.strerror}{hint}") from error

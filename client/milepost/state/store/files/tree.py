@@ -1,0 +1,147 @@
+"""Files in the tree of a job, which the service keeps behind the epoch of the job's driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from os import PathLike
+from typing import Any
+
+from milepost.client import Client
+from milepost.errors import (
+    AlreadyExists,
+    Damaged,
+    Fenced,
+    MilepostError,
+    NotExist,
+    OutcomeUnknown,
+    StateTruncated,
+)
+from milepost.files import JobFiles
+from milepost.state.errors import FileMissing, FilesError, FilesFenced, InvalidUse, StateDamaged, WriteUnknown
+from milepost.state.store.files.contract import Created, FileInfo, StateFiles, checked_path
+
+DEFAULT_DIRECTORY = "_milepost/state"
+
+
+class TreeFiles(StateFiles):
+    """A directory in the tree of a job. A driver makes it, and so does each executor that got the epoch of the driver.
+
+    A write under an epoch that is over raises `FilesFenced`: it is refused when it comes in, and again when its last
+    byte has come. It can be pickled where its token can; the copy has connections of its own.
+    """
+
+    def __init__(
+        self,
+        url: str | Sequence[str] | None,
+        store: str,
+        epoch: int | None,
+        *,
+        directory: str = DEFAULT_DIRECTORY,
+        token: str | Callable[[], str] | None = None,
+        token_file: str | PathLike[str] | None = None,
+        verify: bool | str | PathLike[str] | None = None,
+        cert: str | PathLike[str] | None = None,
+        key: str | PathLike[str] | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        """``store`` is the job, and ``epoch`` its driver's; None before the job has one, or to read alone.
+
+        ``directory`` is where the files lie in the tree. All else is as in `milepost.Client`; each call ends within
+        ``timeout`` seconds. Raises `InvalidName`, `InvalidUse` and ValueError for what cannot be used.
+        """
+        self._settings: dict[str, Any] = {
+            "url": url if url is None or isinstance(url, str) else tuple(url),
+            "store": store,
+            "epoch": epoch,
+            "directory": checked_path(directory),
+            "token": token,
+            "token_file": token_file,
+            "verify": verify,
+            "cert": cert,
+            "key": key,
+            "timeout": timeout,
+        }
+        self._directory = directory
+        self._client = Client(
+            url, token=token, token_file=token_file, verify=verify, cert=cert, key=key, timeout=timeout
+        )
+        of_store = self._client.store(store)
+        self._files: JobFiles = (of_store if epoch is None else of_store.under(epoch)).files
+
+    def __repr__(self) -> str:
+        """Describe it by the job, the epoch and the directory; a token is never shown."""
+        store, epoch = self._settings["store"], self._settings["epoch"]
+        return f"<TreeFiles {self._directory!r} of {store!r}, epoch {epoch}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._settings
+
+    def __reduce__(self) -> tuple[Callable[[], TreeFiles], tuple[()]]:
+        return partial(TreeFiles, **self.__getstate__()), ()
+
+    def close(self) -> None:
+        """Close the connections. Later calls raise `FilesError`."""
+        self._client.close()
+
+    def create(self, name: str, content: bytes) -> Created:
+        """See `StateFiles.create`. Raises `FilesFenced` under an epoch that is over, and `InvalidUse` for a name of the
+        kind that the service takes for temporary.
+        """
+        path = self._path(name)
+        if name.rpartition("/")[2].startswith("__temp"):
+            raise InvalidUse(f"{name} is the name of a temporary file, which would go with the next epoch")
+        with _translated(name):
+            try:
+                self._files.write(path, content, only_new=True)
+            except AlreadyExists:
+                return Created.EXISTS
+        return Created.DONE
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        """See `StateFiles.read`. Raises `StateDamaged` where the service says that its bytes are."""
+        with _translated(name):
+            return self._files.read(self._path(name), start, length)
+
+    def list(self, directory: str) -> list[FileInfo]:
+        """See `StateFiles.list`. The ages are by the service's clock."""
+        path = self._path(directory)
+        with _translated(directory):
+            try:
+                return [
+                    FileInfo(f"{directory}{entry.path[len(path) :]}", entry.size, entry.age or 0.0)
+                    for entry in self._files.list(path)
+                    if not entry.directory
+                ]
+            except NotExist:
+                return []
+
+    def delete(self, name: str) -> None:
+        """See `StateFiles.delete`. Raises `FilesFenced` under an epoch that is over."""
+        with _translated(name):
+            self._files.delete(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{checked_path(name)}"
+
+
+@contextmanager
+def _translated(name: str) -> Iterator[None]:
+    """Raise what the SDK raises as an error of files. Only where it says that the outcome is unknown, it is."""
+    try:
+        yield
+    except Fenced as error:
+        raise FilesFenced(f"{name} was not changed: {error}") from error
+    except OutcomeUnknown as error:
+        raise WriteUnknown(f"{name} may have been changed, or may be yet: {error}") from error
+    except NotExist as error:
+        raise FileMissing(f"no file {name}") from error
+    except Damaged as error:
+        raise StateDamaged(name, str(error)) from error
+    except StateTruncated as error:
+        if error.__cause__ is None:
+            raise StateDamaged(name, str(error)) from error
+        raise FilesError(f"{name} was not read to its end: {error}") from error
+    except MilepostError as error:
+        raise FilesError(f"{name}: {error}") from error

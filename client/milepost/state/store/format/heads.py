@@ -1,0 +1,192 @@
+"""What stands in the head of a file, as JSON in the metadata of an Arrow schema."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from milepost.state.store.families import Families, Family, prefix_of
+
+FORMAT = 1
+
+Commit = tuple[int, str]
+"""A commit: its version and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A record batch of a file: where it lies behind the head, its digest, how many rows it has, and which keys.
+
+    Keys have their family in front, as in a base.
+    """
+
+    offset: int
+    length: int
+    rows: int
+    sha256: str
+    first: bytes
+    last: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaHead:
+    """The head of a commit.
+
+    ``lineage`` has the commits before it, newest first, without a gap; it need not reach the beginning. ``families``
+    and ``keys``, the number of keys, are those of the version that the commit made.
+    """
+
+    version: int
+    lineage: tuple[Commit, ...]
+    families: Families
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """The head of a part of a run: what the versions after ``after`` did, up to ``version``."""
+
+    after: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunPart:
+    """A file of a run, as a snapshot names it; ``size`` is that of its record batches, in bytes."""
+
+    name: str
+    size: int
+    rows: int
+    first: bytes
+    last: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Sorted rows in which each key is there once: what the versions after ``after`` did, up to ``version``.
+
+    Its parts are files whose keys do not overlap, in the order of their keys. A run of one version may be its commit.
+    """
+
+    after: int
+    version: int
+    parts: tuple[RunPart, ...]
+
+    @property
+    def size(self) -> int:
+        """The size of its record batches in bytes."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether this is a commit that was not merged with others."""
+        return self.version == self.after + 1 and all(part.name.endswith(".delta") for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotHead:
+    """The head of a snapshot: the runs, oldest first, that together are the state of one commit."""
+
+    version: int
+    id: str
+    runs: tuple[Run, ...]
+
+
+Head = DeltaHead | RunHead | SnapshotHead
+
+
+def head_to_json(head: Head) -> dict[str, Any]:
+    """Turn a head into a document."""
+    if isinstance(head, DeltaHead):
+        return {
+            "kind": "delta",
+            "version": head.version,
+            "lineage": [list(commit) for commit in head.lineage],
+            "families": {name: [one.number, one.multiple] for name, one in head.families.by_name.items()},
+            "next_family": head.families.next_number,
+            "keys": head.keys,
+        }
+    if isinstance(head, RunHead):
+        return {"kind": "run", "after": head.after, "version": head.version}
+    runs = [
+        {
+            "after": run.after,
+            "version": run.version,
+            "parts": [
+                {
+                    "name": part.name,
+                    "size": part.size,
+                    "rows": part.rows,
+                    "first": key_to_json(part.first),
+                    "last": key_to_json(part.last),
+                }
+                for part in run.parts
+            ],
+        }
+        for run in head.runs
+    ]
+    return {"kind": "snapshot", "version": head.version, "id": head.id, "runs": runs}
+
+
+def head_from_json(document: dict[str, Any]) -> Head:
+    """Turn a document into a head. Raises an error of Python's if it is none."""
+    kind, version = document["kind"], int(document["version"])
+    if kind == "delta":
+        lineage = tuple((int(older), str(id)) for older, id in document["lineage"])
+        if [older for older, _ in lineage] != list(range(version - 1, version - 1 - len(lineage), -1)):
+            raise ValueError("its lineage has a gap")
+        families = {str(name): Family(int(n), bool(multiple)) for name, (n, multiple) in document["families"].items()}
+        return DeltaHead(version, lineage, Families(families, int(document["next_family"])), int(document["keys"]))
+    if kind == "run":
+        return RunHead(int(document["after"]), version)
+    if kind == "snapshot":
+        runs = tuple(
+            Run(
+                int(run["after"]),
+                int(run["version"]),
+                tuple(
+                    RunPart(
+                        str(part["name"]),
+                        int(part["size"]),
+                        int(part["rows"]),
+                        key_from_json(part["first"]),
+                        key_from_json(part["last"]),
+                    )
+                    for part in run["parts"]
+                ),
+            )
+            for run in document["runs"]
+        )
+        return SnapshotHead(version, str(document["id"]), runs)
+    raise ValueError(f"it is of a kind {kind!r}, which this version does not know")
+
+
+def block_to_json(block: Block) -> dict[str, Any]:
+    """Turn what is known of a record batch into a document."""
+    return {
+        "offset": block.offset,
+        "length": block.length,
+        "rows": block.rows,
+        "sha256": block.sha256,
+        "first": key_to_json(block.first),
+        "last": key_to_json(block.last),
+    }
+
+
+def block_from_json(document: dict[str, Any]) -> Block:
+    """Turn such a document back. Raises what `head_from_json` does."""
+    offset, length, rows = (int(document[name]) for name in ("offset", "length", "rows"))
+    first, last = key_from_json(document["first"]), key_from_json(document["last"])
+    return Block(offset, length, rows, str(document["sha256"]), first, last)
+
+
+def key_to_json(key: bytes) -> list[Any]:
+    """Write a key as its family's number and its bytes in base64."""
+    return [int.from_bytes(key[:4], "big"), base64.b64encode(key[4:]).decode()]
+
+
+def key_from_json(pair: list[Any]) -> bytes:
+    """Read a key that `key_to_json` wrote."""
+    number, text = pair
+    return prefix_of(int(number)) + base64.b64decode(text, validate=True)

@@ -1,0 +1,131 @@
+"""Finds out from the files of a store which commits there are, and how each came about."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from milepost.state.errors import Diverged, FileMissing, StateDamaged, VersionNotFound
+from milepost.state.store.contract.ids import StateStoreId
+from milepost.state.store.files.contract import FileInfo, StateFiles
+from milepost.state.store.format.heads import Commit, DeltaHead, SnapshotHead
+from milepost.state.store.format.names import Kind, StateFileName, parse_name
+from milepost.state.store.format.reading import OpenedFile, open_file
+
+_HEADS_KEPT = 512
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of a store at one moment; those with other names are nobody's here, and left alone."""
+
+    infos: dict[StateFileName, FileInfo] = field(default_factory=dict)
+    commits: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
+    snapshots: dict[Commit, list[StateFileName]] = field(default_factory=lambda: defaultdict(list))
+    pins: dict[str, list[StateFileName]] = field(default_factory=lambda: defaultdict(list))
+
+    def of_kind(self, kind: Kind) -> list[StateFileName]:
+        """Return the names of the files of one kind."""
+        return [name for name in self.infos if name.kind is kind]
+
+    def lacks(self, snapshot: SnapshotHead) -> str | None:
+        """Return the name of a file that a snapshot names and that is not there; None if it is whole.
+
+        Whoever writes one slowly may name what others removed meanwhile, since they have a newer snapshot.
+        """
+        parts = (part.name for run in snapshot.runs for part in run.parts)
+        return next((part for part in parts if parse_name(part) not in self.infos), None)
+
+
+class History:
+    """The commits of one store, as its files tell them."""
+
+    def __init__(self, files: StateFiles, store: StateStoreId) -> None:
+        self.files = files
+        self.store = store
+        self._heads: dict[Commit, DeltaHead] = {}
+        self._lock = threading.Lock()
+
+    def path(self, name: StateFileName) -> str:
+        """Return the path of a file."""
+        return f"{self.store.directory}/{name}"
+
+    def list(self) -> Listing:
+        """Look at which files there are."""
+        listing = Listing()
+        for info in self.files.list(self.store.directory):
+            name = parse_name(info.name.rpartition("/")[2])
+            if name is None:
+                continue
+            listing.infos[name] = info
+            if name.kind is Kind.DELTA:
+                listing.commits[name.version].append(name.id)
+            elif name.kind is Kind.SNAPSHOT:
+                listing.snapshots[name.version, name.id].append(name)
+            elif name.kind is Kind.PIN:
+                listing.pins[name.extra].append(name)
+        return listing
+
+    def find(self, listing: Listing, version: int, id: str | None) -> Commit:
+        """Return the commit of a version. Raises `VersionNotFound`, `Diverged`."""
+        ids = listing.commits.get(version, [])
+        if id is None and len(ids) > 1:
+            raise Diverged(
+                f"version {version} of {self.store.directory} was committed {len(ids)} times, as "
+                f"{', '.join(sorted(ids))}, and without an id it is not known which of them counts",
+                version,
+                sorted(ids),
+            )
+        if not ids or id not in (None, *ids):
+            named = f" with the id {id}" if id else ""
+            raise VersionNotFound(f"there is no version {version}{named} of {self.store.directory}")
+        return version, id or ids[0]
+
+    def open(self, name: StateFileName) -> OpenedFile:
+        """Open a file. Raises `FileMissing`, `StateDamaged`."""
+        return open_file(self.files, self.store, name)
+
+    def open_delta(self, commit: Commit) -> tuple[DeltaHead, OpenedFile]:
+        """Open the file of a commit. Raises `VersionNotFound`, `StateDamaged`."""
+        try:
+            opened = self.open(StateFileName(Kind.DELTA, *commit))
+        except FileMissing as error:
+            raise VersionNotFound(
+                f"version {commit[0]} of {self.store.directory} with the id {commit[1]} is not there, or no longer"
+            ) from error
+        if not isinstance(opened.head, DeltaHead):
+            raise StateDamaged(opened.path, "it is no commit")
+        self.remember(commit, opened.head)
+        return opened.head, opened
+
+    def delta(self, commit: Commit) -> DeltaHead:
+        """Return the head of a commit. Raises the same."""
+        return self._heads.get(commit) or self.open_delta(commit)[0]
+
+    def remember(self, commit: Commit, head: DeltaHead) -> None:
+        """Keep the head of a commit, so that it need not be read again."""
+        with self._lock:
+            self._heads[commit] = head
+            while len(self._heads) > _HEADS_KEPT:
+                self._heads.pop(next(iter(self._heads)))
+
+    def snapshot(self, name: StateFileName) -> SnapshotHead:
+        """Read a snapshot. Raises `FileMissing`, `StateDamaged`."""
+        opened = self.open(name)
+        if not isinstance(opened.head, SnapshotHead) or opened.head.id != name.id:
+            raise StateDamaged(opened.path, f"it is no snapshot of the commit {name.id}")
+        return opened.head
+
+    def lineage(self, commit: Commit) -> Iterator[Commit]:
+        """Iterate a commit and those before it, newest first, down to version 1. Raises `VersionNotFound` on the way
+        where one is missing that would tell what was before.
+        """
+        yield commit
+        while commit[0] > 1:
+            older = self.delta(commit).lineage
+            if not older:
+                raise StateDamaged(self.path(StateFileName(Kind.DELTA, *commit)), "it does not say what was before it")
+            yield from older
+            commit = older[-1]

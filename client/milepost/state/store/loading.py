@@ -1,0 +1,152 @@
+"""Brings a base to a version: from another version that is loaded already, from a snapshot, or from nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from milepost.state.errors import FileMissing, StateDamaged, VersionNotFound
+from milepost.state.store.bases.contract import Base
+from milepost.state.store.families import PREFIX_BYTES, Families, after_prefix, prefix_of
+from milepost.state.store.format.heads import Commit, DeltaHead, Run, RunHead, SnapshotHead
+from milepost.state.store.format.names import Kind, StateFileName, parse_name
+from milepost.state.store.format.reading import OpenedFile
+from milepost.state.store.history import History, Listing
+from milepost.state.store.updates import Op, Row, outcome
+
+_log = logging.getLogger(__name__)
+_CHUNK = 1024
+
+
+@dataclass
+class Loaded:
+    """A base, and the version that it holds. ``commit`` is None for version 0; what is ``broken`` holds none."""
+
+    base: Base
+    commit: Commit | None
+    families: Families
+    keys: int = 0
+    broken: bool = False
+
+    @property
+    def version(self) -> int:
+        """The number of the version."""
+        return self.commit[0] if self.commit else 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to get to a commit: from what is loaded, a snapshot, or nothing; then by these commits, oldest first."""
+
+    loaded: Loaded | None
+    snapshot: SnapshotHead | None
+    deltas: Sequence[Commit]
+
+
+def plan(
+    history: History,
+    listing: Listing,
+    target: Commit,
+    take: Callable[[Commit], Loaded | None],
+    snapshot_version: int | None = None,
+) -> Plan:
+    """Find the shortest way to a commit. ``take`` gives what is loaded of a commit, if anything is.
+
+    ``snapshot_version`` allows no other beginning. Raises `VersionNotFound`, `StateDamaged`.
+    """
+    deltas: list[Commit] = []
+    damaged: StateDamaged | None = None
+    try:
+        for commit in history.lineage(target):
+            if snapshot_version is None and (loaded := take(commit)) is not None:
+                return Plan(loaded, None, deltas[::-1])
+            for name in listing.snapshots.get(commit, ()) if snapshot_version in (None, commit[0]) else ():
+                try:
+                    return Plan(None, _whole(history, listing, name), deltas[::-1])
+                except FileMissing:
+                    continue  # a newer one took its place
+                except StateDamaged as error:
+                    damaged = damaged or error
+                    _log.warning("%s; loading version %d from an older snapshot", error, target[0])
+            if commit[1] not in listing.commits.get(commit[0], ()):
+                raise VersionNotFound(f"version {commit[0]}, on the way to version {target[0]}, is no longer there")
+            deltas.append(commit)
+    except VersionNotFound:
+        if damaged is not None:
+            raise damaged from None
+        raise
+    if snapshot_version:
+        raise VersionNotFound(f"there is no snapshot of version {snapshot_version} on the way to version {target[0]}")
+    return Plan(None, None, deltas[::-1])
+
+
+def _whole(history: History, listing: Listing, name: StateFileName) -> SnapshotHead:
+    head = history.snapshot(name)
+    missing = listing.lacks(head)
+    if missing is not None:
+        raise StateDamaged(f"{history.store.directory}/{missing}", f"it is not there, and the snapshot {name} needs it")
+    return head
+
+
+def follow(history: History, way: Plan, target: Commit, loaded: Loaded) -> None:
+    """Bring what is loaded to a commit. After a failure it is broken. Raises `StateDamaged`, `BaseFailed`."""
+    loaded.broken = True  # until it is there
+    head = history.delta(target)
+    families = head.families.numbers
+    for number in loaded.families.numbers - families:
+        remove_family(loaded.base, number)
+    for run in way.snapshot.runs if way.snapshot else ():
+        for part in run.parts:
+            apply_rows(loaded.base, open_part(history, run, part.name).batches(), families)
+    for commit in way.deltas:
+        apply_rows(loaded.base, history.open_delta(commit)[1].batches(), families)
+    loaded.commit, loaded.families, loaded.keys = target, head.families, head.keys
+    loaded.broken = False
+
+
+def open_part(history: History, run: Run, part: str) -> OpenedFile:
+    """Open a file of a run. Raises `StateDamaged`, also where it is missing: a snapshot that is there names it."""
+    name = parse_name(part)
+    path = f"{history.store.directory}/{part}"
+    if name is None or name.kind not in (Kind.RUN, Kind.DELTA):
+        raise StateDamaged(path, "it has no name of a run's file")
+    try:
+        opened = history.open(name)
+    except FileMissing as error:
+        raise StateDamaged(path, "it is not there, and a snapshot needs it") from error
+    head = opened.head
+    if isinstance(head, DeltaHead):
+        head = RunHead(head.version - 1, head.version)
+    if head != RunHead(run.after, run.version):
+        raise StateDamaged(path, "it is of other versions than the snapshot says")
+    return opened
+
+
+def apply_rows(base: Base, batches: Iterable[list[Row]], families: frozenset[int]) -> None:
+    """Do to a base what rows say, but for families that are no more."""
+    for batch in batches:
+        if _number(batch[0]) == _number(batch[-1]):
+            if _number(batch[0]) not in families:
+                continue
+        else:
+            batch = [row for row in batch if _number(row) in families]
+        appended = [key for key, op, _ in batch if op == Op.APPEND]
+        before = dict(zip(appended, base.get_many(appended), strict=True)) if appended else {}
+        base.apply([(key, outcome(before.get(key), (op, value))) for key, op, value in batch])
+
+
+def remove_family(base: Base, number: int) -> int:
+    """Remove all keys of a family from a base, and return how many there were."""
+    prefix = prefix_of(number)
+    count = 0
+    while True:
+        found = [key for (key, _), _ in zip(base.scan(prefix, after_prefix(prefix)), range(_CHUNK), strict=False)]
+        base.apply([(key, None) for key in found])
+        count += len(found)
+        if len(found) < _CHUNK:
+            return count
+
+
+def _number(row: Row) -> int:
+    return int.from_bytes(row[0][:PREFIX_BYTES], "big")

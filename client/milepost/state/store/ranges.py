@@ -1,0 +1,90 @@
+"""Reads ranges of keys of one version from its files: what takes over a part of a store need not load all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from milepost.state.errors import InvalidUse
+from milepost.state.store.contract.ids import DEFAULT_FAMILY
+from milepost.state.store.contract.stores import Pairs
+from milepost.state.store.families import PREFIX_BYTES, Families, after_prefix
+from milepost.state.store.format.heads import Run
+from milepost.state.store.format.reading import OpenedFile
+from milepost.state.store.frames import unframed
+from milepost.state.store.history import History
+from milepost.state.store.loading import Plan, open_part
+from milepost.state.store.merging import merged
+from milepost.state.store.updates import Row
+
+
+class RangeReader:
+    """One version of a store, of which ranges are read straight from the files.
+
+    Only the files and the record batches that may have a range are read, each batch is proved before it is used, and
+    one batch of each file is in memory. `FileStateStoreProvider.get_range_reader` makes it; it holds nothing open, and
+    clean-up of the version makes its next read fail. Every read raises `StateDamaged` and `FilesError`.
+    """
+
+    def __init__(
+        self, history: History, families: Families, way: Plan | None, opened: Mapping[str, OpenedFile]
+    ) -> None:
+        """``way`` says which files lead to the version, None for the empty version 0. What is ``opened`` of commits, by
+        their ids, need not be opened again.
+        """
+        self._history = history
+        self._families = families
+        self._way = way
+        self._opened = dict(opened)
+
+    def all_column_family_names(self) -> frozenset[str]:
+        """Return the names of all column families of the version."""
+        return frozenset(self._families.by_name)
+
+    def range_scan(self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY) -> Pairs:
+        """Iterate the keys from ``start`` on and before ``end``, sorted, and their values; None leaves an end open."""
+        return self._rows(start, end, family, multiple=False)
+
+    def range_scan_lists(
+        self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY
+    ) -> Iterator[tuple[bytes, list[bytes]]]:
+        """Iterate the same of a family with several values for a key, each key with the list of its values."""
+        return ((key, list(unframed(value))) for key, value in self._rows(start, end, family, multiple=True))
+
+    def entries(
+        self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY
+    ) -> Iterator[tuple[bytes, list[bytes]]]:
+        """Iterate the same of any family: each key with all its values, one where the family keeps one."""
+        if self._families.named(family).multiple:
+            return self.range_scan_lists(start, end, family)
+        return ((key, [value]) for key, value in self.range_scan(start, end, family))
+
+    def _rows(self, start: bytes | None, end: bytes | None, name: str, *, multiple: bool) -> Pairs:
+        family = self._families.named(name)
+        if family.multiple != multiple:
+            kept = "several values" if family.multiple else "one value"
+            raise InvalidUse(f"the column family {name!r} has {kept} for each key")
+        first = family.prefix + (start or b"")
+        behind = after_prefix(family.prefix) if end is None else family.prefix + end
+        if self._way is None:
+            return iter(())
+        runs = self._way.snapshot.runs if self._way.snapshot else ()
+        sources = [
+            *(self._rows_of_run(run, first, behind) for run in runs),
+            *(self._delta(version, id).rows(first, behind) for version, id in self._way.deltas),
+        ]
+        rows = merged(sources, frozenset((family.number,)), bottom=True)
+        return ((key[PREFIX_BYTES:], value) for key, _, value in rows)
+
+    def _rows_of_run(self, run: Run, first: bytes, behind: bytes | None) -> Iterator[Row]:
+        for part in run.parts:
+            if part.last >= first and (behind is None or part.first < behind):
+                opened = self._opened.get(part.name)
+                if opened is None:
+                    opened = self._opened[part.name] = open_part(self._history, run, part.name)
+                yield from opened.rows(first, behind)
+
+    def _delta(self, version: int, id: str) -> OpenedFile:
+        opened = self._opened.get(id)
+        if opened is None:
+            opened = self._opened[id] = self._history.open_delta((version, id))[1]
+        return opened

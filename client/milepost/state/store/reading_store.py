@@ -1,0 +1,159 @@
+"""A version of a store that is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from milepost.state.errors import BaseFailed, InvalidUse, StoreEnded
+from milepost.state.store.contract.ids import DEFAULT_FAMILY, StateStoreId
+from milepost.state.store.contract.stores import Pairs, ReadStateStore
+from milepost.state.store.families import PREFIX_BYTES, Family, after_prefix
+from milepost.state.store.format.heads import Commit
+from milepost.state.store.frames import unframed
+from milepost.state.store.loading import Loaded
+from milepost.state.store.overlay import Overlay
+from milepost.state.store.updates import Op, outcome
+from milepost.state.store.views import merged_view
+
+T = TypeVar("T")
+
+
+class FileReadStore(ReadStateStore):
+    """What is loaded of a version, seen through the changes that were made since: none, where it is only read."""
+
+    def __init__(self, store_id: StateStoreId, loaded: Loaded, give_back: Callable[[Loaded], None]) -> None:
+        """``give_back`` is called once, when the store ends."""
+        self._id = store_id
+        self._loaded = loaded
+        self._give_back = give_back
+        self._version = loaded.version
+        self._commit = loaded.commit
+        self._families = loaded.families
+        self._overlay = Overlay()
+        self._ended = ""
+
+    @property
+    def id(self) -> StateStoreId:
+        return self._id
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    @property
+    def commit_read(self) -> Commit | None:
+        """The commit that the store was opened at, None for version 0."""
+        return self._commit
+
+    def get(self, key: bytes, family: str = DEFAULT_FAMILY) -> bytes | None:
+        return self._value(self._family(family, multiple=False).prefix + key)
+
+    def multi_get(self, keys: Sequence[bytes], family: str = DEFAULT_FAMILY) -> list[bytes | None]:
+        prefix = self._family(family, multiple=False).prefix
+        found = self._get_many([prefix + key for key in keys])
+        if not self._overlay:
+            return found
+        updates = (self._overlay.get(prefix + key) for key in keys)
+        return [outcome(value, update) if update else value for value, update in zip(found, updates, strict=True)]
+
+    def key_exists(self, key: bytes, family: str = DEFAULT_FAMILY) -> bool:
+        return self._value(self._family(family).prefix + key) is not None
+
+    def values_iterator(self, key: bytes, family: str = DEFAULT_FAMILY) -> Iterator[bytes]:
+        value = self._value(self._family(family, multiple=True).prefix + key)
+        return self._guarded(unframed(value or b""))
+
+    def iterator(self, family: str = DEFAULT_FAMILY) -> Pairs:
+        return self.prefix_scan(b"", family)
+
+    def iterator_with_multi_values(self, family: str = DEFAULT_FAMILY) -> Pairs:
+        return self.prefix_scan_with_multi_values(b"", family)
+
+    def prefix_scan(self, prefix: bytes, family: str = DEFAULT_FAMILY) -> Pairs:
+        whole = self._family(family, multiple=False).prefix + prefix
+        return self._scan(whole, after_prefix(whole))
+
+    def prefix_scan_with_multi_values(self, prefix: bytes, family: str = DEFAULT_FAMILY) -> Pairs:
+        whole = self._family(family, multiple=True).prefix + prefix
+        return _each_value(self._scan(whole, after_prefix(whole)))
+
+    def range_scan(self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY) -> Pairs:
+        return self._scan(*_range(self._family(family, multiple=False), start, end))
+
+    def range_scan_with_multi_values(
+        self, start: bytes | None, end: bytes | None, family: str = DEFAULT_FAMILY
+    ) -> Pairs:
+        return _each_value(self._scan(*_range(self._family(family, multiple=True), start, end)))
+
+    def all_column_family_names(self) -> frozenset[str]:
+        self._check_open()
+        return frozenset(self._families.by_name)
+
+    def abort(self) -> None:
+        self._end("was aborted")
+
+    def release(self) -> None:
+        self._end("was released")
+
+    def _end(self, how: str) -> None:
+        if not self._ended:
+            self._ended = how
+            self._overlay = Overlay()
+            self._give_back(self._loaded)
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise StoreEnded(f"version {self._version} of the store {self._ended}")
+
+    def _family(self, name: str, *, multiple: bool | None = None) -> Family:
+        """Return a family, after the checks that each call begins with."""
+        self._check_open()
+        family = self._families.named(name)
+        if multiple is not None and family.multiple != multiple:
+            kept = "several values" if family.multiple else "one value"
+            raise InvalidUse(f"the column family {name!r} has {kept} for each key")
+        return family
+
+    def _value(self, key: bytes) -> bytes | None:
+        update = self._overlay.get(key)
+        if update is not None and update[0] == Op.PUT:
+            return update[1]
+        (value,) = self._get_many((key,))
+        return outcome(value, update) if update else value
+
+    def _get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        try:
+            return self._loaded.base.get_many(keys)
+        except BaseFailed:
+            self._loaded.broken = True
+            raise
+
+    def _scan(self, start: bytes, end: bytes | None) -> Pairs:
+        """Iterate a range as it is now: the base does not change while the store is open, and of the changes those of
+        the range are copied.
+        """
+        changes = self._overlay.rows(start, end) if self._overlay else []
+        pairs = self._loaded.base.scan(start, end)
+        view = merged_view(pairs, changes) if changes else pairs
+        return self._guarded((key[PREFIX_BYTES:], value) for key, value in view)
+
+    def _guarded(self, found: Iterator[T]) -> Iterator[T]:
+        """Pass on what is found, as long as the store is open."""
+        self._check_open()
+        try:
+            for one in found:
+                yield one
+                self._check_open()
+        except BaseFailed:
+            self._loaded.broken = True
+            raise
+
+
+def _each_value(pairs: Pairs) -> Pairs:
+    return ((key, value) for key, values in pairs for value in unframed(values))
+
+
+def _range(family: Family, start: bytes | None, end: bytes | None) -> tuple[bytes, bytes | None]:
+    prefix = family.prefix
+    return prefix + (start or b""), after_prefix(prefix) if end is None else prefix + end

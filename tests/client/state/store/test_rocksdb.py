@@ -1,0 +1,82 @@
+"""What RocksDB has to do beside what every base does: leave nothing behind, and stay within its memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from milepost.state.errors import BaseFailed, InvalidUse
+from milepost.state.store.bases.rocksdb import RocksBases
+
+
+def test_nothing_is_left_of_a_base_that_was_closed(tmp_path: Path) -> None:
+    base = RocksBases(tmp_path / "cache")()
+    base.apply([(b"a", b"1")])
+    pairs = base.scan(b"", None)
+    assert next(pairs) == (b"a", b"1")
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+    base.close()
+    assert list((tmp_path / "cache").iterdir()) == []
+    with pytest.raises(BaseFailed):
+        base.get_many([b"a"])
+
+
+def test_leftovers_of_a_killed_process_are_removed_and_those_of_others_stay(tmp_path: Path) -> None:
+    script = (
+        "import sys, time\n"
+        "from milepost.state.store.bases.rocksdb import RocksBases\n"
+        "base = RocksBases(sys.argv[1])()\n"
+        "base.apply([(b'a', b'1')])\n"
+        "print('open', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        mine = RocksBases(tmp_path)()
+        assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+    finally:
+        process.kill()
+        process.wait(60)
+        process.stdout.close()  # type: ignore[union-attr]
+    RocksBases(tmp_path)
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
+    mine.apply([(b"b", b"2")])
+    assert mine.get_many([b"a", b"b"]) == [None, b"2"]
+    mine.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_stays_bounded(tmp_path: Path) -> None:
+    """Eight times as much as it may take, read and written all over."""
+    bases = RocksBases(tmp_path, memory_bytes=8 << 20)
+    base = bases()
+    value = bytes(range(256)) * 4
+    most = 0
+    for begin in range(0, 65536, 4096):
+        base.apply([((n * 40503 % 65536).to_bytes(4, "big"), value) for n in range(begin, begin + 4096)])
+        most = max(most, base.memory_bytes())
+    for n in range(0, 65536, 64):
+        assert base.get_many([n.to_bytes(4, "big")]) == [value]
+        most = max(most, base.memory_bytes())
+    assert sum(1 for _ in base.scan(b"", None)) == 65536
+    assert max(most, base.memory_bytes()) < 24 << 20
+    base.close()
+
+
+def test_too_little_memory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidUse):
+        RocksBases(tmp_path, memory_bytes=1000)
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    began = time.monotonic()
+    with pytest.raises(BaseFailed):
+        RocksBases(tmp_path / "file")()
+    assert time.monotonic() - began < 60
