@@ -2,6 +2,9 @@
 
 A distribution adds a backend by an entry point of the group `milepost.backends`. The entry point's name is the scheme,
 and the object it points to is a `Backend`. A backend is imported when an address asks for it, not before.
+
+Libraries that one of this distribution's own backends needs alone come with an extra of that backend's name. Whoever
+asks for a backend without its extra is told which one to install.
 """
 
 from __future__ import annotations
@@ -9,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, entry_points, metadata
 from typing import Final
 
 from backends.contract import (
+    Accounts,
     Backend,
     BackendError,
     BlobsSettings,
@@ -35,6 +39,8 @@ _BUILT_IN: Final = {
     "hdfs": "backends.hdfs",
 }
 """These packages have a ``BACKEND`` each. A scheme that is listed here is never taken from an entry point."""
+
+_DISTRIBUTION: Final = "milepost-server-core"
 
 
 def make_pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Election]:
@@ -67,6 +73,18 @@ def make_blobs(url: str, settings: BlobsSettings) -> BlobStore:
     return made
 
 
+def make_service_accounts(pointers: str, audience: str) -> Accounts:
+    """Return the ServiceAccounts of the cluster that keeps the pointers, or else of the one that this process runs in.
+
+    Raises `Misconfigured`.
+    """
+    url = pointers if _scheme(pointers) == "kubernetes" else "kubernetes:///"
+    backend = _backend(url)
+    assert backend is not None
+    assert backend.accounts is not None
+    return backend.accounts(url, audience)
+
+
 @contextmanager
 def _faults_named(url: str) -> Iterator[None]:
     """Say of which backend an error is that its factory should not have raised. Raises `Misconfigured`."""
@@ -74,8 +92,18 @@ def _faults_named(url: str) -> Iterator[None]:
         yield
     except (BackendError, ValueError, OSError):
         raise
+    except ModuleNotFoundError as missing:
+        raise Misconfigured(_without(_scheme(url), missing)) from missing
     except Exception as error:
         raise Misconfigured(f"the backend {_scheme(url)!r} cannot be made for this URL: {error!r}") from error
+
+
+def _without(scheme: str, missing: ModuleNotFoundError) -> str:
+    """Say which module a backend lacks, and where an extra has it, by which command it comes."""
+    said = f"the backend {scheme!r} needs the module {missing.name}, which is not installed"
+    extra = _BUILT_IN.get(scheme, "").rpartition(".")[2]
+    offered = metadata(_DISTRIBUTION).get_all("Provides-Extra") or []
+    return f"{said}: pip install '{_DISTRIBUTION}[{extra}]'" if extra in offered else said
 
 
 def _scheme(url: str) -> str:

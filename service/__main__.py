@@ -9,14 +9,21 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
 
 from backends.contract import BackendError
-from service.compose import ReplicaConfig, application, open_replica
+from service.advertise import advertised
+from service.basics.log_lines import LogLines
+from service.basics.watched_files import WatchedFiles
+from service.compose import ReplicaConfig, application, open_replica, service_accounts
 from service.http.access.hosts import Hosts
 from service.http.access.log import AccessLog
-from service.http.access.tokens import Tokens, read_tokens
+from service.http.access.token_file import watched_tokens
+from service.http.access.tokens import Tokens
 from service.http.connection.connections import Connections, room_for_connections
+from service.http.tls.certificates import Certificates
+from service.http.tls.files import TlsFiles
 from service.journal import JournalSettings
 from service.replica.settings import INLINE_BELOW, MOST_INLINE, Settings
 from service.server import bound, run
@@ -67,7 +74,37 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "--token-file",
         default=default("token-file", None),
         metavar="FILE",
-        help="file of bearer tokens, one on each line: name token [read-only]",
+        help="file of bearer tokens, one on each line: name token [read-only | reader=PATTERN,… writer=PATTERN,…"
+        " admin]; it is read again when it changes",
+    )
+    flags.add_argument(
+        "--service-accounts",
+        default=default("service-accounts", None),
+        metavar="AUDIENCE",
+        help="take tokens of Kubernetes ServiceAccounts made for this audience; the token file says which account may"
+        " do what",
+    )
+    flags.add_argument(
+        "--tls-cert",
+        default=default("tls-cert", None),
+        metavar="FILE",
+        help="speak TLS, with the certificate in this file (PEM, those of authorities in between behind it); it is read"
+        " again when it changes",
+    )
+    flags.add_argument(
+        "--tls-key", default=default("tls-key", None), metavar="FILE", help="key of that certificate (PEM, no password)"
+    )
+    flags.add_argument(
+        "--tls-client-ca",
+        default=default("tls-client-ca", None),
+        metavar="FILE",
+        help="answer only health to clients that show no certificate of an authority in this file",
+    )
+    flags.add_argument(
+        "--tls-ca",
+        default=default("tls-ca", None),
+        metavar="FILE",
+        help="authorities of the certificates of the other replicas",
     )
     flags.add_argument(
         "--insecure",
@@ -120,6 +157,7 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         choices=_LOG_LEVELS,
         help="debug shows more of Milepost itself, but not of its libraries, whose debug lines contain credentials",
     )
+    flags.add_argument("--version", action="version", version=f"%(prog)s {version('milepost-server-core')}")
     return flags
 
 
@@ -132,17 +170,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _log_from(getattr(logging, given.log_level.upper()))
     try:
         host, port = _address(given.listen)
-        tokens = read_tokens(Path(given.token_file)) if given.token_file else Tokens()
-        if not tokens and not given.insecure and not _is_local(host):
-            flags.error(f"refusing to listen on {host} without authentication: give --token-file, or --insecure")
+        tokens = _tokens(given)
+        certificates = _certificates(given)
+        serves_tls = certificates is not None and certificates.serve
+        authenticates = tokens is not None or (certificates is not None and certificates.demanded)
+        if not authenticates and not given.insecure and not _is_local(host):
+            flags.error(
+                f"refusing to listen on {host} without authentication: give --token-file, --tls-client-ca or --insecure"
+            )
         if not given.advertise and _is_wildcard(host):
             flags.error(f"{host} is not an address that others can reach: give --advertise")
         for flag in ("pointers", "blobs", "advertise"):
             if _names_a_user(getattr(given, flag) or ""):
                 flags.error(f"the URL of --{flag} has a user or a password in it, but is shown and logged: remove it")
-        advertise = given.advertise or f"http://{_bracketed(host)}:{port}"
+        advertise = advertised(given.advertise or "") or f"http{'s' if serves_tls else ''}://{_bracketed(host)}:{port}"
         if not advertise.startswith(("http://", "https://")):
             raise ValueError(f"--advertise takes an http or https URL, not {advertise!r}")
+        if serves_tls and not advertise.startswith("https://"):
+            raise ValueError(f"with --tls-cert, --advertise takes an https URL, not {advertise!r}")
         losses = _losses(given.accept_loss or "")
         settings = Settings(
             linger_seconds=given.linger,
@@ -152,27 +197,61 @@ def main(arguments: Sequence[str] | None = None) -> None:
             journal=JournalSettings(epoch_floor=given.epochs_above or 0, accepted_losses=losses),
         )
         deployment = ReplicaConfig(given.pointers, given.blobs, advertise, f"{host}:{port}", losses)
+        accounts = service_accounts(deployment, given.service_accounts) if given.service_accounts else None
         sockets = bound(host, port)  # before anything is opened or logged: a port in use ends the start
         replica = open_replica(deployment, settings)
-        log.info("listening on %s, pointers %s, blobs %s", given.listen, given.pointers, given.blobs)
+        by = "https" if serves_tls else "http"
+        log.info("listening on %s by %s, pointers %s, blobs %s", given.listen, by, given.pointers, given.blobs)
         with ExitStack() as running:
             logged = log.isEnabledFor(logging.INFO)
             access = running.enter_context(AccessLog(sys.stderr)) if logged else None
             connections = Connections(room_for_connections())
             hosts = Hosts(advertise, given.hosts.split(","), any_address=not _is_local(host))
-            run(application(deployment, replica, tokens, access, connections, hosts), replica, sockets)
+            app = application(
+                deployment,
+                replica,
+                tokens or Tokens(),
+                access,
+                connections,
+                hosts,
+                certificates,
+                accounts,
+                given.service_accounts or "",
+            )
+            run(app, replica, sockets, certificates, tokens, accounts)
     except (ValueError, OSError, BackendError) as error:
         flags.exit(2, f"{flags.prog}: {error}\n")
 
 
 def _log_from(level: int) -> None:
     """Log to stderr. Only Milepost's own debug lines are shown: those of libraries have credentials and signed URLs."""
-    logging.basicConfig(
-        level=max(level, logging.INFO), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=max(level, logging.INFO), handlers=[handler])
+    logging.getLogger("milepost.audit").setLevel(logging.INFO)  # whatever else is shown
     if level < logging.INFO:
         for name in _OURS:
             logging.getLogger(name).setLevel(level)
+
+
+def _tokens(given: argparse.Namespace) -> WatchedFiles[Tokens] | None:
+    """Read the token file that the flags name; None if there is none. Raises ValueError, OSError."""
+    if given.service_accounts and not given.token_file:
+        raise ValueError("--service-accounts needs --token-file, whose lines say what each account may do")
+    if not given.token_file:
+        return None
+    return watched_tokens(Path(given.token_file), accounts=bool(given.service_accounts))
+
+
+def _certificates(given: argparse.Namespace) -> Certificates | None:
+    """Read the certificates that the flags name; None if there are none. Raises ValueError."""
+    if bool(given.tls_cert) != bool(given.tls_key):
+        raise ValueError("--tls-cert and --tls-key are given together, or neither is")
+    if given.tls_client_ca and not given.tls_cert:
+        raise ValueError("--tls-client-ca needs --tls-cert and --tls-key: without TLS no client shows a certificate")
+    named = (given.tls_cert, given.tls_key, given.tls_client_ca, given.tls_ca)
+    files = TlsFiles(*(Path(file) if file else None for file in named))
+    return Certificates(files) if files.all else None
 
 
 def _address(listen: str) -> tuple[str, int]:

@@ -7,18 +7,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 
 from starlette.types import ASGIApp
 
-from backends.contract import BlobsSettings, PointersSettings
-from backends.registry import make_blobs, make_pointers
+from backends.contract import Accounts, BlobsSettings, PointersSettings
+from backends.registry import make_blobs, make_pointers, make_service_accounts
 from service.blobs.shared_key import SharedKey
+from service.http.access.accounts import AskedAccounts
+from service.http.access.authentication import Authentication
 from service.http.access.hosts import Hosts
 from service.http.access.job_tokens import JobTokens
 from service.http.access.log import AccessLog
-from service.http.access.tokens import Tokens
+from service.http.access.tokens import TokenSource
 from service.http.app import create_app
 from service.http.connection.connections import Connections
 from service.http.context import Context
@@ -28,6 +30,8 @@ from service.http.doors.doors import DataDoors
 from service.http.doors.peer import Peer
 from service.http.doors.registry import Doors
 from service.http.metrics import Metrics
+from service.http.tls.certificates import Certificates
+from service.http.tls.files import public_authorities
 from service.operations.operations import operations_of
 from service.replica.leader_locator import LeaderLocator
 from service.replica.probes import Probes
@@ -73,6 +77,11 @@ def open_replica(deployment: ReplicaConfig, settings: Settings, clock: Callable[
     )
 
 
+def service_accounts(deployment: ReplicaConfig, audience: str) -> Accounts:
+    """Make what asks Kubernetes whose a token for ``audience`` is. It is not open yet. Raises `Misconfigured`."""
+    return make_service_accounts(deployment.pointers, audience)
+
+
 def _spare_what_was_loaded() -> None:
     """Exempt the loaded records from Python's garbage collection, which would pause for 0.3 s to go through them.
 
@@ -87,16 +96,23 @@ def _spare_what_was_loaded() -> None:
 def application(
     deployment: ReplicaConfig,
     replica: Replica,
-    tokens: Tokens,
+    tokens: TokenSource,
     access: AccessLog | None = None,
     connections: Connections | None = None,
     hosts: Hosts | None = None,
+    certificates: Certificates | None = None,
+    accounts: Accounts | None = None,
+    audience: str = "",
 ) -> ASGIApp:
-    """Make the HTTP application of a replica. Its answers are logged in ``access``, unless that is None."""
+    """Make the HTTP application of a replica. Its answers are logged in ``access``, unless that is None.
+
+    ``tokens`` are the clients that it knows, and ``certificates`` what it shows to other replicas, and what it believes
+    of them. ``accounts`` say whose a token is that was made for ``audience``; None if no such tokens are taken.
+    """
     leader_locator = LeaderLocator(replica.election, deployment.advertise, replica.clock)
     operations, settings = operations_of(replica), replica.settings
     key = SharedKey(replica.blobs, replica.pointers)
-    peer = Peer(key, replica.clock)
+    peer = Peer(key, replica.clock, cache(public_authorities) if certificates is None else certificates.for_replicas)
     door = Door(
         replica.journal,
         replica.blobs,
@@ -115,19 +131,29 @@ def application(
         journal=replica.journal,
         leader_locator=leader_locator,
         probes=Probes(replica.journal, replica.pointers, replica.blobs, key, leader_locator),
-        metrics=Metrics(replica.journal, replica.pointers, replica.blobs),
+        metrics=Metrics(
+            replica.journal,
+            replica.pointers,
+            replica.blobs,
+            lambda: None if certificates is None else certificates.expires,
+            replica.instances,
+        ),
         clock=replica.clock,
         idle_seconds=replica.settings.idle_seconds,
         file_idle_seconds=replica.settings.file_idle_seconds,
-        tokens=tokens,
-        job_tokens=JobTokens(tokens, time.time),
+        authentication=Authentication(
+            tokens,
+            JobTokens(tokens, key, time.time),
+            None if accounts is None else AskedAccounts(accounts, audience, tokens, replica.clock, time.time),
+        ),
         name=deployment.name,
-        version=version("milepost-server"),
+        version=version("milepost-server-core"),
         pointers=deployment.pointers,
         blobs=deployment.blobs,
         advertise=deployment.advertise,
         access=access,
         hosts=hosts or Hosts(deployment.advertise),
         connections=connections or Connections(),
+        certified_only=certificates is not None and certificates.demanded,
     )
     return create_app(context)

@@ -9,24 +9,42 @@ import socket
 import sys
 from collections.abc import Sequence
 from types import FrameType
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from backends.contract import Accounts
+from service.basics.watched_files import WatchedFiles
+from service.http.access.tokens import Tokens
 from service.http.connection.protocol import AnsweringProtocol
+from service.http.tls.certificates import Certificates
+from service.http.tls.protocol import encrypted
 from service.replica.replica import Replica
 
 log = logging.getLogger("milepost")
 
-_GRACE_SECONDS = 10
+GRACE_SECONDS = 10
+"""At the end, requests that were taken before have so long for their answers."""
 
 
 class HttpServer(uvicorn.Server):
-    """An HTTP server that steps down at the first signal, so that another replica leads before this one is gone."""
+    """An HTTP server that steps down at the first signal, so that another replica leads before this one is gone.
 
-    def __init__(self, config: uvicorn.Config, replica: Replica) -> None:
+    It looks after the ``watched`` files while it serves, and opens and closes what knows ``accounts``.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        replica: Replica,
+        watched: Sequence[WatchedFiles[Any]] = (),
+        accounts: Accounts | None = None,
+    ) -> None:
         super().__init__(config)
         self._replica = replica
+        self._watched = watched
+        self._accounts = accounts
         self.failed = False
         self._signalled = False
         self._stepping_down: asyncio.Task[None] | None = None
@@ -63,11 +81,18 @@ class HttpServer(uvicorn.Server):
         """Start the replica, serve on ``sockets`` until a signal, then stop the replica. Raises `Misconfigured`."""
         self._loop = asyncio.get_running_loop()
         self._replica.on_fault = self._fail
+        if self._accounts is not None:
+            await self._accounts.open()
         await self._replica.start()
+        watching = [asyncio.create_task(files.watch()) for files in self._watched]
         try:
             await self.serve(list(sockets))
         finally:
+            for task in watching:
+                task.cancel()
             await self._replica.stop()
+            if self._accounts is not None:
+                await self._accounts.close()
 
 
 def bound(host: str, port: int) -> list[socket.socket]:
@@ -92,11 +117,22 @@ def bound(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def run(app: ASGIApp, replica: Replica, sockets: Sequence[socket.socket]) -> None:
-    """Serve on ``sockets`` until SIGTERM or SIGINT. Raises `Misconfigured`."""
+def run(
+    app: ASGIApp,
+    replica: Replica,
+    sockets: Sequence[socket.socket],
+    certificates: Certificates | None = None,
+    tokens: WatchedFiles[Tokens] | None = None,
+    accounts: Accounts | None = None,
+) -> None:
+    """Serve on ``sockets`` until SIGTERM or SIGINT, over TLS if there are certificates to serve with.
+
+    The files of ``certificates`` and ``tokens`` are read again when they change. Raises `Misconfigured`.
+    """
+    protocol = encrypted(certificates.for_clients) if certificates and certificates.serve else AnsweringProtocol
     config = uvicorn.Config(
         app,
-        http=AnsweringProtocol,
+        http=cast("type[asyncio.Protocol]", protocol),  # uvicorn does no more than call it
         loop="auto",
         lifespan="off",
         access_log=False,
@@ -104,11 +140,12 @@ def run(app: ASGIApp, replica: Replica, sockets: Sequence[socket.socket]) -> Non
         ws="none",
         server_header=False,
         log_config=None,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=75,
         backlog=256,  # a burst of connections must fit into the file descriptors that are left for it
     )
-    server = HttpServer(config, replica)
+    watched: list[WatchedFiles[Any]] = [] if certificates is None else [certificates.watched]
+    server = HttpServer(config, replica, [*watched, *([] if tokens is None else [tokens])], accounts)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve_replica(sockets))
     if server.failed or not server.started:

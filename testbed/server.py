@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -32,7 +33,7 @@ class ServerProcess(Process):
     ``directory`` holds the log and, unless ``pointers`` and ``blobs`` name other places, the data. Replicas that are
     given the same ``pointers`` and ``blobs`` belong together. ``wrapper`` is put before the command (``unshare --mount
     …``), and must replace itself by the command (exec), so that `pid` is that of the server. ``flags`` may be changed
-    between two starts.
+    between two starts. ``tls`` is how a server is reached whose flags let it speak TLS.
     """
 
     def __init__(
@@ -44,10 +45,12 @@ class ServerProcess(Process):
         wrapper: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         detached: bool = False,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._tls = tls
         self._port = Port()
         self.port = self._port.number
-        self.url = f"http://{self._port.address}"
+        self.url = f"http{'s' if tls else ''}://{self._port.address}"
         self.directory = directory
         self.flags = flags
         self.pointers = pointers or f"embedded:{directory}/pointers"
@@ -100,7 +103,7 @@ class ServerProcess(Process):
 
     def status_of(self, path: str, timeout: float = 5.0) -> int | None:
         """Return the status of the answer to GET ``path``; None if nobody answers within ``timeout`` seconds."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        connection = self._connection(timeout)
         try:
             connection.request("GET", path)
             return connection.getresponse().status
@@ -123,6 +126,11 @@ class ServerProcess(Process):
     def _arguments(self) -> list[str]:
         places = ["--pointers", self.pointers, "--blobs", self.blobs]
         return ["--listen", f"127.0.0.1:{self.port}", "--advertise", self.url, *places, *self.flags]
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self._tls)
 
     def _answers(self, path: str, status: int = 200) -> bool:
         return self.status_of(path) == status

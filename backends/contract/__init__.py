@@ -1,10 +1,12 @@
 """This package says what Milepost asks of a backend, and nothing more.
 
 There are three small contracts: `PointerStore` (journals of records behind a fenced head), `Election` (who may try to
-lead, and until when) and `BlobStore` (immutable bytes). Names, locks, sessions, epochs and idempotency keys belong to
-the rules above; a backend stores opaque keys and values and never looks inside.
+lead, and until when) and `BlobStore` (immutable bytes); and `Accounts`, for tokens that another system issues. Names,
+locks, sessions, epochs and idempotency keys belong to the rules above; a backend stores opaque keys and values and
+never looks inside.
 """
 
+from backends.contract.accounts import Account, Accounts
 from backends.contract.backend import Backend, BlobsSettings, PointersSettings
 from backends.contract.blobs import BlobInfo, BlobStore, SignedRequest
 from backends.contract.elections import Election, Leadership
@@ -12,6 +14,7 @@ from backends.contract.errors import (
     BackendError,
     BlobExists,
     BlobMissing,
+    BlobSizeDiffers,
     BlobTruncated,
     JournalDamaged,
     Misconfigured,
@@ -37,11 +40,14 @@ from backends.contract.pointers import (
 
 __all__ = [
     "NO_RECORDS",
+    "Account",
+    "Accounts",
     "Backend",
     "BackendError",
     "BlobExists",
     "BlobInfo",
     "BlobMissing",
+    "BlobSizeDiffers",
     "BlobStore",
     "BlobTruncated",
     "BlobsSettings",

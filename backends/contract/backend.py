@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from backends.contract.accounts import Accounts
 from backends.contract.blobs import BlobStore
 from backends.contract.elections import Election
 from backends.contract.pointers import PointerStore
@@ -34,11 +35,13 @@ class Backend:
     """A backend makes the stores and elections for a scheme of addresses, as ``zookeeper`` in ``zookeeper://h1/path``.
 
     ``example`` is such an address, for error messages. ``pointers`` makes a pointer store for an address, and the
-    election beside it; ``blobs`` makes a blob store. Either is None where the technology has no such thing. Neither
-    connects to anything, and both raise `Misconfigured` for an address that is not valid. They import what they need
-    when they are called, so that nobody pays for the libraries of a technology that is not used.
+    election beside it; ``blobs`` makes a blob store, and ``accounts``, for an address and an audience, what says whose
+    a token is. Each is None where the technology has no such thing. None of them connects to anything, and all raise
+    `Misconfigured` for an address that is not valid. They import what they need when they are called, so that nobody
+    pays for the libraries of a technology that is not used.
     """
 
     example: str
     pointers: Callable[[str, PointersSettings], tuple[PointerStore, Election]] | None = None
     blobs: Callable[[str, BlobsSettings], BlobStore] | None = None
+    accounts: Callable[[str, str], Accounts] | None = None

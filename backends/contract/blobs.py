@@ -54,11 +54,12 @@ class BlobStore(Protocol):
         Raises `BlobExists` (what is there stays), `StorageFull`, `StorageUnavailable`.
         """
 
-    def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    def get(self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None) -> AsyncIterator[bytes]:
         """Yield the bytes from ``start`` up to but without ``end``, in chunks; clipped to the blob as a slice would be.
 
-        Raises `BlobMissing` before the first chunk, also for an empty range. Raises later `BlobTruncated` if the blob
-        turns out shorter than its size, and `StorageUnavailable`.
+        Raises before the first chunk, also for an empty range: `BlobMissing`, and `BlobSizeDiffers` for a blob that
+        has not ``size`` bytes, if that is given. Raises later `BlobTruncated` if the blob turns out shorter than its
+        size, and `StorageUnavailable`.
         """
 
     async def size(self, key: str) -> int:

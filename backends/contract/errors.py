@@ -11,6 +11,7 @@
     ├── UnsafeKey              a key is not a path of safe segments; a bug of the caller, or a damaged record
     ├── BlobExists             there is already a blob under this key, and it stays as it is
     ├── BlobMissing            there is no blob under this key
+    ├── BlobSizeDiffers        the blob has another size than its reader expects
     └── BlobTruncated          the blob ended before its announced size
 
 A commit does not raise: it returns `Done`, `CommitRefused` or `Unknown`. Foreign exceptions never cross; each backend
@@ -72,6 +73,21 @@ class BlobExists(BackendError):
 
 class BlobMissing(BackendError):
     """The store has no blob under this key."""
+
+
+class BlobSizeDiffers(BackendError):
+    """A blob has ``found`` bytes, and who reads it expects ``expected``."""
+
+    def __init__(self, found: int, expected: int) -> None:
+        super().__init__(f"the blob has {found} bytes, not {expected}")
+        self.found = found
+        self.expected = expected
+
+    @classmethod
+    def check(cls, found: int, expected: int | None) -> None:
+        """Raise this error if a size is expected, and it is another one."""
+        if expected is not None and found != expected:
+            raise cls(found, expected)
 
 
 class BlobTruncated(BackendError):

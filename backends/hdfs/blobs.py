@@ -64,12 +64,14 @@ class HdfsBlobs:
         """See `BlobStore.put`. The bytes are then on the disk of every DataNode that took part to the end."""
         return await HdfsDraft(self._connection, check_key(key)).write(stream)
 
-    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
+    async def get(
+        self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """See `BlobStore.get`."""
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         connection = self._connection
-        chunks = HdfsSource(connection, f"{connection.root}/{check_key(key)}", start, end).chunks()
+        chunks = HdfsSource(connection, f"{connection.root}/{check_key(key)}", start, end, size).chunks()
         async with aclosing(chunks):
             try:
                 async for chunk in chunks:

@@ -9,7 +9,7 @@ from typing import Final
 
 from hdfs_native import FileReader
 
-from backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
+from backends.contract import BlobMissing, BlobSizeDiffers, BlobTruncated, StorageUnavailable
 from backends.hdfs.connection import HdfsConnection
 from backends.hdfs.errors import PathMissing
 
@@ -19,13 +19,19 @@ _BACKOFF_SECONDS: Final = 0.1
 
 
 class HdfsSource:
-    """One reading of the file at ``path``, from byte ``start`` up to, but not including, byte ``end``."""
+    """One reading of the file at ``path``, from byte ``start`` up to, but not including, byte ``end``.
 
-    def __init__(self, connection: HdfsConnection, path: str, start: int, end: int | None) -> None:
+    The file is to have ``expected`` bytes, if that is given.
+    """
+
+    def __init__(
+        self, connection: HdfsConnection, path: str, start: int, end: int | None, expected: int | None
+    ) -> None:
         self._connection = connection
         self._path = path
         self._position = start
         self._end = end
+        self._expected = expected
         self._size: int | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -59,6 +65,7 @@ class HdfsSource:
         size = len(reader)
         if self._size not in (None, size):
             raise BlobTruncated(f"{self._path} was replaced while it was read")
+        BlobSizeDiffers.check(size, self._expected)
         self._size = size
         self._end = size if self._end is None else min(self._end, size)
         return reader

@@ -1,6 +1,6 @@
-"""The Kubernetes backend keeps pointers in ConfigMaps and holds an election on a Lease, with one address for both."""
+"""The Kubernetes backend keeps pointers in ConfigMaps, holds an election on a Lease, and knows ServiceAccounts."""
 
-from backends.contract import Backend, Election, PointersSettings, PointerStore
+from backends.contract import Accounts, Backend, Election, PointersSettings, PointerStore
 
 
 def _pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Election]:
@@ -15,4 +15,11 @@ def _pointers(url: str, settings: PointersSettings) -> tuple[PointerStore, Elect
     )
 
 
-BACKEND = Backend("kubernetes://namespace/name", pointers=_pointers)
+def _accounts(url: str, audience: str) -> Accounts:
+    from backends.kubernetes.accounts import ServiceAccounts
+    from backends.kubernetes.address import KubernetesAddress
+
+    return ServiceAccounts(KubernetesAddress.parse(url), audience)
+
+
+BACKEND = Backend("kubernetes://namespace/name", pointers=_pointers, accounts=_accounts)

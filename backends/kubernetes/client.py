@@ -64,7 +64,7 @@ class KubernetesClient:
         self.namespace = address.namespace or ""
         self.bytes_sent = 0
         self._purpose = purpose
-        self._agent = f"milepost-server/{version('milepost-server')} ({purpose})"
+        self._agent = f"milepost-server/{version('milepost-server-core')} ({purpose})"
         self._api: Any = None
         self._credentials: Credentials | None = None
         self._threads: ThreadPoolExecutor | None = None

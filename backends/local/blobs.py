@@ -73,11 +73,13 @@ class LocalBlobs:
             raise
         return size + waiting
 
-    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
+    async def get(
+        self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """See `BlobStore.get`. A blob that is deleted meanwhile can be read to its end."""
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
-        source = self._tree.source(key, start, end)
+        source = self._tree.source(key, start, end, size)
         try:
             chunk = await self._step(source.open)
             while chunk:

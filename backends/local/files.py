@@ -18,6 +18,7 @@ from backends.contract import (
     BackendError,
     BlobExists,
     BlobMissing,
+    BlobSizeDiffers,
     BlobTruncated,
     Misconfigured,
     StorageFull,
@@ -183,12 +184,19 @@ def _lock(descriptor: int) -> bool | None:
 
 
 class FileSource:
-    """A source reads a range of a blob. Once it is open, deleting the blob does not disturb it."""
+    """A source reads a range of a blob. Once it is open, deleting the blob does not disturb it.
 
-    def __init__(self, path: Path, start: int, end: int | None) -> None:
+    ``absence_of`` makes the error for a path at which nothing is.
+    """
+
+    def __init__(
+        self, path: Path, start: int, end: int | None, size: int | None, absence_of: Callable[[Path], BackendError]
+    ) -> None:
         self._path = path
         self._position = start
         self._end = end
+        self._size = size
+        self._absence_of = absence_of
         self._descriptor: int | None = None
 
     def open(self) -> bytes:
@@ -198,11 +206,12 @@ class FileSource:
                 self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             except OSError as error:
                 if is_absent(error):
-                    raise BlobMissing(f"there is no blob at {self._path}") from error
+                    raise self._absence_of(self._path) from error
                 raise
             status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise BlobMissing(f"there is no blob at {self._path}")
+        BlobSizeDiffers.check(status.st_size, self._size)
         self._end = status.st_size if self._end is None else min(self._end, status.st_size)
         return self.read() if self.more else b""
 

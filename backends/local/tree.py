@@ -12,7 +12,16 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from backends.contract import BlobInfo, BlobMissing, Misconfigured, StorageFull, check_key, check_prefix
+from backends.contract import (
+    BackendError,
+    BlobInfo,
+    BlobMissing,
+    Misconfigured,
+    StorageFull,
+    StorageUnavailable,
+    check_key,
+    check_prefix,
+)
 from backends.disk.filesystem import (
     PRIVATE_DIRECTORY,
     keep_private,
@@ -59,9 +68,9 @@ class BlobTree:
         """Return a draft, to be written and then published under ``key``."""
         return FileDraft(self._drafts / uuid.uuid4().hex, self._path(key), self._make_directory)
 
-    def source(self, key: str, start: int, end: int | None) -> FileSource:
-        """Return a source for a range of the blob under ``key``, not open yet."""
-        return FileSource(self._path(key), start, end)
+    def source(self, key: str, start: int, end: int | None, size: int | None) -> FileSource:
+        """Return a source for a range of the blob under ``key``, not open yet. See `BlobStore.get`."""
+        return FileSource(self._path(key), start, end, size, self._absence_of)
 
     def size(self, key: str) -> int:
         """Return the size of the blob in bytes. Raises `BlobMissing`."""
@@ -71,7 +80,7 @@ class BlobTree:
                 status = path.stat()
             except OSError as error:
                 if is_absent(error):
-                    raise BlobMissing(f"there is no blob at {path}") from error
+                    raise self._absence_of(path) from error
                 raise
         if not stat.S_ISREG(status.st_mode):
             raise BlobMissing(f"there is no blob at {path}")
@@ -97,6 +106,12 @@ class BlobTree:
                 age = max(0.0, time.time() - status.st_mtime)
                 if key.startswith(prefix) and age >= older_than:
                     yield BlobInfo(key, status.st_size, age)
+
+    def _absence_of(self, path: Path) -> BackendError:
+        """Return what it means that nothing is at a path: no blob, or no tree, as where a disk is not mounted."""
+        if self._drafts.is_dir():
+            return BlobMissing(f"there is no blob at {path}")
+        return StorageUnavailable(f"the blobs of {self._root} are away, also {DRAFTS}: is their disk mounted?")
 
     def _path(self, key: str) -> Path:
         return self._root / check_key(key)

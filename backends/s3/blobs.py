@@ -64,12 +64,14 @@ class S3Blobs:
         """
         return await S3Draft(self._connection, check_key(key)).write(stream)
 
-    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
+    async def get(
+        self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """See `BlobStore.get`."""
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         connection = self._connection
-        chunks = S3Source(connection, check_key(key), start, end).chunks()
+        chunks = S3Source(connection, check_key(key), start, end, size).chunks()
         async with aclosing(chunks):
             try:
                 async for chunk in chunks:

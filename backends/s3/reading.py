@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import obstore
 
-from backends.contract import BlobMissing, BlobTruncated, StorageUnavailable
+from backends.contract import BlobMissing, BlobSizeDiffers, BlobTruncated, StorageUnavailable
 from backends.s3.connection import S3Connection
 from backends.s3.errors import ConditionFailed
 
@@ -21,14 +21,18 @@ _BACKOFF_SECONDS: Final = 0.1
 
 
 class S3Source:
-    """Read the bytes from ``start`` up to but without ``end`` of the blob under ``key``, once."""
+    """Read the bytes from ``start`` up to but without ``end`` of the blob under ``key``, once.
 
-    def __init__(self, connection: S3Connection, key: str, start: int, end: int | None) -> None:
+    The blob is to have ``size`` bytes, if that is given.
+    """
+
+    def __init__(self, connection: S3Connection, key: str, start: int, end: int | None, size: int | None) -> None:
         self._connection = connection
         self._path = connection.prefix + key
         self._begin = start
         self._position = start
         self._end = end
+        self._size = size
         self._tag: str | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -64,6 +68,7 @@ class S3Source:
             async with asyncio.timeout(self._connection.deadline):
                 meta = await obstore.head_async(self._connection.reading, self._path)
         self._tag = meta["e_tag"]
+        BlobSizeDiffers.check(meta["size"], self._size)
         return meta["size"]
 
     async def _open(self) -> GetResult:
@@ -72,6 +77,7 @@ class S3Source:
             async with asyncio.timeout(self._connection.deadline):
                 result = await self._get()
         if self._end is None:
+            BlobSizeDiffers.check(result.meta["size"], self._size)
             self._end = result.meta["size"]
             self._tag = result.meta["e_tag"]
         return result

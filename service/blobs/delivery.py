@@ -6,7 +6,14 @@ import hashlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
-from backends.contract import BlobMissing, BlobStore, BlobTruncated, StorageUnavailable, UnsafeKey
+from backends.contract import (
+    BlobMissing,
+    BlobSizeDiffers,
+    BlobStore,
+    BlobTruncated,
+    StorageUnavailable,
+    UnsafeKey,
+)
 from milepost.errors import BlobMissing as BlobMissingProblem
 from milepost.wire import Code
 from service.basics.problems import problem
@@ -41,10 +48,8 @@ async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | Non
         whole = start == 0 and stop == ref.size
         if whole and ref.size <= VERIFIED_AHEAD_BYTES:
             return stream_of(await _verified(blobs, ref))
-        await _check_size(blobs, ref)
-        if whole:
-            return _held_back(await _begun(blobs.get(ref.key)), ref.sha256)
-        return _part(await _begun(blobs.get(ref.key, start, stop)), stop - start)
+        chunks = await _begun(blobs.get(ref.key, start, None if whole else stop, size=ref.size))
+        return _held_back(chunks, ref.sha256) if whole else _part(chunks, stop - start)
 
 
 async def deliver_rest(blobs: BlobStore, ref: BlobRef, start: int) -> AsyncIterator[bytes]:
@@ -78,9 +83,8 @@ async def verify(blobs: BlobStore, ref: BlobRef) -> None:
     Raises problems: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
     """
     with _backend_errors_as_problems():
-        await _check_size(blobs, ref)
         found = hashlib.sha256()
-        async for chunk in blobs.get(ref.key):
+        async for chunk in blobs.get(ref.key, size=ref.size):
             found.update(chunk)
     _check_digest(found.hexdigest(), ref.sha256)
 
@@ -97,15 +101,9 @@ async def locate(blobs: BlobStore, ref: BlobRef, seconds: float) -> str | None:
     Raises problems as `deliver` does before the first byte.
     """
     with _backend_errors_as_problems():
-        await _check_size(blobs, ref)
+        BlobSizeDiffers.check(await blobs.size(ref.key), ref.size)
         signed = await blobs.sign_get(ref.key, seconds)
         return signed.url if signed is not None and not signed.headers else None  # a redirect cannot ask for headers
-
-
-async def _check_size(blobs: BlobStore, ref: BlobRef) -> None:
-    size = await blobs.size(ref.key)
-    if size != ref.size:
-        raise problem(Code.CORRUPT, f"{size} bytes are stored, but the record says {ref.size}")
 
 
 def _check_digest(found: str, written: str) -> None:
@@ -119,6 +117,9 @@ def _backend_errors_as_problems() -> Iterator[None]:
         yield
     except BlobMissing as error:
         raise problem(Code.BLOB_MISSING, "the bytes of this state are gone") from error
+    except BlobSizeDiffers as error:
+        detail = f"{error.found} bytes are stored, but the record says {error.expected}"
+        raise problem(Code.CORRUPT, detail) from error
     except BlobTruncated as error:
         raise problem(Code.CORRUPT, f"fewer bytes are stored than the record says: {error}") from error
     except UnsafeKey as error:
@@ -134,12 +135,8 @@ def is_missing(error: Exception) -> bool:
 
 async def _verified(blobs: BlobStore, ref: BlobRef) -> bytes:
     data = bytearray()
-    async for chunk in blobs.get(ref.key):
+    async for chunk in blobs.get(ref.key, size=ref.size):
         data += chunk
-        if len(data) > ref.size:
-            break
-    if len(data) != ref.size:
-        await _check_size(blobs, ref)  # tells how many bytes there are
     check_bytes(data, ref.sha256)
     return bytes(data)
 

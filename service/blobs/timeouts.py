@@ -67,9 +67,11 @@ class BlobsWithTimeout:
         self.full = None
         return size
 
-    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
+    async def get(
+        self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """See `BlobStore.get`."""
-        chunks = self.beneath.get(key, start, end)
+        chunks = self.beneath.get(key, start, end, size=size)
         while (chunk := await self._step(anext(chunks, None))) is not None:
             yield chunk
 

@@ -9,16 +9,35 @@ from service.http.context import Context
 from service.http.doors import routes as doors
 from service.http.openapi import pages
 from service.http.openapi.description import Description
-from service.http.routes import credentials, cuts, epochs, handles, health, sessions, states, stores, uploads
+from service.http.page import routes as page
+from service.http.routes import (
+    credentials,
+    cuts,
+    epochs,
+    files,
+    handles,
+    health,
+    instances,
+    leading,
+    sessions,
+    states,
+    stores,
+    uploads,
+)
 from service.http.routing import Routes
 from service.http.webhdfs import routes as webhdfs
 
-_PARTS = (handles, states, uploads, stores, cuts, sessions, epochs, credentials, health, pages, webhdfs, doors)
+_API = (handles, states, uploads, stores, cuts, files, instances, sessions, epochs, credentials, health, leading)
+_PARTS = (*_API, pages, page, webhdfs, doors)
 
 
 def create_app(context: Context) -> Application:
     """Make the ASGI application of one replica. It neither opens nor closes the replica's backends."""
-    routes = [route for part in _PARTS for route in part.router.routes if isinstance(route, APIRoute)]
-    description = Description(context.version, routes)
-    page = APIRoute("/openapi.json", description.answer, methods=["GET"], include_in_schema=False)
-    return Application(context, Routes([*routes, page]))
+    description = Description(context.version, routes())
+    described = APIRoute("/openapi.json", description.answer, methods=["GET"], include_in_schema=False)
+    return Application(context, Routes([*routes(), described]))
+
+
+def routes() -> list[APIRoute]:
+    """Return all routes but the one of their description, in the order in which they are described."""
+    return [route for part in _PARTS for route in part.router.routes if isinstance(route, APIRoute)]

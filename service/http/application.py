@@ -16,8 +16,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from milepost.errors import Problem
-from milepost.wire import Code, Header
+from milepost.wire import Code, Header, Outcome
 from service.basics.problems import problem
+from service.http.access import audit
 from service.http.access.gate import Gate
 from service.http.connection.connections import Connections
 from service.http.context import Context
@@ -35,6 +36,9 @@ _ENCODED_SLASH = "\x1f"
 _ID, _TERM, _REVISION = (name.lower().encode() for name in (Header.REQUEST_ID, Header.TERM, Header.REVISION))
 _CACHE = b"cache-control"
 """The header that every answer has: without it, a cache between client and server may keep answers by its own rules."""
+
+_AS_IT_IS = (b"x-content-type-options", b"nosniff")
+"""This is on every answer: no browser may take a state or a file for a page of this origin, which has one itself."""
 
 
 class Application:
@@ -68,12 +72,16 @@ class Application:
         request = HttpRequest(scope, receive, send, self._context, fields)
         try:
             response = await self._answer(request, segments)
+            if request.act:
+                _note(request, path, response.status_code, request_id)
             self._add_common_headers(response, request_id, about_store=segments[1:3] == _STORES and len(segments) > 3)
             status = response.status_code
             await response(scope, receive, send)
         except asyncio.CancelledError:
             # The server stops and does not wait any longer. Only the client is told, if its answer has not begun.
             log.warning("%s %s was cancelled: this server is stopping (request %s)", scope["method"], path, request_id)
+            if request.act and not status:
+                _note(request, path, 0, request_id)
             if not status:
                 response = problem_response(_cancelled_problem(scope["method"]))
                 self._add_common_headers(response, request_id, about_store=False)
@@ -104,19 +112,22 @@ class Application:
         """
         respond = remote_exception if segments[1:2] == ["webhdfs"] else problem_response
         try:
-            sent_on = await self._gate.passes(request, segments)
-            if sent_on is not None:
-                return sent_on
             endpoints, parameters = self._routes.find(segments)
             endpoint = endpoints.get(request.method)
+            request.act = endpoint.row.act if endpoint is not None else ""
+            sent_on = await self._gate.passes(request, segments, endpoint, parameters)
+            if sent_on is not None:
+                return sent_on
             if endpoint is None:
                 return _not_there(request, segments, allowed(endpoints))
             return await endpoint.answer(request, parameters)
         except Problem as error:
+            request.problem = error
             return respond(error)
         except Exception:
             log.exception("%s %s failed unexpectedly and is answered as 500", request.method, request.scope["path"])
-            return respond(problem(Code.INTERNAL, "see the service's log under this request's id"))
+            request.problem = problem(Code.INTERNAL, "see the service's log under this request's id")
+            return respond(request.problem)
 
     def _add_common_headers(self, response: Response, request_id: str, *, about_store: bool) -> None:
         """Add the headers that every answer has, unless the endpoint has set them.
@@ -126,6 +137,7 @@ class Application:
         journal, headers = self._context.journal, response.raw_headers
         there = {name for name, _ in headers}
         headers.append((_ID, request_id.encode("latin-1")))
+        headers.append(_AS_IT_IS)
         if _CACHE not in there:
             headers.append((_CACHE, b"no-store"))
         if _TERM not in there:
@@ -135,6 +147,25 @@ class Application:
 
 
 _STORES = ["v1", "stores"]
+
+
+def _note(request: HttpRequest, path: str, status: int, request_id: str) -> None:
+    """Add an administrative act to the audit log, with its outcome; ``status`` is 0 if it is not known.
+
+    What was sent on to the leader is noted there.
+    """
+    error = request.problem
+    if status == 307:
+        return
+    outcome = audit.DONE if error is None else f"{error.outcome.value}:{error.code.value}"
+    audit.note(
+        request.act,
+        path,
+        by=request.token_name,
+        outcome=outcome if status else Outcome.UNKNOWN.value,
+        request_id=request_id,
+        detail=request.detail,
+    )
 
 
 def _cancelled_problem(method: str) -> Problem:

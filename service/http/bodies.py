@@ -17,7 +17,7 @@ from service.blobs.intake import Incoming
 from service.http.connection.allowance import LEAST_BYTES_PER_SECOND, Allowance
 from service.http.connection.open_bodies import OpenBody
 from service.http.connection.protocol import cut_for
-from service.http.headers import content_digest, content_length, one
+from service.http.headers import check_without, content_digest, content_length, one
 from service.http.requests import HttpRequest
 from service.operations.uploads import Reference
 
@@ -38,6 +38,7 @@ def file_of(request: HttpRequest) -> Incoming:
 
 
 def _incoming(request: HttpRequest, idle_seconds: float) -> Incoming:
+    check_without(request, "content-range", "bytes are written whole, and never a part of them")
     return Incoming(_counted(request, idle_seconds), content_length(request), content_digest(request))
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from service.http.access.authentication import Authentication
 from service.http.access.hosts import Hosts
-from service.http.access.job_tokens import JobTokens
 from service.http.access.log import AccessLog
-from service.http.access.tokens import Tokens
 from service.http.connection.connections import Connections
 from service.http.doors.doors import DataDoors
 from service.http.metrics import Metrics
@@ -26,6 +25,7 @@ class Context:
     ``file_idle_seconds`` inside of the bytes of a file. ``pointers`` and ``blobs`` are URLs without secrets, for the
     status page, and ``advertise`` is where others reach this replica.
     ``hosts`` checks the header Host where there are no tokens; None accepts every name.
+    ``certified_only`` says whether clients have to show a certificate.
     """
 
     operations: Operations
@@ -37,8 +37,7 @@ class Context:
     clock: Callable[[], float]
     idle_seconds: float
     file_idle_seconds: float
-    tokens: Tokens
-    job_tokens: JobTokens
+    authentication: Authentication
     name: str
     version: str
     pointers: str
@@ -46,4 +45,5 @@ class Context:
     advertise: str
     access: AccessLog | None = None
     hosts: Hosts | None = None
+    certified_only: bool = False
     connections: Connections = field(default_factory=Connections)

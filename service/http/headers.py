@@ -45,13 +45,44 @@ def caller(request: HttpRequest, session: str | None = None) -> Caller:
     if given is None:
         raise problem(Code.SESSION_REQUIRED, f"the header {Header.SESSION} is missing")
     checked_name(given, "session id")
+    return Caller(_attempt(request, given, request.bound_to), epoch_of(request))
+
+
+def caller_of_files(request: HttpRequest) -> Caller:
+    """Return the caller of a write of files, which needs no session: the epoch is what allows it."""
+    return Caller(_attempt(request, "", None), epoch_of(request))
+
+
+def _attempt(request: HttpRequest, session: str, client: str | None) -> Attempt:
     key = one(request, Header.IDEMPOTENCY_KEY)
     if key is not None and not IDEMPOTENCY_KEY.match(key):
         raise problem(Code.INVALID_REQUEST, f"{Header.IDEMPOTENCY_KEY} takes 1 to 64 visible ASCII characters")
     attempt = _number(request, Header.ATTEMPT)
     if attempt is not None and key is None:
         raise problem(Code.INVALID_REQUEST, f"{Header.ATTEMPT} needs {Header.IDEMPOTENCY_KEY} as well")
-    return Caller(Attempt(given, key, attempt or 1), _number(request, Header.EPOCH))
+    return Attempt(session, key, attempt or 1, client)
+
+
+def creates_only(request: HttpRequest) -> bool:
+    """Return whether If-None-Match says that nothing may be there yet."""
+    value = one(request, Header.IF_NONE_MATCH)
+    if value not in (None, "*"):
+        raise problem(Code.INVALID_REQUEST, f"{Header.IF_NONE_MATCH} takes '*' alone")
+    return value is not None
+
+
+def check_without(request: HttpRequest, header: str, why: str) -> None:
+    """Raise ``invalid-request`` for a header that would change what the call means, and that it does not take.
+
+    If it were ignored, more would be written than its sender allowed.
+    """
+    if header in request.fields:
+        raise problem(Code.INVALID_REQUEST, f"this call takes no {header}: {why}")
+
+
+def epoch_of(request: HttpRequest) -> int | None:
+    """Return the epoch that the request names, None if it names none."""
+    return _number(request, Header.EPOCH)
 
 
 def if_match(request: HttpRequest) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -16,7 +16,17 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"
 class Metrics:
     """Counters of requests, and gauges that read the journal and the storage when the metrics are fetched."""
 
-    def __init__(self, journal: Journal, pointers: PointerStore, blobs: BlobsWithTimeout) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        pointers: PointerStore,
+        blobs: BlobsWithTimeout,
+        expires: Callable[[], float | None] = lambda: None,
+        instances: Sized = (),
+    ) -> None:
+        """``instances`` are what executors have loaded, as far as this replica heard.
+
+        ``expires`` says at which Unix time the certificate ends that is in use, or None if there is none."""
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "milepost_requests", "Requests by method and status", ("method", "status"), registry=self._registry
@@ -31,6 +41,8 @@ class Metrics:
         self._gauge("milepost_term", "Term of the journal as this replica knows it", lambda: float(journal.term))
         self._gauge("milepost_revision", "Last committed revision", lambda: float(journal.head.revision))
         self._gauge("milepost_records", "Records in memory", lambda: float(journal.records))
+        loaded = "Instances of state stores that executors have loaded, as recorded in memory while this replica leads"
+        self._gauge("milepost_state_instances", loaded, lambda: float(len(instances)))
         self._gauge("milepost_groups_committed", "Groups committed", lambda: float(journal.groups_committed))
         damaged = "Records whose content or checksum is wrong, and which are therefore not served"
         self._gauge("milepost_damaged_records", damaged, lambda: float(len(journal.damaged)))
@@ -45,6 +57,9 @@ class Metrics:
         )
         burnt = "Terms given up early because the outcome of a write was unknown"
         self._gauge("milepost_terms_burnt", burnt, lambda: float(journal.terms_burnt))
+        if expires() is not None:
+            ends = "Unix time at which the certificate in use ends"
+            self._gauge("milepost_tls_certificate_expiry_seconds", ends, lambda: expires() or 0.0)
 
     def _gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         gauge = Gauge(name, text, registry=self._registry)

@@ -29,9 +29,9 @@ def flag(request: HttpRequest, name: str) -> bool:
     return value == "true"
 
 
-def page_of(request: HttpRequest) -> tuple[str, int]:
-    """Return the name after which the page begins, and how many entries it may have."""
-    only_known(request, set(PAGED))
+def page_of(request: HttpRequest, *more: str) -> tuple[str, int]:
+    """Return the name after which the page begins, and how many entries it may have; ``more`` parameters are known."""
+    only_known(request, {*PAGED, *more})
     query = request.query_params
     return from_token(query.get("token")), limit_of(query.get("limit"))
 
@@ -55,7 +55,7 @@ def from_token(token: str | None) -> str:
     if token is None:
         return ""
     try:
-        name = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode("ascii")
+        name = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
     except (binascii.Error, ValueError) as error:
         raise problem(Code.INVALID_REQUEST, "the token of the page is not one that this service returned") from error
     if to_token(name) != token:

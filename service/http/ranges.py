@@ -1,14 +1,24 @@
-"""Read the header Range: one range of bytes (RFC 9110, section 14)."""
+"""Read the header Range, one range of bytes (RFC 9110, section 14), and answer it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator, Mapping
 
-from milepost.wire import Code
+from starlette.responses import Response, StreamingResponse
+
+from milepost.wire import STATE_MEDIA_TYPE, Code
 from service.basics.problems import problem
+from service.http.headers import one
+from service.http.requests import HttpRequest
 from service.operations.reading import Span
 
 _ONE = re.compile(r"bytes\s*=\s*(\d{0,18})-(\d{0,18})\Z")
+
+
+def asked_for(request: HttpRequest) -> str | None:
+    """Return the header Range, if it is to be heeded: a condition on it is not looked at, so it asks for all bytes."""
+    return None if request.fields.get("if-range") else one(request, "Range")
 
 
 def span_of(header: str | None, size: int) -> Span | None:
@@ -30,3 +40,14 @@ def span_of(header: str | None, size: int) -> Span | None:
     if start >= end:
         raise problem(Code.RANGE_NOT_SATISFIABLE, f"{header!r} lies outside of the {size} bytes", extras={"size": size})
     return Span(start, end)
+
+
+def bytes_reply(
+    chunks: AsyncIterator[bytes], asked: str | None, size: int, span: Span, headers: Mapping[str, str]
+) -> Response:
+    """Make the answer that has these bytes, of ``size`` in all: 206 if a range was ``asked`` for, else 200."""
+    partial = span_of(asked, size) is not None
+    sent = {**headers, "Accept-Ranges": "bytes", "Content-Length": str(span.end - span.start)}
+    if partial:
+        sent["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{size}"
+    return StreamingResponse(chunks, 206 if partial else 200, sent, STATE_MEDIA_TYPE)

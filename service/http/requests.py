@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from starlette import requests
 from starlette.types import Receive, Scope, Send
 
+from milepost.errors import Problem
 from service.http.access.job_tokens import Job
-from service.http.access.tokens import Token
+from service.http.access.tokens import Principal
 from service.http.context import Context
 from service.operations.operations import Operations
 
@@ -52,13 +53,29 @@ class HttpRequest(requests.Request):
         super().__init__(scope, receive, send)
         self.context = context
         self.fields = fields
-        self.token: Token | None = None
+        self.principal: Principal | None = None
         self.job: Job | None = None
+        self.problem: Problem | None = None
+        """What the request is refused with, once it is."""
+        self.act = ""
+        """The name of the request in the audit log, empty if it is not to be there."""
+        self.detail = ""
+        """What the audit log tells of it besides its path."""
 
     @property
     def token_name(self) -> str:
         """Whose token the request carries, for the log; empty for nobody's."""
-        return self.job.name if self.job is not None else self.token.name if self.token is not None else ""
+        return self.job.name if self.job is not None else self.principal.name if self.principal is not None else ""
+
+    @property
+    def owner(self) -> str:
+        """The name of the client to whom the sessions belong that this request opens; empty for nobody."""
+        return "" if self.principal is None else self.principal.name
+
+    @property
+    def bound_to(self) -> str | None:
+        """The name of the client whose sessions alone this request may act in; None if it may act in all of them."""
+        return None if self.principal is None or self.principal.rights.admin else self.principal.name
 
     @property
     def operations(self) -> Operations:

@@ -6,6 +6,7 @@ request (solving dependencies, validating what the endpoints check themselves) t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +14,16 @@ from typing import Any
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
+from service.http.access.needs import UNKNOWN, Row, row_of
 from service.http.requests import HttpRequest
 
 Check = Callable[[HttpRequest], Awaitable[None]]
 
 _REST = ":path}"
 """The end of the name of a parameter that takes the rest of a path, as Starlette writes it."""
+
+_FIRST = re.compile(r"\{[^}]*\}")
+_STORE = "{store}"
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -27,11 +32,14 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 class Endpoint:
     """The function that answers a method at a path; it is called with the request and the path's parameters in order.
 
-    ``checks`` are the dependencies of the route: each looks at the request, and raises a problem.
+    ``checks`` are the dependencies of the route: each looks at the request, and raises a problem. ``row`` says who may
+    call it, and ``about_store`` whether its first parameter is the store that it is about.
     """
 
     call: Callable[..., Awaitable[Response]]
     checks: Sequence[Check] = ()
+    row: Row = UNKNOWN
+    about_store: bool = False
 
     async def answer(self, request: HttpRequest, parameters: Sequence[str]) -> Response:
         """Run the checks, then return the endpoint's answer. Raises problems."""
@@ -59,8 +67,7 @@ class Routes:
         self._root = _Node()
         for route in routes:
             node = self._root
-            endpoint = Endpoint(route.endpoint, tuple(map(_check_of, route.dependencies)))
-            methods = dict.fromkeys(route.methods or (), endpoint)
+            methods = {method: _endpoint(route, method) for method in route.methods or ()}
             for segment in route.path.split("/"):
                 if segment.endswith(_REST):
                     node.rest.update(methods)
@@ -94,6 +101,12 @@ class Routes:
 def allowed(endpoints: Endpoints) -> str:
     """Return the methods that a path takes, as the value of the header Allow."""
     return ", ".join(method for method in _METHODS if method in endpoints)
+
+
+def _endpoint(route: APIRoute, method: str) -> Endpoint:
+    checks, first = tuple(map(_check_of, route.dependencies)), _FIRST.search(route.path)
+    about_store = first is not None and first[0] == _STORE
+    return Endpoint(route.endpoint, checks, row_of(method, route.path), about_store)
 
 
 def _check_of(dependency: Any) -> Check:

@@ -143,6 +143,11 @@ class Journal:
         return self._memory.head.term
 
     @property
+    def epoch_floor(self) -> int:
+        """The number above which all epochs are that this process grants."""
+        return self._settings.epoch_floor
+
+    @property
     def records(self) -> int:
         """The number of committed records."""
         return len(self._memory.view.state.records)
@@ -279,6 +284,10 @@ class Journal:
         """Return the seconds that the lease still runs, infinite if it ends with the process; None without a lease."""
         return self._lease.remaining()
 
+    def leading_for(self) -> float | None:
+        """Return for how many seconds this process has led without a break; None unless the lease surely holds."""
+        return self._lease.held_for()
+
     def lease_holds(self) -> bool:
         """Return whether the lease surely holds, so that answers may be given from memory."""
         return self._lease.holds()
@@ -310,7 +319,7 @@ class Journal:
         if (joined := self.retries.joined(request, deadline)) is not None:
             return joined  # before any refusal: that would say "not applied" of an attempt that may be applied yet
         if self._closing:
-            raise problem(Code.SHUTTING_DOWN, "this replica is shutting down")
+            raise problem(Code.SHUTTING_DOWN, "this replica is shutting down, or gives the lead to another")
         if not self.leading or generation not in (None, self.generation):
             raise problem(Code.NO_LEADER, "this replica does not lead")
         pending = self._admission.admit(request, deadline, self.first_term)

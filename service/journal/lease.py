@@ -29,8 +29,23 @@ class LeaderLease:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.leadership: Leadership | None = None
+        self._leadership: Leadership | None = None
+        self._since = 0.0
         self._clock = clock
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """The won election under which this process leads."""
+        return self._leadership
+
+    @leadership.setter
+    def leadership(self, leadership: Leadership | None) -> None:
+        self._leadership = leadership
+        self._since = self._clock()
+
+    def held_for(self) -> float | None:
+        """Return for how many seconds this process has led; None if it does not lead."""
+        return self._clock() - self._since if self.holds() else None
 
     def holds(self) -> bool:
         """Return whether the lease surely runs now, so that answers may be given from memory."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from milepost.errors import EpochHeld
-from milepost.wire import Code
+from milepost.errors import EpochHeld, Problem
+from milepost.wire import Code, Outcome
 from service.basics.problems import problem, refusal
 from service.journal import Journal
 from service.journal.retries import MaySubmit
@@ -16,7 +16,7 @@ from service.replica.leases import Leases
 from service.replica.submitter import Caller, Reply, Submitter
 from service.rules.answers import epoch_body, epoch_holder
 from service.rules.decisions import Answer
-from service.rules.guards import session_lives
+from service.rules.guards import session_is_callers, session_lives
 from service.rules.records import Session
 from service.rules.requests import Campaign, Resign
 
@@ -81,11 +81,22 @@ class EpochOperations:
         """Return the current epoch if the caller's session holds it.
 
         Raises ``fenced`` problems if it does not, ``session-unknown`` and ``session-expired`` ones if it does not live.
+        To a retry they do not say that its first attempt was not applied: the session may have held the epoch then.
         """
+        try:
+            return self._held(caller, store)
+        except Problem as error:
+            if caller.attempt.number == 1:
+                raise
+            raise problem(error.code, error.detail, outcome=Outcome.UNKNOWN, extras=error.extras) from error
+
+    def _held(self, caller: Caller, store: str) -> Reply:
         reading = self._journal.read()
         view = reading.view
-        if dead := session_lives(view, caller.session, self._journal.context(reading.revision)):
-            raise refusal(dead)
+        context = self._journal.context(reading.revision)
+        foreign = session_is_callers(view, caller.attempt, context)
+        if refused := foreign or session_lives(view, caller.session, context):
+            raise refusal(refused)
         record = store_in(view, store)
         holder = epoch_holder(view, record)
         if holder is None or holder.id != caller.session:

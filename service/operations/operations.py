@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from service.operations.cloning import Cloning
 from service.operations.cuts import CutOperations
 from service.operations.epochs import EpochOperations
+from service.operations.file_reading import FileReader
 from service.operations.handles import HandleOperations
+from service.operations.instances import InstanceOperations
+from service.operations.leading import LeadingOperations
 from service.operations.publishing import Publisher
 from service.operations.reading import StateReader
 from service.operations.sessions import SessionOperations
@@ -25,7 +28,10 @@ class Operations:
 
     cuts: CutOperations
     epochs: EpochOperations
+    files: FileReader
     handles: HandleOperations
+    instances: InstanceOperations
+    leading: LeadingOperations
     publisher: Publisher
     reader: StateReader
     sessions: SessionOperations
@@ -42,12 +48,16 @@ def operations_of(replica: Replica) -> Operations:
     uploads = UploadOperations(
         journal, blobs, replica.uploads, submitter, clock, settings.upload_seconds, settings.max_state_bytes
     )
+    trees = TreeOperations(journal, blobs, replica.slices, submitter, replica.manifests, replica.attempts_at_puts)
     verification = Verification(journal, blobs, replica.slices)
     cloning = Cloning(journal, blobs, replica.deletions, replica.slices, submitter, replica.manifests)
     return Operations(
         cuts=CutOperations(journal, submitter, replica.manifests, verification, cloning),
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
+        files=FileReader(journal, blobs, trees),
         handles=HandleOperations(journal, replica.slices, submitter),
+        instances=InstanceOperations(journal, replica.instances, replica.slices, clock),
+        leading=LeadingOperations(journal, replica.hand_over),
         publisher=Publisher(
             journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts, replica.landed_puts
         ),
@@ -71,6 +81,6 @@ def operations_of(replica: Replica) -> Operations:
             inline_below=settings.inline_below,
         ),
         stores=StoreOperations(journal, replica.slices, submitter),
-        trees=TreeOperations(journal, blobs, replica.slices, submitter, replica.manifests),
+        trees=trees,
         uploads=uploads,
     )

@@ -8,12 +8,12 @@ from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.keys import place_of
 from service.journal import Journal
 from service.operations.trees import At
-from service.replica.landed_puts import LandedPuts, check_bytes
-from service.replica.submitter import Submitter, reply_of
-from service.replica.trees.attempts import NewestAttempts
+from service.replica.landed_puts import LandedPuts, check_same
+from service.replica.submitter import Reply, Submitter, reply_of
+from service.replica.trees.attempts import NewestAttempts, known_key
 from service.replica.trees.loading import Manifests
 from service.rules.decisions import Refused
-from service.rules.requests import Attempt, BlobRef, PutFile, Request
+from service.rules.requests import NO_BLOB, Attempt, BlobRef, PutFile, Request
 
 
 class Publisher:
@@ -45,7 +45,7 @@ class Publisher:
         overwrite: bool,
         key: str,
         attempt: int,
-    ) -> int | None:
+    ) -> Reply | int:
         """Let a file be at a path; ``key`` is known if it is published again. Raises problems.
 
         An attempt that comes in late, after a newer one or after one that has landed, does nothing: the file may have
@@ -53,7 +53,7 @@ class Publisher:
 
         Nothing is done if its blob was put under an older leadership: the collector of this one may be about to delete
         it, since it trusts that nobody begins to name such a blob any more. The present term is returned then, under
-        which the bytes have to be put first.
+        which the bytes have to be put first. Else the answer is returned, or the first one again.
 
         A door asks again unless the rules refuse. So only then is the blob deleted, and only if no earlier attempt can
         have published it.
@@ -61,29 +61,41 @@ class Publisher:
         journal = self._journal
         if not journal.lease_holds():
             raise problem(Code.NO_LEADER, "this replica does not lead")
-        self._attempts.begin(key, attempt)
+        known_as = known_key(at.store, key)
+        self._attempts.begin(known_as, attempt)
         place = place_of(blob.key) if blob.key else None
         if blob.key and (place is None or (place.deployment, place.store) != (journal.deployment, at.store)):
             raise problem(Code.FORBIDDEN, f"no file of {at.store!r} can have these bytes")
         await self._manifests.ready(at.store)
-        self._attempts.check(key, attempt)
-        if (landed := self._landed.of(key)) is not None:
+        self._attempts.check(known_as, attempt)
+        request = PutFile(Attempt("", key, attempt), at.store, at.path, epoch, blob, data, overwrite)
+        if (landed := self._landed.of(known_as)) is not None:
             if landed.blob is not None and blob.key not in ("", landed.blob):
                 await self._deletions.try_delete(blob.key)
-            check_bytes(landed, blob)
-            return None
+            check_same(landed, request)
+            reading = journal.read()
+            return Reply(landed.answer, reading.revision, reading.term)
         if place is not None and place.term < journal.first_term:
             return journal.term
-        attempted = Attempt("", key, attempt)
-        request = PutFile(attempted, at.store, at.path, epoch, blob, data, overwrite)
 
         def may_submit(_: Request) -> None:
-            self._attempts.check(key, attempt)
+            self._attempts.check(known_as, attempt)
 
         served = await self._submitter.decided(request, journal.generation, may_submit)
         refused = isinstance(served.decision, Refused) and served.decision.outcome is not Outcome.UNKNOWN
         if refused and blob.key and attempt == 1:
             await self._deletions.try_delete(blob.key)
         reply = reply_of(served)
-        self._landed.note(key, blob, replayed=reply.answer.replayed)
-        return None
+        self._landed.note(known_as, request, reply.answer)
+        return reply
+
+    def check_put(self, at: At, epoch: int | None, attempt: Attempt, *, overwrite: bool) -> None:
+        """Refuse early, before any byte is taken, a put that the rules would refuse now. Raises problems.
+
+        One whose key is known has landed: it is answered once it is seen whether its bytes are the same.
+        """
+        if attempt.key is not None:
+            known = self._journal.read().view.answered((at.store, attempt.session, attempt.key))
+            if known is not None or self._landed.of(known_key(at.store, attempt.key)) is not None:
+                return
+        self._submitter.foreseen(PutFile(attempt, at.store, at.path, epoch, NO_BLOB, b"", overwrite))

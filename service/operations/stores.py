@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,14 +13,20 @@ from service.basics.problems import problem
 from service.basics.slices import Slices
 from service.journal import Journal
 from service.operations.many import JsonList
+from service.operations.verification import cut_body
 from service.replica.submitter import Caller, Reply, Submitter, reply_of
 from service.rules.acts.stores import inventory_entry
+from service.rules.answers import epoch_body
 from service.rules.decisions import Accepted
 from service.rules.memory.snapshots import Snapshot
 from service.rules.records import Corrupt, Store
 from service.rules.requests import Clear, LockAll, ReleaseAll
+from service.rules.stored.trees import Tree
 
 log = logging.getLogger("milepost.stores")
+
+_NO_EPOCH = {"epoch": None, "session": None, "holder": None, "since": None}
+"""What is said of the epoch of a store whose own record cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +87,14 @@ class StoreOperations:
         """
         return await self._submitter.perform(Clear(caller.attempt, store, caller.epoch))
 
-    async def list_page(self, after: str, limit: int) -> StorePage:
+    async def list_page(self, after: str, limit: int, shown: Callable[[str], bool] = lambda _: True) -> StorePage:
         """Return a page of at most ``limit`` stores, whose names come after ``after``.
 
-        Each comes with its number of handles, its epoch (0 before the first one), and the revision at which both were
-        read. If the store's own record cannot be read, the epoch is None, and the number may include handles that were
+        Those that are not ``shown`` are passed over as if they were not there.
+
+        Each comes with its number of handles, its epoch (0 before the first one) and who holds it, the newest cut of
+        its tree, the number of its records that cannot be read, and the revision at which all this was read. If the
+        store's own record cannot be read, the epoch is None, and the number of handles may include some that were
         cleared, since only that record says which were.
         """
         found: list[dict[str, Any]] = []
@@ -92,6 +102,8 @@ class StoreOperations:
 
         def add(name: str) -> bool:
             nonlocal following
+            if not shown(name):
+                return False
             if len(found) == limit:
                 following = found[-1]["store"]
                 return True
@@ -99,9 +111,17 @@ class StoreOperations:
             record = reading.view.store(name)
             if isinstance(record, Corrupt):
                 log.warning("the record of store %s is damaged; it is listed without an epoch: %s", name, record.reason)
-            epoch = None if isinstance(record, Corrupt) else record.epoch if record else 0
-            handles = reading.view.state.count(name)
-            found.append({"store": name, "handles": handles, "revision": reading.revision, "epoch": epoch})
+            state, tree = reading.view.state, reading.view.tree(name)
+            found.append(
+                {
+                    "store": name,
+                    "handles": state.count(name),
+                    "revision": reading.revision,
+                    **(_NO_EPOCH if isinstance(record, Corrupt) else epoch_body(state, record or Store(name))),
+                    "cut": cut_body(tree.cuts[-1]) if isinstance(tree, Tree) and tree.cuts else None,
+                    "damaged": state.count_unreadable(name),
+                }
+            )
             return False
 
         await self._slices.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from backends.contract import BlobStore
 from milepost.wire import Code
@@ -13,18 +14,22 @@ from service.journal import Journal
 from service.operations.file_bytes import bytes_of_small
 from service.operations.records import store_in
 from service.replica.submitter import Reply, Submitter
+from service.replica.trees.attempts import NewestAttempts, known_key
 from service.replica.trees.loading import Manifests
+from service.rules.answers import entry_body
 from service.rules.memory.lookup import Lookup
 from service.rules.memory.state import State
 from service.rules.records import Corrupt, Store
 from service.rules.requests import (
     LEADER,
     NO_BLOB,
+    Attempt,
     DeletePath,
     MakeDirectory,
     OntoExisting,
     PutFile,
     RenamePath,
+    TreeRequest,
 )
 from service.rules.stored.paths import SNAPSHOTS, snapshot_of
 from service.rules.stored.trees import Entry, Tree
@@ -39,26 +44,56 @@ class At:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class FilePage:
+    """A page of what lies in a directory, sorted by name. ``next`` is the name after which the next one begins, None on
+    the last page. ``now`` is the time by the clock that said when each file came.
+    """
+
+    files: list[dict[str, Any]]
+    next: str | None
+    now: str
+    revision: int
+    term: int
+
+
 class TreeOperations:
     """The operations on the files of a store's tree. A write names the driver's epoch, and needs no session."""
 
     def __init__(
-        self, journal: Journal, blobs: BlobStore, slices: Slices, submitter: Submitter, manifests: Manifests
+        self,
+        journal: Journal,
+        blobs: BlobStore,
+        slices: Slices,
+        submitter: Submitter,
+        manifests: Manifests,
+        attempts: NewestAttempts,
     ) -> None:
         self._journal = journal
         self._blobs = blobs
         self._slices = slices
         self._submitter = submitter
         self._manifests = manifests
+        self._attempts = attempts
 
-    async def each_store(self, act: Callable[[str], object], after: str = "", most: int | None = None) -> None:
-        """Call ``act`` in slices with the names of stores after ``after``, ``most`` of them if that is given."""
+    async def each_store(
+        self,
+        act: Callable[[str], object],
+        after: str = "",
+        most: int | None = None,
+        shown: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """Call ``act`` in slices with the names of stores after ``after``, ``most`` of them if that is given.
+
+        Those that are not ``shown`` are passed over as if they were not there.
+        """
         given = 0
 
         def add(name: str) -> bool:
             nonlocal given
-            act(name)
-            given += 1
+            if shown(name):
+                act(name)
+                given += 1
             return given == most
 
         await self._slices.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)
@@ -130,9 +165,31 @@ class TreeOperations:
         """Refuse early, before any byte is sent, a put that the rules would refuse now. Raises problems."""
         self._submitter.foreseen(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite))
 
+    async def page(self, at: At, after: str, limit: int) -> FilePage:
+        """Return a page of at most ``limit`` `children` of a directory, whose names come after ``after``.
+
+        Of a store that does not exist there are none. Raises ``not-exist`` problems, and ``not-directory`` for a file.
+        """
+        if not self.entry(at).directory:
+            raise problem(Code.NOT_DIRECTORY, f"{at.path!r} is a file")
+        found = await self.children(at, after, limit + 1)
+        before = f"{at.path}/" if at.path else ""
+        reading = self._journal.read()
+        return FilePage(
+            [entry_body(before + name, entry) for name, entry in found[:limit]],
+            found[limit - 1][0] if len(found) > limit else None,
+            self._journal.context(reading.revision).wall,
+            reading.revision,
+            reading.term,
+        )
+
     async def make_directory(self, at: At, epoch: int | None) -> None:
         """Let there be a directory, with those above it. Raises problems."""
-        await self._submitter.perform(MakeDirectory(LEADER, at.store, at.path, epoch))
+        await self.make_directory_once(at, epoch, LEADER)
+
+    async def make_directory_once(self, at: At, epoch: int | None, attempt: Attempt) -> Reply:
+        """Do `make_directory`, unless a later attempt at it has begun; ``created`` says whether it was not there."""
+        return await self._perform(MakeDirectory(attempt, at.store, at.path, epoch))
 
     async def rename(self, at: At, target: str, epoch: int | None, onto: OntoExisting) -> bool:
         """Rename a file or a directory; whether that was done. Raises problems."""
@@ -141,8 +198,21 @@ class TreeOperations:
 
     async def delete(self, at: At, epoch: int | None, *, recursive: bool) -> bool:
         """Delete a file or a directory; whether there was one. Raises problems."""
-        reply: Reply = await self._submitter.perform(DeletePath(LEADER, at.store, at.path, epoch, recursive))
+        reply = await self.delete_once(at, epoch, LEADER, recursive=recursive)
         return bool(reply.answer.body["deleted"])
+
+    async def delete_once(self, at: At, epoch: int | None, attempt: Attempt, *, recursive: bool) -> Reply:
+        """Do `delete`, unless a later attempt at it has begun: something else may be at the path since then."""
+        return await self._perform(DeletePath(attempt, at.store, at.path, epoch, recursive))
+
+    async def _perform(self, request: TreeRequest) -> Reply:
+        """Submit a request that does no more the second time, unless a later attempt under its key has begun."""
+        store, key, number = request.store_name, request.key, request.attempt.number
+        if key is None:
+            return await self._submitter.perform(request)
+        known_as = known_key(store, key)
+        self._attempts.begin(known_as, number)
+        return await self._submitter.perform(request, lambda _: self._attempts.check(known_as, number))
 
 
 def tree_in(view: Lookup, store: str) -> Tree:

@@ -17,6 +17,8 @@ from backends.contract import (
     StorageUnavailable,
 )
 from milepost.errors import Problem
+from milepost.wire import Code
+from service.basics.problems import problem
 from service.basics.slices import Slices
 from service.blobs.collector import collect
 from service.blobs.deletion_queue import DeletionQueue
@@ -26,6 +28,7 @@ from service.journal import Journal, LeadershipLost, NotTakenOver
 from service.replica.changes import Changes
 from service.replica.effects import Effects
 from service.replica.epoch_queues import EpochQueues
+from service.replica.hand_over import HandOver, SteppedDown
 from service.replica.landed_puts import LandedPuts
 from service.replica.leases import Leases, UploadLeases
 from service.replica.removals import Removals
@@ -36,7 +39,8 @@ from service.replica.trees.checking import ManifestCheck
 from service.replica.trees.folding import Folding
 from service.replica.trees.loading import Manifests
 from service.replica.trees.trimming import Trimming
-from service.replica.upkeep import expire_sessions, expire_uploads, finish_removals, scrub
+from service.replica.upkeep import expire_sessions, expire_uploads, finish_removals, scrub, sweep_instances
+from service.rules.instances.instances import Instances
 from service.rules.memory.state import State
 from service.rules.records import DEPLOYMENT_KEY, Deployment
 
@@ -89,6 +93,7 @@ class Replica:
             settings=settings.journal,
             jitter=jitter,
         )
+        self.instances = Instances(settings.instances, lambda: f"{random.getrandbits(64):016x}")
         self.manifest_check = ManifestCheck(self.journal, self.blobs, self.deletions, clock)
         self.removals = Removals(self.journal, self.deletions)
         self.manifests = Manifests(self.journal, self.blobs)
@@ -98,6 +103,7 @@ class Replica:
         self._folding = Folding(self.journal, self.blobs, self.manifests, self.deletions, self.slices, clock, settings)
         self.submitter = Submitter(self.journal, self.removals, clock, settings.request_seconds)
         self.leadership: Leadership | None = None
+        self._hand_over = HandOver(self._drain, 2 * settings.resign_seconds)
         self._parts: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._beside: asyncio.Task[None] | None = None
@@ -130,18 +136,34 @@ class Replica:
             await asyncio.wait((self._beside,), timeout=self.settings.resign_seconds)
             self._beside = None
         if self.leadership is not None:
-            try:
-                async with asyncio.timeout(self.settings.resign_seconds):
-                    await self.journal.drain()
-            except TimeoutError:
-                log.warning(
-                    "requests are still in flight after %s s: this replica resigns now, and their outcome is unknown",
-                    self.settings.resign_seconds,
-                )
+            await self._drain()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
             self._task = None
+
+    async def hand_over(self) -> int:
+        """Let another replica lead, and go on as a candidate; return the term that has ended.
+
+        Requests in flight are waited for as in `step_down`. Raises ``no-leader`` problems, and ``outcome-unknown`` ones
+        if it is not known whether others see the end yet.
+        """
+        if self.leadership is None:
+            raise problem(Code.NO_LEADER, "this replica does not lead")
+        log.info("this replica was asked to step down at term %d: it ends what is in flight first", self.journal.term)
+        await self._hand_over.ask()
+        return self.journal.term
+
+    async def _drain(self) -> None:
+        """Stop admitting requests, and wait for those in flight, ``resign_seconds`` at most."""
+        try:
+            async with asyncio.timeout(self.settings.resign_seconds):
+                await self.journal.drain()
+        except TimeoutError:
+            log.warning(
+                "requests are still in flight after %s s: this replica resigns now, and their outcome is unknown",
+                self.settings.resign_seconds,
+            )
 
     async def stop(self) -> None:
         """Step down, then close the backends."""
@@ -197,6 +219,9 @@ class Replica:
                 log.error(
                     "this replica stands back from the election for %s s so that another can lead: %s", pause, error
                 )
+            except SteppedDown as error:
+                pause = self.settings.hand_over_seconds
+                log.info("this replica stands back from the election for %s s so that another leads: %s", pause, error)
             except LeadershipLost as error:
                 log.warning("this replica does not lead any more, and takes part in the election again: %s", error)
             finally:
@@ -206,7 +231,9 @@ class Replica:
                 self.blobs.full = None  # who puts no blobs any more does not learn whether there is room again
                 self.changes.end()
                 self.epoch_queues.end()
+                self.instances.clear()
                 await leadership.resign()
+                self._hand_over.resigned()
                 await self._end_parts()
             await asyncio.sleep(pause)
 
@@ -239,10 +266,12 @@ class Replica:
 
     async def _lead(self, leadership: Leadership) -> None:
         await self._take_over(leadership)
+        self._hand_over.begin()
         self.leadership = leadership
         await self._first_of(
             self.journal.run(),
             self._until_lost(leadership),
+            self._hand_over.until_wanted(),
             self.deletions.run(self.settings.deletion_interval_seconds),
             expire_sessions(self.journal, self.leases, self.clock, self.settings.expire_interval_seconds),
             expire_uploads(self.journal, self.uploads, self.clock, self.settings.expire_interval_seconds),
@@ -250,6 +279,7 @@ class Replica:
             scrub(self.journal, self.clock, self.settings.tidy_interval_seconds),
             self._trimming.run(self.settings.tidy_interval_seconds),
             self._folding.run(),
+            sweep_instances(self.instances, self.clock, self.settings.tidy_interval_seconds),
             self._keep_mark(),
             self.manifest_check.run(self.settings.collect_interval_seconds),
             self._collect(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from service.journal import JournalSettings
+from service.rules.instances.instances import Limits
 from service.rules.records import KEPT_KEYS_SECONDS
 
 IDLE_SECONDS = 30.0
@@ -29,12 +30,15 @@ class Settings:
     ``linger_seconds``: how long a replaced blob is kept for readers that are still reading it.
     ``collect_after_seconds``: how old a blob that no record names must be before it is deleted.
     ``stand_back_seconds``: how long a replica that could not take the journal over lets others try.
+    ``hand_over_seconds``: how long a replica that was asked to step down lets others lead. It is longer than a
+    candidate that stands by takes to notice; where there is none, nobody leads meanwhile.
     ``resign_seconds``: how long a replica that resigns waits for what is in flight.
     ``max_state_bytes``: the largest size of a state; None for no limit of Milepost's own.
     ``inline_below``: a state, or a file of a tree, with fewer bytes is kept in its record, and has no blob.
     ``fold_from``: so many records of files make a manifest; fewer are left as they are.
     ``fold_after_seconds``: how long a file's record has not changed when it is folded into a manifest.
     ``upload_seconds``: how long an upload may wait to be used, and how long the URL to put its bytes is valid.
+    ``instances``: how much is kept in memory of what executors have loaded.
     ``download_seconds``: how long the URL that a reader is redirected to is valid.
 
     The others say how often a background task of the leader runs.
@@ -52,10 +56,12 @@ class Settings:
     deletion_interval_seconds: float = 1.0
     resign_seconds: float = 10.0
     stand_back_seconds: float = 5.0
+    hand_over_seconds: float = 2.0
     max_state_bytes: int | None = None
     inline_below: int = INLINE_BELOW
     fold_from: int = 512
     fold_after_seconds: float = KEPT_KEYS_SECONDS
     upload_seconds: float = 900.0
     download_seconds: float = 300.0
+    instances: Limits = field(default_factory=Limits)
     journal: JournalSettings = field(default_factory=JournalSettings)

@@ -12,6 +12,7 @@ from service.journal.retries import MaySubmit
 from service.replica.removals import Removals
 from service.rules.decide import decide
 from service.rules.decisions import Accepted, Answer, Blocked, FinishNeeded, Refused
+from service.rules.guards import session_is_callers
 from service.rules.requests import Attempt, Request
 
 _MOST_REMOVALS_IN_THE_WAY = 8
@@ -63,6 +64,7 @@ class Submitter:
         session, key = caller.attempt.session, caller.attempt.key
         if key is None:
             return await act(_always)
+        self._check_owner(caller.attempt)
         reply, joined = await self._journal.retries.run((store, session, key), act, self.request_seconds)
         return replace(reply, answer=replace(reply.answer, replayed=True)) if joined else reply
 
@@ -88,6 +90,7 @@ class Submitter:
         Raises a problem if the rules never decided the request.
         """
         deadline = self._deadline()
+        self._check_owner(request.attempt)
         for _ in range(_MOST_REMOVALS_IN_THE_WAY):
             may_submit(request)
             served = await self._journal.wait(self._journal.submit(request, deadline, generation))
@@ -99,6 +102,17 @@ class Submitter:
     async def finish_removal(self, finish: FinishNeeded) -> None:
         """Finish a removal that has begun. Raises a ``discard-failed`` problem."""
         await self._removals.finish(finish, self._deadline())
+
+    def _check_owner(self, attempt: Attempt) -> None:
+        """Refuse a client that acts in another one's session, before it could join a running attempt of that one.
+
+        The rules judge it again, when the request is decided.
+        """
+        if attempt.client is not None:
+            reading = self._journal.read()
+            context = self._journal.context(reading.revision)
+            if refused := session_is_callers(reading.view, attempt, context):
+                raise refusal(refused)
 
     def _deadline(self) -> float:
         return self._clock() + self.request_seconds

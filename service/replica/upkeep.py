@@ -14,6 +14,7 @@ from service.replica.leases import Leases, UploadLeases
 from service.replica.removals import Removals
 from service.rules.acts.handles import finish_of
 from service.rules.decisions import Accepted, DecisionContext, FinishNeeded
+from service.rules.instances.instances import Instances
 from service.rules.memory.lookup import Lookup
 from service.rules.memory.state import Aged, State
 from service.rules.records import Corrupt, Handle, Session, Store, handle_of
@@ -23,6 +24,8 @@ log = logging.getLogger("milepost.upkeep")
 
 _BATCH = 100
 """How many records one commit drops."""
+
+_SWEPT_AT_ONCE = 32
 
 
 async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], float], interval: float) -> None:
@@ -120,6 +123,13 @@ def _unfinished(view: Lookup, key: str) -> FinishNeeded | None:
         return None
     store = view.store(located[0]) or Store(located[0])
     return None if isinstance(store, Corrupt) or record.born <= store.cleared else finish_of(store, record)
+
+
+async def sweep_instances(instances: Instances, clock: Callable[[], float], interval: float) -> None:
+    """Remove what is told no more of loaded state stores, a little at a time, until cancelled."""
+    while True:
+        more = instances.sweep(clock(), _SWEPT_AT_ONCE)
+        await asyncio.sleep(0 if more else interval)
 
 
 async def scrub(journal: Journal, clock: Callable[[], float], interval: float) -> None:

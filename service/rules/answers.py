@@ -7,6 +7,7 @@ from typing import Any
 from service.rules.locks import holders
 from service.rules.memory.lookup import Lookup
 from service.rules.records import Handle, Session, Store
+from service.rules.stored.trees import Entry
 
 
 def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
@@ -22,6 +23,28 @@ def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
         "locks": list(holders(view, store, handle)),
         "epoch": handle.epoch,
         "removing": handle.removing,
+    }
+
+
+def file_version(born: str, sha256: str) -> str:
+    """Return the version of a file: the revision at which it came to its path, and its bytes.
+
+    An older copy of all records that was put back counts revisions anew; then the bytes tell two files apart.
+    """
+    return f"{born}.{sha256[:16]}"
+
+
+def entry_body(path: str, entry: Entry) -> dict[str, Any]:
+    """Return what a listing of a tree says of a file or a directory."""
+    directory = entry.directory
+    return {
+        "path": path,
+        "directory": directory,
+        "size": entry.size,
+        "sha256": None if directory else entry.sha256,
+        "version": str(entry.born) if directory else file_version(str(entry.born), entry.sha256),
+        "modified": entry.modified,
+        "epoch": entry.epoch,
     }
 
 

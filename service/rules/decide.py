@@ -31,6 +31,7 @@ from service.rules.requests import (
     LockHandle,
     OpenSession,
     PinCut,
+    PutFile,
     ReleaseAll,
     ReleaseHandle,
     Remove,
@@ -44,7 +45,7 @@ from service.rules.requests import (
     TrimTree,
     Unpin,
 )
-from service.rules.stored.trees import Tree
+from service.rules.stored.trees import Tree, TreePath
 from service.rules.trees import acts as trees
 from service.rules.trees import folding, keeping, trimming
 
@@ -59,9 +60,9 @@ def decide(view: View, request: Request, context: DecisionContext) -> Decision:
 def _decided(view: View, request: Request, context: DecisionContext) -> Decision:
     """Judge a request, in a fixed order.
 
-    First come the leader's own requests, a replay of a known key, the session, the store's record, the epoch; then the
-    operation's own rules; at last, whether a retry is safe whose first answer may be forgotten. The files
-    of a tree are written without a session, by whoever has the epoch, and each act on them may be made twice.
+    First come the leader's own requests, whose session it is, a replay of a known key, the session, the store's record,
+    the epoch; then the operation's own rules; at last, whether a retry is safe whose first answer may be forgotten. The
+    files of a tree are written without a session, by whoever has the epoch, and each act on them may be made twice.
     """
     match request:
         case CreateDeployment():
@@ -78,6 +79,8 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
             return handles.finish_removal(view, _store(view, request.store_name), request, context)
         case _:
             pass
+    if foreign := guards.session_is_callers(view, request.attempt, context):
+        return foreign
     if (known := replays.first_answer(view, request)) is not None:
         return _resumed(view, request, known)
     if isinstance(request, TreeRequest | PinCut | Unpin):
@@ -115,7 +118,8 @@ def _of_tree(view: View, request: TreeRequest | PinCut | Unpin, context: Decisio
                 return dead
             decision = keeping.decide(view, store, request, context)
             return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), context))
-        return _founding(view, store, trees.decide(view, store, request, context))
+        decision = trees.decide(view, store, request, context)
+        return _founding(view, store, replays.doubtful(decision, request, _pushed(view, store, request), context))
     except ManifestsNotLoaded as error:
         return Refused(Code.STORAGE_UNAVAILABLE, f"{error}; try again later")
 
@@ -201,6 +205,11 @@ def _pushed(view: View, store: Store, request: StoreRequest) -> int:
     if isinstance(request, PinCut | Unpin | RollBack | CloneTree):
         tree = view.tree(store.name)
         return tree.pushed if isinstance(tree, Tree) else 0
+    if isinstance(request, PutFile):
+        record = view.path(store.name, request.path)
+        return record.pushed if isinstance(record, TreePath) else 0
+    if isinstance(request, TreeRequest):
+        return 0  # it does no more the second time
     return store.pushed
 
 

@@ -5,11 +5,11 @@ Model checking (``model/``) showed what breaks without each one.
 
 from __future__ import annotations
 
-from milepost.wire import Code
+from milepost.wire import Code, Outcome
 from service.rules.decisions import DecisionContext, Refused
 from service.rules.memory.lookup import Lookup
 from service.rules.records import Corrupt, Handle, Session, Store, Upload
-from service.rules.requests import BlobRef, Request, UploadRef
+from service.rules.requests import Attempt, BlobRef, Request, UploadRef
 
 
 def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refused | None:
@@ -22,6 +22,21 @@ def session_lives(view: Lookup, session: str, context: DecisionContext) -> Refus
     if record.ended:
         return Refused(Code.SESSION_EXPIRED, f"session {session!r} has ended")
     return None
+
+
+def session_is_callers(view: Lookup, attempt: Attempt, context: DecisionContext) -> Refused | None:
+    """Refuse a client that acts in a session which another one opened. A session without an owner is anybody's.
+
+    This comes before all else that is said of a session, since a kept answer to another client tells of it as well. An
+    ended session that is forgotten belongs to nobody, so that its id can be used again.
+    """
+    record = view.session(attempt.session) if attempt.client is not None else None
+    if not isinstance(record, Session) or record.owner in ("", attempt.client):
+        return None
+    if 0 < record.ended <= context.sessions_horizon:
+        return None
+    outcome = Outcome.UNKNOWN if attempt.number > 1 else None  # the client may have had another name before
+    return Refused(Code.FORBIDDEN, f"session {attempt.session!r} was not opened by {attempt.client!r}", outcome=outcome)
 
 
 def store_readable(view: Lookup, store: str) -> Refused | None:

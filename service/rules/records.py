@@ -40,7 +40,11 @@ class Lock(msgspec.Struct, frozen=True, gc=False):
 
 
 class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A session is a client's lease. ``ended`` is the revision at which it ended, 0 while it lives. See `Store`."""
+    """A session is a client's lease. ``ended`` is the revision at which it ended, 0 while it lives. See `Store`.
+
+    ``owner`` is the name of the client that opened it; empty for one that was opened where clients have no names, or by
+    a release that did not keep them.
+    """
 
     id: str
     ttl: float
@@ -49,6 +53,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     ended: int = 0
     answered: tuple[Answered, ...] = ()
     pushed: int = 0
+    owner: str = ""
     schema: int = msgspec.field(default_factory=schema)
 
 

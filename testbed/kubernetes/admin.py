@@ -112,14 +112,38 @@ class Admin:
         subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
         metadata = {"metadata": {"name": name}}
-        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-        self.ask("POST", accounts, metadata)
+        self.account(namespace, name)
         self.ask("POST", f"{_RBAC}/{namespace}/roles", {**metadata, "rules": [dict(rule) for rule in rules]})
         self.ask("POST", f"{_RBAC}/{namespace}/rolebindings", {**metadata, "roleRef": role, "subjects": [subject]})
-        asked = self.ask("POST", f"{accounts}/{name}/token", {"spec": {"expirationSeconds": _TOKEN_SECONDS}})
+        token = self.token(namespace, name)
         self._wait_for_rules(f"system:serviceaccount:{namespace}:{name}", namespace, rules)
+        return token
+
+    def account(self, namespace: str, name: str) -> str:
+        """Make an account without any rights, and return its path."""
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        self.ask("POST", accounts, {"metadata": {"name": name}})
+        return f"{accounts}/{name}"
+
+    def token(self, namespace: str, name: str, audience: str | None = None, seconds: int = _TOKEN_SECONDS) -> str:
+        """Return a token of an account, by TokenRequest, for ``audience`` or for the API server itself."""
+        spec = {"expirationSeconds": seconds, "audiences": [] if audience is None else [audience]}
+        asked = self.ask("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", {"spec": spec})
         token: str = asked["status"]["token"]
         return token
+
+    def grant_review_of_tokens(self, namespace: str, name: str = "milepost") -> None:
+        """Let an account ask whose tokens are, by the ClusterRole that is there for that; wait until it may."""
+        cluster_role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:auth-delegator"}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        binding = {"metadata": {"name": f"{namespace}-{name}"}, "roleRef": cluster_role, "subjects": [subject]}
+        self.ask("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+        asked = {"group": "authentication.k8s.io", "resource": "tokenreviews", "verb": "create"}
+        end = time.monotonic() + DEADLINE_SECONDS
+        while not self.may(f"system:serviceaccount:{namespace}:{name}", asked):
+            if time.monotonic() > end:
+                raise ProcessFailed(f"the API server does not let {name} of {namespace} review tokens")
+            time.sleep(0.02)
 
     def _wait_for_rules(self, user: str, namespace: str, rules: Rules) -> None:
         end = time.monotonic() + DEADLINE_SECONDS

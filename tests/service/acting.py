@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from service.replica.submitter import Caller
 from service.rules.requests import Attempt
 from tests.contracts.state_handle_store.doors.actor import Actor
+from tests.contracts.state_handle_store.doors.door import Entry
 from tests.contracts.state_handle_store.doors.use_case_door import UseCaseDoor
+from tests.support.network.faults import before
 from tests.support.servers.replicas import Rig
 
 STORE = "flights"
@@ -16,3 +20,12 @@ async def actor(rig: Rig, name: str, ttl: float = 600.0) -> Actor:
     door = UseCaseDoor(lambda: rig.replica)
     await door.open_session(name, ttl)
     return Actor(door, STORE, Caller(Attempt(name)))
+
+
+async def held_back(rig: Rig, act: Actor, name: str) -> tuple[asyncio.Task[Entry], asyncio.Event]:
+    """Have a session add a handle, and return once its commit is on its way; it gets there when the event is set."""
+    gate = asyncio.Event()
+    rig.pointers.disturb(before(gate.wait))
+    adding = asyncio.create_task(act.add(name, b"1"))
+    await rig.commits(2)
+    return adding, gate

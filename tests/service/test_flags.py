@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import socket
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from service.__main__ import main
+from tests.support.servers.certificates import Certificates
 
 WRONG: dict[str, list[str]] = {
     "every address, none to reach it by": ["--listen", "0.0.0.0:7070", "--insecure"],
@@ -36,6 +38,12 @@ def test_wrong_flags(capsys: pytest.CaptureFixture[str], arguments: list[str]) -
     assert "secret" not in one_line(capsys, arguments)
 
 
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"milepost-server {version('milepost-server-core')}\n")
+
+
 def test_a_wrong_log_level_in_the_environment(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,3 +61,21 @@ def test_a_port_that_is_taken_is_said_before_anything_is_opened(
     assert said.endswith(f"cannot listen on 127.0.0.1 port {port}: Address already in use")
     assert "listening" not in caplog.text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_certificates_that_do_not_fit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = Certificates(tmp_path)
+    cert, key, ca = str(made.certificate), str(made.key), str(made.ca)
+    both = ["--tls-cert", cert, "--tls-key", key]
+    for arguments, said in (
+        (both[:2], "--tls-cert and --tls-key are given together"),
+        (both[2:], "--tls-cert and --tls-key are given together"),
+        (["--tls-client-ca", ca], "--tls-client-ca needs --tls-cert"),
+        (["--tls-cert", cert, "--tls-key", f"{key}.old"], f"cannot read {key}.old: No such file or directory"),
+        ([*both, "--tls-client-ca", key], "holds no certificate of an authority"),
+        ([*both, "--tls-ca", str(tmp_path)], f"cannot read {tmp_path}: Is a directory"),
+        ([*both, "--advertise", "http://127.0.0.1:7070"], "--advertise takes an https URL"),
+        ([*both, "--listen", "192.0.2.1:7070"], "refusing to listen on 192.0.2.1 without authentication"),
+        ([*both, "--tls-client-ca", ca, "--listen", "192.0.2.1:7070"], "cannot listen on 192.0.2.1"),
+    ):
+        assert said in one_line(capsys, arguments)

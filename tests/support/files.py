@@ -65,8 +65,8 @@ async def put_at(
         fresh = blob_key(replica.journal.deployment, at.store, replica.journal.term)
         blob = await take_in(replica.blobs, fresh, begun.rest, None)
     publish = operations.publisher.publish
-    put_first = await publish(at, epoch, blob, begun.data, overwrite=overwrite, key=key, attempt=attempt)
-    if put_first is not None:
+    ended = await publish(at, epoch, blob, begun.data, overwrite=overwrite, key=key, attempt=attempt)
+    if isinstance(ended, int):
         raise problem(Code.NO_LEADER, "another leadership has begun since the bytes were put")
 
 

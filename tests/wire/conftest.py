@@ -20,6 +20,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="session")
+def by_default(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server as it is by default, so that small files are kept in their records and large ones are blobs."""
+    with ServerProcess(tmp_path_factory.mktemp("files")) as process:
+        yield process.start()
+
+
+@pytest.fixture(scope="session")
 def http(server: ServerProcess) -> Iterator[httpx.Client]:
     """A client of that server."""
     with connect(server.url) as client:

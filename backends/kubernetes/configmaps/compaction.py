@@ -16,12 +16,22 @@ CAP: Final = 32 * 1024
 
 _FLOOR: Final = 4 * CAP
 """A journal may always take as much space as this, however little of it counts."""
-_WASTE: Final = 2
-"""A journal may take so many times the space of what counts."""
+_WASTE: Final = 4
+"""A journal may take so many times the space of what counts: most files of a checkpoint are dead soon after they were
+written, and what is dead by then need not be written again.
+"""
+_LARGE_WASTE: Final = 2
+_LARGE_SPARE: Final = 8 * 1024 * 1024
+"""A large journal may take only so many times the space, and so many bytes more."""
 _LEAST_TAKEN: Final = 8 * 1024
 _OVER_THE_CAP: Final = 4 * 1024
 _MOST_DROPPED: Final = 8
 """One write gives up at most so many segments: each is a deletion to be made."""
+
+
+def allowed_space(live: int) -> int:
+    """Return how many bytes a journal may take, of which so many count."""
+    return max(_FLOOR, min(_WASTE * live, _LARGE_WASTE * live + _LARGE_SPARE))
 
 
 def compact(memory: ChainMemory, data: dict[str, str], size: int, written: int) -> tuple[int, int]:
@@ -32,9 +42,11 @@ def compact(memory: ChainMemory, data: dict[str, str], size: int, written: int) 
     few are moved all the same, so that the waste shrinks whatever the size of groups. The first entry is moved in any
     case, however large it is.
     """
-    budget = min(max(_LEAST_TAKEN, written), max(CAP - size, _OVER_THE_CAP))
+    most = allowed_space(memory.live)
+    alone = written if size - written <= CAP else 0  # a group as large as a segment takes along as much as it brings
+    budget = min(max(_LEAST_TAKEN, written), max(CAP - size, _OVER_THE_CAP, alone))
     first, space, taken = memory.first, memory.space, 0
-    while first < memory.last and first - memory.first < _MOST_DROPPED and space > max(_FLOOR, _WASTE * memory.live):
+    while first < memory.last and first - memory.first < _MOST_DROPPED and space > most:
         segment = memory.segments[first]
         for key, text in segment.data.items():
             if is_tombstone(text) or key in data or memory.newest(key) != first:

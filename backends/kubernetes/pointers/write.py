@@ -130,7 +130,7 @@ async def _group(
     after: Head,
     spare_made: Callable[[], Awaitable[None]],
 ) -> Commit | _Frozen:
-    data = memory.patched(entries)
+    data, written = memory.patched(entries), _size(entries)
     size = _size(data)
     if size >= _SEAL_AT_LAST:
         await spare_made()
@@ -141,9 +141,9 @@ async def _group(
         data = memory.patched(entries)
         size = _size(data)
     first = memory.first
-    if size <= _BEYOND:
-        first, size = compact(memory, data, size, _size(entries))
-    spare = memory.spare if size >= _sealed_from(memory) else None
+    if size <= _BEYOND or not memory.tail.data:
+        first, size = compact(memory, data, size, written)
+    spare = memory.spare if size >= _sealed_from(memory, written) else None
     moved = active(after, first, data) if spare is None else sealed(after, first, spare.number, data)
     end = await _written(maps, memory, SegmentDraft(memory.last, moved, data, size, spare))
     return Done(memory.head) if end is None else end
@@ -241,13 +241,14 @@ class _Frozen:
     """The last segment was made immutable: it takes no group any more, but can be sealed as it is."""
 
 
-def _sealed_from(memory: ChainMemory) -> int:
-    """Return how many bytes in the last segment are enough to seal it.
+def _sealed_from(memory: ChainMemory, written: int) -> int:
+    """Return how many bytes in the last segment are enough to seal it, after a group of ``written`` bytes.
 
     Every group writes the whole last segment again, so a small one costs fewer bytes; but a large journal in small
-    segments has many of them.
+    segments has many of them. A group that comes half way by itself is enough: the next one is likely as large.
     """
-    return min(max(_SEAL_FROM, memory.live // _SEGMENTS), _SEAL_AT_LAST)
+    enough = min(max(_SEAL_FROM, memory.live // _SEGMENTS), _SEAL_AT_LAST)
+    return enough // 2 if written >= enough // 2 else enough
 
 
 def _end_of(answer: ApiAnswer) -> Commit | None:

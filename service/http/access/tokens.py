@@ -1,52 +1,95 @@
-"""Authenticate clients by bearer tokens. Tokens are kept as digests, and none is ever logged."""
+"""The clients that a deployment knows: by their bearer tokens, of which it keeps digests, or by their accounts."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from milepost.wire import Code
 from service.basics.problems import problem
+from service.http.access.rights import STAR, Rights
 
-_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+ACCOUNT_PREFIX: Final = "serviceaccount:"
+"""The names of accounts begin with this, and those of listed tokens never do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """A client's credential: its name for the log, the digest of its token, and whether it may only read."""
+class Principal:
+    """Who asks, and what they may do.
+
+    ``digest`` is that of a listed token, None for an account. ``secret`` says whether whoever reads the token file has
+    the digest, but not the token.
+    """
 
     name: str
-    digest: bytes
-    read_only: bool = False
+    rights: Rights
+    digest: bytes | None = field(default=None, repr=False)
+    secret: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRights:
+    """What the account ``name`` of a namespace may do, or each account of it if ``name`` is a star."""
+
+    namespace: str
+    name: str
+    rights: Rights
+
+    def __str__(self) -> str:
+        return f"{ACCOUNT_PREFIX}{self.namespace}/{self.name}"
 
 
 class Tokens:
-    """The accepted tokens. If there are none, every client is accepted."""
+    """The clients that are known. If there are none, everybody is accepted."""
 
-    def __init__(self, tokens: Iterable[Token] = ()) -> None:
-        self._tokens = tuple(tokens)
+    def __init__(self, listed: Iterable[Principal] = (), accounts: Iterable[AccountRights] = ()) -> None:
+        self._by_digest = {each.digest: each for each in listed if each.digest is not None}
+        self._by_id = {id_of(digest): each for digest, each in self._by_digest.items()}
+        self._accounts = {(each.namespace, each.name): each for each in accounts}
 
     def __bool__(self) -> bool:
-        return bool(self._tokens)
+        return bool(self._by_digest or self._accounts)
 
     @property
-    def that_may_write(self) -> tuple[Token, ...]:
-        """The tokens that may do more than read."""
-        return tuple(token for token in self._tokens if not token.read_only)
+    def now(self) -> Tokens:
+        """This list itself, which does not change. See `TokenSource`."""
+        return self
 
-    def known(self, authorization: str | None) -> Token:
-        """Return the accepted token that the header ``authorization`` carries. Raises ``unauthenticated``.
+    @property
+    def names(self) -> list[str]:
+        """The names of all clients, sorted, each once; accounts as the list has them."""
+        return sorted({each.name for each in self._by_digest.values()} | set(map(str, self._accounts.values())))
 
-        If the same token is listed twice, this is the entry that may write.
+    def known(self, bearer: str) -> Principal | None:
+        """Return whose token this is; None for one that is not listed.
+
+        It is looked up by its digest. How long that takes tells nothing of the listed tokens: it depends on the digest
+        of what was sent, and nobody can find a text whose SHA-256 begins as a listed one does, without knowing that.
         """
-        digest = _digest(bearer_of(authorization))
-        found = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
-        if not found:
-            raise problem(Code.UNAUTHENTICATED, "the bearer token is not known")
-        return min(found, key=lambda token: token.read_only)
+        return self._by_digest.get(digest_of(bearer))
+
+    def account(self, namespace: str, name: str) -> Principal | None:
+        """Return what an account may do, by the lines for it and for its namespace together; None if there are none."""
+        lines = [self._accounts.get((namespace, each)) for each in (name, STAR)]
+        rights = [line.rights for line in lines if line is not None]
+        if not rights:
+            return None
+        return Principal(f"{ACCOUNT_PREFIX}{namespace}/{name}", sum(rights[1:], rights[0]))
+
+    def by_id(self, identity: str) -> Principal | None:
+        """Return the client whose token has this `id_of`; None if it is not listed, or not any more."""
+        return self._by_id.get(identity)
+
+
+class TokenSource(Protocol):
+    """Where the list of clients is, as it is at the moment."""
+
+    @property
+    def now(self) -> Tokens:
+        """The list that counts from now on, until it is exchanged as a whole."""
 
 
 def bearer_of(authorization: str | None) -> str:
@@ -57,31 +100,11 @@ def bearer_of(authorization: str | None) -> str:
     return given.strip()
 
 
-def check(token: Token, method: str) -> None:
-    """Raise ``forbidden`` for a change by a client whose token may only read."""
-    if token.read_only and method not in _READING:
-        raise problem(Code.FORBIDDEN, f"the token {token.name!r} may only read")
-
-
-def read_tokens(path: Path) -> Tokens:
-    """Read tokens from a file, one on each line: ``name token`` or ``name token read-only``; ``#`` begins a comment.
-
-    Raises a ValueError that names the line, but never its token.
-    """
-    tokens: list[Token] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        fields = line.partition("#")[0].split()
-        if not fields:
-            continue
-        if len(fields) not in (2, 3) or fields[2:] not in ([], ["read-only"]):
-            raise ValueError(f"{path}, line {number}: expected 'name token' or 'name token read-only'")
-        if len(fields[1]) < 16:
-            raise ValueError(f"{path}, line {number}: a token needs at least 16 characters")
-        tokens.append(Token(fields[0], _digest(fields[1]), len(fields) == 3))
-    if not tokens:
-        raise ValueError(f"{path} holds no token")
-    return Tokens(tokens)
-
-
-def _digest(token: str) -> bytes:
+def digest_of(token: str) -> bytes:
+    """Return what is kept of a token."""
     return hashlib.sha256(token.encode()).digest()
+
+
+def id_of(digest: bytes) -> str:
+    """Return a name for a token that tells nothing of it, for what is derived from it."""
+    return hmac.digest(digest, b"id", hashlib.sha256).hex()[:16]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import MutableMapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httptools
 from starlette.responses import Response
@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.basics.problems import problem
+from service.http.access.certified import note_certificate
 from service.http.application import Application
 from service.http.connection.closing import closing_cut, closing_unread
 from service.http.connection.framing import Framing
@@ -48,6 +49,7 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     transport: LingeringTransport
     _watch: Watch
+    _is_certified = False
     _head_is_open = False
     _since_progress = 0
     _progress = False
@@ -73,6 +75,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         self._watch = Watch(self.loop, line, self._application.idle_seconds, lambda: not self.flow.read_paused)
         self._framing = Framing()
         super().connection_made(line)
+        self._is_certified = line.get_extra_info("peer_certificate") is not None
         self._watch.expect()
         if not self._application.connections.opened(self):
             self._refuse(problem(Code.TOO_MANY_REQUESTS, "there is no room for more connections"))
@@ -218,6 +221,8 @@ class AnsweringProtocol(HttpToolsProtocol):
             self._more_is_dropped = True
             raise StopAsyncIteration  # data after the last request of a connection is ignored
         super().on_message_begin()
+        if self._is_certified:
+            note_certificate(cast("MutableMapping[str, Any]", self.scope))
         self._unset_keepalive_if_required()
         self._framing = Framing()
         self._fault = None
@@ -292,7 +297,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         cycle = _unanswered(self.cycle)
         if cycle is None or not cycle.response_started:
             read = self.headers if self._head_is_open or cycle is not None else []
-            self.transport.write(_whole(self._application.refusal(error, Fields(read))))
+            self.transport.write(whole(self._application.refusal(error, Fields(read))))
         self.transport.close()
         if cycle is not None:
             _cut(cycle, error)
@@ -335,7 +340,7 @@ def _unanswered(cycle: RequestResponseCycle | None) -> RequestResponseCycle | No
     return None if cycle is None or cycle.response_complete else cycle
 
 
-def _whole(response: Response) -> bytes:
+def whole(response: Response) -> bytes:
     """Return the bytes of an answer that is the last one on its connection."""
     lines = [b"HTTP/1.1 %d %s" % (response.status_code, HTTPStatus(response.status_code).phrase.encode())]
     lines += [name + b": " + value for name, value in (*response.raw_headers, (b"connection", b"close"))]

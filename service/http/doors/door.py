@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
 
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
@@ -18,13 +19,14 @@ from service.blobs.delivery import DeliveryCut, deliver, deliver_rest
 from service.blobs.intake import Incoming, begin, take_in
 from service.blobs.keys import blob_key
 from service.blobs.timeouts import BlobsWithTimeout
-from service.http.doors.messages import Publish, Published
+from service.http.doors.messages import Publish, Published, published
 from service.http.doors.peer import NoAnswer, NotReached, Peer
 from service.http.doors.permits import PutPermit, ReadPermit, check_not_late
 from service.journal import Journal
 from service.operations.publishing import Publisher
 from service.operations.trees import At
 from service.replica.leader_locator import LeaderLocator
+from service.replica.submitter import Reply
 from service.rules.requests import BlobRef
 
 log = logging.getLogger("milepost.doors")
@@ -39,6 +41,9 @@ A leader that is frozen, or cut off, keeps its connections and never answers. An
 """
 
 _PAUSE_SECONDS = 0.2
+_MOST_ATTEMPTS = 1000
+"""A door makes fewer attempts than this to publish what it has taken, so that those of a later try count as later."""
+
 _ASK_AGAIN = frozenset(
     {
         Code.NO_LEADER,
@@ -49,6 +54,13 @@ _ASK_AGAIN = frozenset(
         Code.INTERNAL,
     }
 )
+
+
+class Taken(NamedTuple):
+    """The bytes that a door has taken, and how their publication ended."""
+
+    blob: BlobRef
+    published: Published
 
 
 class Door:
@@ -79,7 +91,7 @@ class Door:
         self._wall = wall
         self._max_state_bytes = max_state_bytes
         self._inline_below = inline_below
-        self._publishing: set[asyncio.Task[int | None]] = set()
+        self._publishing: set[asyncio.Task[Reply | int]] = set()
 
     async def give(self, permit: ReadPermit, start: int, length: int | None) -> tuple[int, AsyncIterator[bytes]]:
         """Return bytes of the file that a permit is for, and how many they are. Raises problems.
@@ -94,21 +106,22 @@ class Door:
             return end - start, await deliver_rest(self._blobs, ref, start)
         return end - start, await deliver(self._blobs, ref, start, end)
 
-    async def take(self, permit: PutPermit, text: str, incoming: Incoming) -> None:
+    async def take(self, permit: PutPermit, text: str, incoming: Incoming, tries: int = 0) -> Taken:
         """Take the bytes of a file, and return once it is published. ``text`` is the permit as it came.
 
-        Raises problems. Bytes that are not published then are left to the collector.
+        ``tries`` is how often the client has sent the bytes before under the permit's key, which a permit that the
+        client got has only once. Raises problems. Bytes that are not published then are left to the collector.
         """
         begun = await begin(incoming, self._inline_below, self._max_state_bytes)
         if begun.data is not None:
             blob = BlobRef("", len(begun.data), begun.sha256)
         else:
             blob = await self._put(permit, permit.term, begun.rest)
-        end, attempt, doubt = self._clock() + PUBLISH_SECONDS, 0, False
+        end, attempt, doubt = self._clock() + PUBLISH_SECONDS, tries * _MOST_ATTEMPTS, False
         while True:
             attempt += 1
             try:
-                term = await self._published(permit, text, blob, begun.data, attempt, end)
+                ended = await self._published(permit, text, blob, begun.data, attempt, end)
             except NotReached as error:
                 why = str(error)
             except NoAnswer as error:
@@ -118,9 +131,9 @@ class Door:
                     raise
                 why, doubt = error.detail, doubt or error.outcome is Outcome.UNKNOWN
             else:
-                if term is None:
-                    return
-                blob = await self._again(permit, term, blob)
+                if ended.term is None:
+                    return Taken(blob, ended)
+                blob = await self._again(permit, ended.term, blob)
                 continue
             if self._clock() + _PAUSE_SECONDS >= end:
                 said = f"/jobs/{permit.store}/{permit.path} was taken, but could not be published: {why}"
@@ -130,21 +143,20 @@ class Door:
 
     async def _published(
         self, permit: PutPermit, text: str, blob: BlobRef, data: bytes | None, attempt: int, end: float
-    ) -> int | None:
-        """Publish once, here or at the leader; return the term under which the bytes must be put first, if so."""
+    ) -> Published:
+        """Publish once, here or at the leader."""
         at, seconds = At(permit.store, permit.path), max(0.1, min(EXCHANGE_SECONDS, end - self._clock()))
         if self._journal.lease_holds():
-            return await self._published_here(permit, blob, data, attempt, seconds)
+            return published(await self._published_here(permit, blob, data, attempt, seconds))
         leader = await self._leader_locator.elsewhere()
         if leader is None:
             raise NotReached("there is no leader at the moment")
         message = Publish(text, at.store, at.path, blob.size, blob.sha256, blob.key, data, attempt)
-        answer: Published = await self._peer.publish(leader.rstrip("/"), message, seconds)
-        return answer.term
+        return await self._peer.publish(leader.rstrip("/"), message, seconds)
 
     async def _published_here(
         self, permit: PutPermit, blob: BlobRef, data: bytes | None, attempt: int, seconds: float
-    ) -> int | None:
+    ) -> Reply | int:
         """Publish as the leader. What takes longer goes on by itself, as at another leader; the next attempt joins it.
 
         Raises `NoAnswer` then, since this replica may not lead any more.

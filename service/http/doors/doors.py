@@ -6,8 +6,9 @@ import secrets
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
+from service.blobs.intake import Incoming
 from service.blobs.shared_key import SharedKey
-from service.http.doors.door import Door
+from service.http.doors.door import Door, Taken
 from service.http.doors.permits import (
     LIFE_SECONDS,
     Kind,
@@ -22,6 +23,8 @@ from service.http.doors.registry import Doors
 from service.journal import Journal
 from service.operations.trees import At
 from service.rules.stored.trees import Entry
+
+_MOST_TRIES = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +42,22 @@ class DataDoors:
 
     async def to_put(self, at: At, epoch: int | None, *, overwrite: bool, excluded: Container[str]) -> tuple[str, str]:
         """Return the address of a door, and the permit for one put."""
-        journal = self.journal
-        permit = PutPermit(
-            at.store,
-            at.path,
-            epoch,
-            overwrite,
-            secrets.token_hex(16),
-            journal.deployment,
-            journal.term,
-            self._until(),
-        )
+        permit = self._to_put(at, epoch, overwrite, secrets.token_hex(16))
         return self.known.next(excluded), sealed(permit, await self.key.get())
+
+    async def take(
+        self, at: At, epoch: int | None, incoming: Incoming, *, overwrite: bool, key: str | None, tries: int
+    ) -> Taken:
+        """Take the bytes of a file as a door, without a redirect; ``key`` and ``tries`` are the client's own.
+
+        So a body that comes while another replica begins to lead is published there. Raises problems.
+        """
+        permit = self._to_put(at, epoch, overwrite, key or secrets.token_hex(16))
+        return await self.own.take(permit, sealed(permit, await self.key.get()), incoming, min(tries, _MOST_TRIES))
+
+    def _to_put(self, at: At, epoch: int | None, overwrite: bool, key: str) -> PutPermit:
+        journal = self.journal
+        return PutPermit(at.store, at.path, epoch, overwrite, key, journal.deployment, journal.term, self._until())
 
     async def to_read(self, at: At, entry: Entry, excluded: Container[str]) -> tuple[str, str]:
         """Return the address of a door that has the bytes of a file, and the permit to read them."""

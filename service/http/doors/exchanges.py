@@ -14,7 +14,6 @@ from typing import Final, cast
 from urllib.parse import SplitResult, urlsplit
 
 import httptools
-import httpx
 
 _CONNECT_SECONDS: Final = 2.0
 _KEPT_SECONDS: Final = 5.0
@@ -144,12 +143,15 @@ class _Place:
 
 
 class Exchanges:
-    """The connections to other replicas. ``clock`` gives monotonic seconds."""
+    """The connections to other replicas. ``clock`` gives monotonic seconds.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    ``tls`` is asked at each new connection that is encrypted: which replicas to believe, and what to show to them.
+    """
+
+    def __init__(self, clock: Callable[[], float], tls: Callable[[], ssl.SSLContext]) -> None:
         self._clock = clock
+        self._tls = tls
         self._places: dict[tuple[str, str], _Place] = {}
-        self._tls: ssl.SSLContext | None = None
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
         """Send a message and return the answer to it, within ``seconds``. Raises `NotReached` and `NoAnswer`.
@@ -218,18 +220,13 @@ class Exchanges:
             raise NotReached(f"{place.geturl()} is no address")
         try:
             port = place.port or _PORTS[place.scheme]
-            tls = self._context() if place.scheme == "https" else None
+            tls = self._tls() if place.scheme == "https" else None
             async with asyncio.timeout(min(seconds, _CONNECT_SECONDS)):
                 loop = asyncio.get_running_loop()
                 _, connection = await loop.create_connection(_Connection, place.hostname, port, ssl=tls)
                 return connection
         except (OSError, ValueError, KeyError) as error:  # ValueError: no port; KeyError: neither http nor https
             raise NotReached(f"{place.geturl()}: {error!r}") from error
-
-    def _context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            self._tls = httpx.create_ssl_context(trust_env=False)
-        return self._tls
 
     def close(self) -> None:
         """Close all connections that are kept."""

@@ -9,6 +9,7 @@ import msgspec
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.http.doors.permits import proof_of
+from service.replica.submitter import Reply
 
 PROOF = "Milepost-Proof"
 _MESSAGE = b"message"
@@ -36,9 +37,26 @@ class Publish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """The answer: the file is there, or (``term``) its bytes have to be a blob of this newer leadership first."""
+    """The answer: the file is there, or (``term``) its bytes have to be a blob of this newer leadership first.
+
+    Of a file that is there it tells its version, whether nothing was there before, whether this is the first answer
+    again, and the revision and term that it reflects. A leader of an older release tells nothing of this.
+    """
 
     term: int | None = None
+    version: str = ""
+    created: bool = True
+    replayed: bool = False
+    revision: int | None = None
+    by_term: int = 0
+
+
+def published(ended: Reply | int) -> Published:
+    """Return how a publication ended at the leader."""
+    if isinstance(ended, int):
+        return Published(ended)
+    answer = ended.answer
+    return Published(None, answer.version or "", answer.created, answer.replayed, ended.revision, ended.term)
 
 
 def signed(message: Here | Publish, key: bytes) -> tuple[bytes, dict[str, str]]:

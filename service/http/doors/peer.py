@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from types import TracebackType
 
@@ -18,11 +19,14 @@ __all__ = ["NoAnswer", "NotReached", "Peer"]
 
 
 class Peer:
-    """The leader as another replica sees it. It closes its connections when the ``async with`` block ends."""
+    """The leader as another replica sees it. It closes its connections when the ``async with`` block ends.
 
-    def __init__(self, key: SharedKey, clock: Callable[[], float]) -> None:
+    ``tls`` is that of `Exchanges`.
+    """
+
+    def __init__(self, key: SharedKey, clock: Callable[[], float], tls: Callable[[], ssl.SSLContext]) -> None:
         self._key = key
-        self._exchanges = Exchanges(clock)
+        self._exchanges = Exchanges(clock, tls)
 
     async def here(self, leader: str, message: Here, seconds: float) -> None:
         """Tell the leader that this replica is a door. Raises `NotReached`, `NoAnswer` and problems."""

@@ -29,6 +29,11 @@ class Doors:
         """Send nobody there any more."""
         self._until.pop(url.rstrip("/"), None)
 
+    def all(self) -> list[str]:
+        """Return the addresses of all doors, this replica's own first."""
+        now = self._clock()
+        return [self.own, *sorted(url for url, until in self._until.items() if until > now)]
+
     def next(self, excluded: Container[str] = ()) -> str:
         """Return the address of the door whose turn it is; of this replica itself, if there is no other.
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.http.bodies import gathered
-from service.http.doors.messages import HERE_PATH, PROOF, PUBLISH_PATH, Here, Publish, Published, checked
+from service.http.doors.messages import HERE_PATH, PROOF, PUBLISH_PATH, Here, Publish, checked, published
 from service.http.headers import one
 from service.http.requests import HttpRequest
 from service.operations.trees import At
@@ -41,7 +41,7 @@ async def publish(request: HttpRequest) -> Response:
     message = await _said(request, Publish)
     at = At(message.store, message.path)
     permit = await request.context.doors.to_publish(message.permit, at)
-    term = await request.operations.publisher.publish(
+    ended = await request.operations.publisher.publish(
         at,
         permit.epoch,
         BlobRef(message.blob, message.size, message.sha256),
@@ -50,7 +50,7 @@ async def publish(request: HttpRequest) -> Response:
         key=permit.key,
         attempt=message.attempt,
     )
-    return Response(msgspec.json.encode(Published(term)), media_type="application/json")
+    return Response(msgspec.json.encode(published(ended)), media_type="application/json")
 
 
 async def _said(request: HttpRequest, kind: type[Message]) -> Message:

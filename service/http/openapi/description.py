@@ -31,17 +31,18 @@ A **handle** is a named, versioned pointer to the bytes of a state. A **session*
 fences the drivers of one store; an **idempotency key** makes a retry safe. Every error is a problem document with
 `retryable` and `outcome`.
 
-The **files** of jobs are answered as Hadoop's WebHDFS has them: `/webhdfs/v1/jobs/flights/a` is the file `a` of the
-store `flights`, `/` in `path` stands for itself, and a write carries its epoch in the name of a header,
+The **files** of jobs are answered in two ways. `/v1/stores/flights/files/a` is the file `a` of the store `flights` like
+the rest of this page, and needs no session. `/webhdfs/v1/jobs/flights/a` is the same file, as Hadoop's WebHDFS has it:
+`/` in `path` stands for itself, and a write carries its epoch in the name of a header,
 `X-Milepost-<store>-<epoch>`, or in its token. The JSON that these calls answer has no Content-Type. `/oauth2/token`
 gives the tokens.
 
 Answers that do not depend on the call: 404 `no-route` for an unknown path, 405 `method-not-allowed` with `Allow` for
 another method, 413 `too-large` for a head of more than 64 KiB, 422 `invalid-request` for what is not HTTP, 501
 `not-supported` for a transfer coding other than chunked, 403 `forbidden` for a Host that is not this server's if it has
-no tokens, and 429 `too-many-requests` for a connection for which there is no room. 411 `length-required` is reserved
-for blob stores that need a length; none of the current ones does. 409 `not-directory` and 409 `not-empty` are told of
-files alone, as Java exceptions.
+no tokens, 503 `storage-unavailable` and 429 `too-many-requests` where the token of a ServiceAccount cannot be looked
+up, and 429 `too-many-requests` for a connection for which there is no room. 411 `length-required` is reserved for blob
+stores that need a length; none of the current ones does.
 """
 
 

@@ -50,6 +50,7 @@ _REQUEST_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         "One quoted version; no list, no weak tag, no `*`.",
         {"type": "string", "pattern": TAG_PATTERN},
     ),
+    Header.IF_NONE_MATCH: ("`*`: nothing may be there.", {"type": "string", "enum": ["*"]}),
     "Range": ("One range of bytes.", {"type": "string"}),
     "Last-Event-ID": ("Resume after this revision.", {"type": "string"}),
     Header.REQUEST_ID: (
@@ -64,6 +65,7 @@ _ANSWER_HEADERS: dict[str, str] = {
     Header.REQUEST_ID: "The id of this request.",
     Header.REPLAYED: "`true` if this repeats the first answer to the same idempotency key.",
     Header.REPR_DIGEST: "The SHA-256 of the whole state.",
+    Header.LAST_MODIFIED: "When the file came, by the service's clock.",
     Header.RETRY_AFTER: "Seconds to wait before the next attempt.",
     Header.LOCATION: "The same path at the leader, or a signed URL to the bytes of the state.",
     "Content-Range": "The range of bytes that follows, or the size of the state if none does.",
@@ -84,13 +86,12 @@ _OF_STATUS = {
 """The headers that come with a status, for every call."""
 CHANGING = (Header.SESSION, Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
 WRITING = (*CHANGING, Header.EPOCH)
-EVERYWHERE = (Code.UNAUTHENTICATED, Code.INTERNAL)
+EVERYWHERE = (Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.INTERNAL)
 FIELDS = (Code.INVALID_REQUEST, Code.INCOMPLETE_BODY, Code.TOO_LARGE)
 """The problems of calls whose body is JSON or must be absent."""
 
 ACTING = (
     Code.SESSION_REQUIRED,
-    Code.FORBIDDEN,
     Code.SESSION_UNKNOWN,
     Code.SESSION_EXPIRED,
     *FIELDS,
@@ -102,9 +103,19 @@ ACTING = (
     Code.SHUTTING_DOWN,
     Code.STORAGE_FULL,
 )
+FILE_WRITING = (Header.EPOCH, Header.IDEMPOTENCY_KEY, Header.ATTEMPT)
+FILE_ACTING = tuple(code for code in ACTING if not code.value.startswith("session-"))
+"""The headers and problems of writes of files, which need no session."""
+
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
     "redirect": {"type": "boolean"},
+    "directory": {"type": "boolean"},
+    "recursive": {"type": "boolean"},
+    "run": NAME_SCHEMA,
+    "version": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
+    "versions": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
+    "seconds": {"type": "number", "format": "double", "minimum": 0},
 }
 """The schemas of query parameters that are not text."""
 
@@ -112,6 +123,17 @@ PAGED = {"limit": "The largest number of entries on a page.", "token": "The valu
 """The query parameters of listings."""
 
 RECEIVING = (Code.DIGEST_MISMATCH, Code.UPLOAD_UNKNOWN)
+SENDING = (
+    Code.NOT_EXIST,
+    Code.VERSION_MISMATCH,
+    Code.RANGE_NOT_SATISFIABLE,
+    Code.BLOB_MISSING,
+    Code.CORRUPT,
+    Code.INVALID_REQUEST,
+    Code.NOT_ACCEPTABLE,
+    Code.STORAGE_UNAVAILABLE,
+)
+"""The refusals of whoever asks for bytes."""
 
 
 def openapi_operation(
@@ -122,6 +144,7 @@ def openapi_operation(
     answers: Iterable[str] = (),
     body: dict[str, Any] | None = None,
     query: Mapping[str, str] | None = None,
+    needed_query: Iterable[str] = (),
     store: bool = True,
     by_leader: bool = True,
     elsewhere: tuple[str, Iterable[str]] = ("", ()),
@@ -145,7 +168,10 @@ def openapi_operation(
         responses[status] = _problem_response(status, group, always)
     needed = {Header.SESSION, *([Header.IF_MATCH] if Code.PRECONDITION_REQUIRED in codes else [])}
     parameters = [_parameter(name, name in needed) for name in (*headers, Header.REQUEST_ID)]
-    parameters += [_query_parameter(name, text) for name, text in (query or {}).items()]
+    parameters += [
+        {**_query_parameter(name, text), **({"required": True} if name in needed_query else {})}
+        for name, text in (query or {}).items()
+    ]
     extra: dict[str, Any] = {"parameters": parameters}
     arguments = {"responses": responses, "openapi_extra": extra, "status_code": next(iter(success))}
     if body is None:

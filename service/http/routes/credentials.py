@@ -41,10 +41,10 @@ _TOKEN_EXAMPLE = {"access_token": "milepost-job~5d41...", "token_type": "Bearer"
             Code.SESSION_REQUIRED,
             Code.SESSION_UNKNOWN,
             Code.SESSION_EXPIRED,
-            Code.FORBIDDEN,
             Code.FENCED,
             Code.CORRUPT,
             Code.NOT_SUPPORTED,
+            Code.STORAGE_UNAVAILABLE,
             *FIELDS,
         ],
         headers=[Header.SESSION],
@@ -54,14 +54,16 @@ async def credentials(request: HttpRequest, store: str) -> Response:
     """Return the OAuth2 client credentials under which a job's driver and executors reach its files.
 
     Only the session that holds the epoch gets them. They are bound to the store and to that epoch, and hold for as long
-    as the token of this very request is known to the service. Without tokens there is nothing to show: 501.
+    as the client that makes this very request is known to the service, and may write the store. Without tokens there is
+    nothing to show: 501.
     """
     checked_name(store, "store")
     reply = request.operations.epochs.held(caller(request), store)
-    if request.token is None:
+    if request.principal is None:
         raise problem(Code.NOT_SUPPORTED, "this deployment has no tokens, so its files need no credentials")
     epoch = reply.answer.body["epoch"]
-    credential = request.context.job_tokens.credential(request.token, store, epoch)
+    request.detail = f"epoch {epoch}"
+    credential = await request.context.authentication.jobs.credential(request.principal, store, epoch)
     body = {
         "epoch": epoch,
         "client_id": credential.client_id,
@@ -87,7 +89,8 @@ async def token(request: HttpRequest) -> Response:
         return _refused("invalid_request", 400)
     if fields.get("grant_type") != "client_credentials":
         return _refused("unsupported_grant_type", 400)
-    made = request.context.job_tokens.token_for(fields.get("client_id", ""), fields.get("client_secret", ""))
+    jobs = request.context.authentication.jobs
+    made = await jobs.token_for(fields.get("client_id", ""), fields.get("client_secret", ""))
     if made is None:
         return _refused("invalid_client", 401)
     body = {"access_token": made, "token_type": "Bearer", "expires_in": LIFE_SECONDS}

@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from milepost.wire import Code, Header
 from service.basics.problems import problem
+from service.http.access.needs import Need
+from service.http.access.permission import may, require
 from service.http.bodies import json_of
 from service.http.headers import accepts, caller, checked_name
 from service.http.openapi.documents import ACTING, CHANGING, FIELDS, WRITING, json_body, openapi_operation
@@ -118,12 +120,16 @@ async def roll_back(request: HttpRequest, store: str) -> Response:
     """Let the files be what they were at `revision`, that of a cut or of a pin, under the store's current epoch.
 
     What is at the paths in `keep`, sixteen at most, and below them stays as it is. Cuts that came later are kept no
-    longer; pins are. The query of the job must not be running.
+    longer; pins are. The query of the job must not be running. Where the deployment has tokens, the session has to hold
+    the epoch, unless an administrator asks.
     """
     checked_name(store, "store")
     body = await json_of(request, RollbackBody)
-    keep = _kept_paths(body.keep)
-    return json_reply(await request.operations.cuts.roll_back(caller(request), store, body.revision, keep))
+    keep, acting = _kept_paths(body.keep), caller(request)
+    request.detail = f"to revision {body.revision}"
+    if not may(request, Need.ADMIN):
+        request.operations.epochs.held(acting, store)
+    return json_reply(await request.operations.cuts.roll_back(acting, store, body.revision, keep))
 
 
 def _kept_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -164,10 +170,13 @@ async def clone(request: HttpRequest, store: str) -> Response:
     """Let the empty tree of this store begin with copies of the files that a snapshot of another one shows.
 
     A snapshot is named by a pin, or by `@` and the revision of a cut. Pin it first: a cut may go while it is copied.
+    The client needs the right to read the source.
     """
     checked_name(store, "store")
     body = await json_of(request, CloneBody)
     checked_name(body.source, "source")
+    request.detail = f"from {body.source} at {body.snapshot}"
+    require(request, Need.READ, body.source)
     reply = await request.operations.cuts.clone(caller(request), store, body.source, body.snapshot)
     return json_reply(reply, 201)
 

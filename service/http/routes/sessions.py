@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
+from functools import partial
 
 import msgspec
 from fastapi import APIRouter
@@ -12,10 +13,13 @@ from starlette.responses import Response
 
 from milepost.wire import MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code, Header
 from service.basics.problems import problem
+from service.http.access.needs import Need
+from service.http.access.permission import may, may_read
 from service.http.bodies import json_of
 from service.http.headers import accepts, caller, checked_name, one
-from service.http.openapi.documents import ACTING, FIELDS, json_body, openapi_operation, seconds
-from service.http.replies import empty_reply, json_reply
+from service.http.openapi.documents import ACTING, CORRUPT_EXAMPLE, FIELDS, PAGED, json_body, openapi_operation, seconds
+from service.http.queries import page_of, to_token
+from service.http.replies import about, empty_reply, json_reply, json_response
 from service.http.requests import HttpRequest
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
@@ -57,7 +61,11 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
     ),
 )
 async def open_session(request: HttpRequest) -> Response:
-    """Open a session: a lease of `ttl` seconds, which keepalives renew. It is not a credential."""
+    """Open a session: a lease of `ttl` seconds, which keepalives renew. It is not a credential.
+
+    Where the deployment has tokens, it belongs to the client that opens it: nobody else but an administrator acts in
+    it.
+    """
     accepts(request, "application/json")
     body = await json_of(request, NewSession)
     if not math.isfinite(body.ttl) or not MIN_TTL_SECONDS <= body.ttl <= MAX_TTL_SECONDS:
@@ -66,7 +74,7 @@ async def open_session(request: HttpRequest) -> Response:
         raise problem(Code.INVALID_REQUEST, f"holder takes at most {MOST_HOLDER_CHARACTERS} printable characters")
     session = _id_by(one(request, Header.IDEMPOTENCY_KEY)) if body.session is None else body.session
     acting = caller(request, session)
-    reply = await request.operations.sessions.open(acting, body.ttl, body.holder)
+    reply = await request.operations.sessions.open(acting, body.ttl, body.holder, request.owner)
     return json_reply(reply, 201 if reply.answer.created else 200)
 
 
@@ -75,18 +83,55 @@ def _id_by(key: str | None) -> str:
     return secrets.token_hex(12) if key is None else hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
 
 
+@router.get(
+    "",
+    summary="The sessions that live",
+    **openapi_operation(
+        success={
+            200: (
+                "A page, by id.",
+                {
+                    "sessions": [
+                        {
+                            **_EXAMPLE,
+                            "expires_in": 12.5,
+                            "locks": 1,
+                            "locked_stores": 0,
+                            "epochs": [{"store": "flights", "epoch": 3}],
+                            "more_epochs": False,
+                        }
+                    ],
+                    "corrupt": [CORRUPT_EXAMPLE],
+                    "next": "ZmxpZ2h0cy1kcml2ZXItMQ",
+                },
+            )
+        },
+        codes=[Code.INVALID_REQUEST, Code.NOT_ACCEPTABLE],
+        query=PAGED,
+        store=False,
+    ),
+)
+async def list_sessions(request: HttpRequest) -> Response:
+    """Return a page of sessions, with what each holds; `locks` counts handles that a session locked one by one."""
+    accepts(request, "application/json")
+    page = await request.operations.sessions.list_page(*page_of(request))
+    body = {"sessions": page.sessions, "corrupt": page.corrupt, "next": to_token(page.next)}
+    return json_response(body, 200, about(None, page.term))
+
+
 @router.post(
     "/{session}/keepalive",
     summary="Renew a lease",
     **openapi_operation(
         success={200: ("Renewed.", {"session": "flights-driver-1", "ttl": 15.0})},
-        codes=[*_LIVING, *FIELDS, Code.STORAGE_UNAVAILABLE, Code.FORBIDDEN],
+        codes=[*_LIVING, *FIELDS, Code.STORAGE_UNAVAILABLE],
         store=False,
     ),
 )
 async def keepalive(request: HttpRequest, session: str) -> Response:
     """Renew the lease of a session; it counts from the moment when this request came in."""
-    return json_reply(await request.operations.sessions.keepalive(checked_name(session, "session id")))
+    name = checked_name(session, "session id")
+    return json_reply(await request.operations.sessions.keepalive(name, client=request.bound_to))
 
 
 @router.get(
@@ -104,9 +149,14 @@ async def keepalive(request: HttpRequest, session: str) -> Response:
     ),
 )
 async def get(request: HttpRequest, session: str) -> Response:
-    """Return the seconds that the session has left, and the locks that it holds."""
+    """Return the seconds that the session has left, and the locks that it holds in stores that the client may read.
+
+    Another client's session is shown only to who may read every store.
+    """
     accepts(request, "application/json")
-    return json_reply(await request.operations.sessions.get(checked_name(session, "session id")))
+    name = checked_name(session, "session id")
+    client = None if may(request, Need.READ_ALL) else request.bound_to
+    return json_reply(await request.operations.sessions.get(name, client, partial(may_read, request)))
 
 
 @router.delete(
@@ -122,4 +172,7 @@ async def get(request: HttpRequest, session: str) -> Response:
 )
 async def end(request: HttpRequest, session: str) -> Response:
     """End the session, as its client wishes. Handles stay."""
-    return empty_reply(await request.operations.sessions.end(caller(request, session)))
+    acting = caller(request, session)
+    if request.owner and request.operations.sessions.owner(acting.session) not in ("", request.owner):
+        request.act = "end-session"
+    return empty_reply(await request.operations.sessions.end(acting))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from milepost.wire import (
     STATE_MEDIA_TYPE,
@@ -15,13 +15,14 @@ from milepost.wire import (
 )
 from service.http import ranges
 from service.http.bodies import state_or_reference
-from service.http.headers import accepts, caller, checked_name, if_match, labels, one, required_if_match
+from service.http.headers import accepts, caller, checked_name, if_match, labels, required_if_match
 from service.http.openapi.documents import (
     ACTING,
     ANNOUNCEMENT,
     ANNOUNCEMENT_EXAMPLE,
     HANDLE_EXAMPLE,
     RECEIVING,
+    SENDING,
     WRITING,
     json_schema,
     openapi_operation,
@@ -105,16 +106,7 @@ async def replace(request: HttpRequest, store: str, name: str) -> Response:
     summary="The state's bytes",
     **openapi_operation(
         success={200: ("The bytes.", b""), 206: ("A range of them.", b"")},
-        codes=[
-            Code.NOT_EXIST,
-            Code.VERSION_MISMATCH,
-            Code.RANGE_NOT_SATISFIABLE,
-            Code.BLOB_MISSING,
-            Code.CORRUPT,
-            Code.INVALID_REQUEST,
-            Code.NOT_ACCEPTABLE,
-            Code.STORAGE_UNAVAILABLE,
-        ],
+        codes=SENDING,
         headers=[Header.IF_MATCH, "Range"],
         answers=[Header.ETAG, Header.REPR_DIGEST, "Accept-Ranges"],
         query={"redirect": "`true`: 307 to a signed URL where the blobs can sign."},
@@ -129,7 +121,7 @@ async def read(request: HttpRequest, store: str, name: str) -> Response:
     names = checked_name(store, "store"), checked_name(name)
     accepts(request, STATE_MEDIA_TYPE)
     only_known(request, {"redirect"})
-    asked = None if request.fields.get("if-range") else one(request, "Range")
+    asked = ranges.asked_for(request)
     reader, version = request.operations.reader, if_match(request)
 
     def span_of(handle: Handle) -> Span:
@@ -139,16 +131,7 @@ async def read(request: HttpRequest, store: str, name: str) -> Response:
         headers = {**_headers(location), Header.LOCATION: location.url}
         return Response(status_code=307, headers=headers)
     delivery = await reader.read(*names, version, span_of)
-    handle, span = delivery.handle, delivery.span
-    partial = ranges.span_of(asked, handle.size) is not None
-    headers = {
-        **_headers(delivery),
-        "Accept-Ranges": "bytes",
-        "Content-Length": str(span.end - span.start),
-    }
-    if partial:
-        headers["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{handle.size}"
-    return StreamingResponse(delivery.chunks, 206 if partial else 200, headers, STATE_MEDIA_TYPE)
+    return ranges.bytes_reply(delivery.chunks, asked, delivery.handle.size, delivery.span, _headers(delivery))
 
 
 def _headers(found: Delivery | Location) -> dict[str, str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from milepost.wire import Code
 from service.basics.problems import problem
+from service.http.access.permission import may_read
 from service.http.headers import accepts, checked_name
-from service.http.openapi.documents import PAGED, openapi_operation
+from service.http.openapi.documents import EPOCH_EXAMPLE, PAGED, openapi_operation
 from service.http.queries import page_of, to_token
 from service.http.replies import about, json_response
 from service.http.requests import HttpRequest
@@ -23,7 +26,19 @@ router = APIRouter(prefix="/v1/stores", tags=["stores"])
         success={
             200: (
                 "A page, by name.",
-                {"stores": [{"store": "flights", "handles": 4, "revision": 42, "epoch": 3}], "next": "ZmxpZ2h0cw"},
+                {
+                    "stores": [
+                        {
+                            "store": "flights",
+                            "handles": 4,
+                            "revision": 42,
+                            **EPOCH_EXAMPLE,
+                            "cut": {"directory": "checkpoint", "batch": 7, "revision": 41},
+                            "damaged": 0,
+                        }
+                    ],
+                    "next": "ZmxpZ2h0cw",
+                },
             )
         },
         codes=[Code.INVALID_REQUEST, Code.NOT_ACCEPTABLE],
@@ -32,9 +47,9 @@ router = APIRouter(prefix="/v1/stores", tags=["stores"])
     ),
 )
 async def list_stores(request: HttpRequest) -> Response:
-    """Return a page of stores. A store exists from its first change on."""
+    """Return a page of the stores that the client may read. A store exists from its first change on."""
     accepts(request, "application/json")
-    page = await request.operations.stores.list_page(*page_of(request))
+    page = await request.operations.stores.list_page(*page_of(request), partial(may_read, request))
     return json_response({"stores": page.stores, "next": to_token(page.next)}, 200, about(None, page.term))
 
 

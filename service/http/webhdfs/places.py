@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from milepost.wire import NAME, Code
 from service.basics.problems import problem
+from service.http.access.needs import Need
+from service.http.access.of_jobs import epoch_under, may_use
+from service.http.paths import named_path
 from service.http.requests import Fields, HttpRequest
 from service.operations.trees import At
-from service.rules.stored.paths import checked_path
 
 JOBS = "jobs"
 EPOCH_PREFIX = "x-milepost-"
-
-_NO_UTF_8 = "\ufffd"
-"""What bytes that are no UTF-8 have become in a path, so that names that differ could not be told apart."""
 
 _MOST_DIGITS = 18
 
@@ -30,15 +29,10 @@ def place_of(path: str) -> At | Above:
     """Return what a path of the file system names. Raises ``invalid-name`` and ``not-exist`` problems."""
     first, _, rest = path.strip("/").partition("/")
     store, _, inner = rest.partition("/")
-    try:
-        for part in (first, store, inner):
-            checked_path(part)
-    except ValueError as error:
-        raise problem(Code.INVALID_NAME, str(error)) from error
-    if rest.startswith("/") or inner.startswith("/"):
+    for part in (first, store, inner):
+        named_path(part)
+    if rest.startswith("/"):
         raise problem(Code.INVALID_NAME, f"{path[:80]!r} has an empty part")
-    if _NO_UTF_8 in path:
-        raise problem(Code.INVALID_NAME, f"{path[:80]!r} is no UTF-8")
     if first in ("", JOBS) and not store:
         return Above(first)
     if first != JOBS:
@@ -56,10 +50,12 @@ def in_tree(place: At | Above) -> At:
 
 
 def allowed(request: HttpRequest, place: At | Above) -> None:
-    """Raise ``forbidden`` for the files of another job than the one that the request's token is for."""
-    job = request.job
-    if job is not None and isinstance(place, At) and place.store != job.store:
-        raise problem(Code.FORBIDDEN, f"the token is for the files of {job.store!r}, not for those of {place.store!r}")
+    """Raise ``forbidden`` as `may_use` does. What lies above all trees has nothing in it but the names of those that
+    somebody may read, and nobody writes there.
+    """
+    if isinstance(place, At):
+        need = Need.READ_OF_JOB if request.method in ("GET", "HEAD") else Need.WRITE_OF_JOB
+        may_use(request, need, place.store)
 
 
 def epoch_of(request: HttpRequest, at: At) -> int | None:
@@ -69,12 +65,7 @@ def epoch_of(request: HttpRequest, at: At) -> int | None:
     of any name, but not its value. It sends one header for all it does, so a request for one job that carries another
     job's header, or another epoch than its token, comes from a configuration that was mixed up: ``forbidden``.
     """
-    job, said = request.job, _epoch_said(request.fields, at)
-    if job is None:
-        return said
-    if said not in (None, job.epoch):
-        raise problem(Code.FORBIDDEN, f"the token is for epoch {job.epoch} of {at.store!r}, and the header for {said}")
-    return job.epoch
+    return epoch_under(request, at.store, _epoch_said(request.fields, at))
 
 
 def _epoch_said(fields: Fields, at: At) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -14,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.basics.problems import problem
+from service.http.access.permission import may_read
 from service.http.bodies import file_of
 from service.http.connection.pieces import InPieces
 from service.http.doors.permits import PARAMETER, PutPermit, ReadPermit
@@ -166,7 +168,7 @@ async def _children(
     if isinstance(place, At):
         return await trees.each_child(place, add, after, most)
     if place.path and request.job is None:
-        return await trees.each_store(lambda name: add(name, ROOT), after, most)
+        return await trees.each_store(lambda name: add(name, ROOT), after, most, partial(may_read, request))
     name = request.job.store if place.path and request.job is not None else JOBS
     if name > after:
         add(name, ROOT)

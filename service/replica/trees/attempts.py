@@ -16,6 +16,11 @@ _REMEMBERED_SECONDS = 600.0
 """How long the newest attempt at a put is known. A door tries for a fraction of that."""
 
 
+def known_key(store: str, key: str) -> str:
+    """Return what a write of files is known as among those of all stores: who writes may have chosen its key."""
+    return f"{store}/{key}"
+
+
 class _Put(NamedTuple):
     """A put: the number of its newest attempt, and until when that is known, in seconds of the clock."""
 

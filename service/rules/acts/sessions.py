@@ -20,7 +20,9 @@ def open_session(view: View, request: OpenSession, context: DecisionContext) -> 
         return _renewed(view, request, context)
     if dead.code is not Code.SESSION_UNKNOWN:
         return dead
-    session = Session(id=request.session, ttl=request.ttl, holder=request.holder, born=context.revision)
+    session = Session(
+        id=request.session, ttl=request.ttl, holder=request.holder, born=context.revision, owner=request.owner
+    )
     answer = Answer(session_body(session), created=True)
     return Accepted(answer, {session_key(session.id): replays.remember(session, request, context, answer)})
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from sortedcontainers import SortedList
 
 from service.rules.memory.lookup import is_pending
+from service.rules.memory.of_sessions import OfSessions
 from service.rules.memory.of_store import OfStore
 from service.rules.memory.snapshots import Snapshot
 from service.rules.memory.state_of_trees import StateOfTrees
@@ -41,6 +42,7 @@ class State(StateOfTrees):
     def __init__(self) -> None:
         super().__init__()
         self.sessions: dict[str, Session | Corrupt] = {}
+        self.of_sessions = OfSessions()
         self._answers: dict[KeyScope, str] = {}
         self._locks: SortedList[tuple[str, str, str]] = SortedList()
         self._locked_stores: dict[str, SortedList[str]] = {}
@@ -126,6 +128,7 @@ class State(StateOfTrees):
 
     def _index_session(self, key: str, name: str, old: Record | None, new: Record | None) -> None:
         _move(self._ended, _ended_since(key, old), _ended_since(key, new))
+        self.of_sessions.session_changed(name, old, new)
         if isinstance(new, Session | Corrupt):
             self.sessions[name] = new
         else:
@@ -161,6 +164,7 @@ class State(StateOfTrees):
             if snapshot is not None:
                 snapshot.note_names(store, of_store.names)
             of_store.clear(cleared)
+        self.of_sessions.store_changed(store, old, new)
         was = old.locked if isinstance(old, Store) else ()
         is_ = new.locked if isinstance(new, Store) else ()
         if was == is_:
@@ -280,6 +284,19 @@ class State(StateOfTrees):
             if store == _LAST:
                 return
 
+    def count_locks(self, session: str) -> int:
+        """Return how many handles have a lock of the session in their own records.
+
+        Locks that it gave back with a whole store are among them until their records are written again.
+        """
+        first: int = self._locks.bisect_left((session, "", ""))
+        behind: int = self._locks.bisect_left((session, _LAST, ""))
+        return behind - first
+
+    def count_locked_stores(self, session: str) -> int:
+        """Return how many stores the session has locked as a whole."""
+        return len(self._locked_stores.get(session, ()))
+
     def names_blob(self, store: str, blob: str) -> bool:
         """Return whether a handle or the tree of a store names the blob, or a handle may yet take it from an upload.
 
@@ -299,6 +316,10 @@ class State(StateOfTrees):
         for blob in was - is_:
             self._count_blobs(blob, "")
             self.held.pop(blob, None)
+
+    def count_unreadable(self, store: str) -> int:
+        """Return how many records of the store cannot be read: damaged ones, and those of a newer release."""
+        return self._unreadable.get(store, 0)
 
     def has_unreadable(self, store: str) -> bool:
         """Return whether the store has a record which cannot be read: damaged, or of a newer release."""

@@ -39,12 +39,14 @@ KeyScope = tuple[str, str, str]
 class Attempt:
     """One try of a request: the session that acts, the idempotency key, and the number of this try, from 1.
 
-    A request without a key cannot be retried.
+    A request without a key cannot be retried. ``client`` is the name of the client that makes it, if it may act in
+    sessions of its own alone; None if it may act in all of them.
     """
 
     session: str
     key: str | None = None
     number: int = 1
+    client: str | None = None
 
 
 LEADER = Attempt("")

@@ -9,10 +9,11 @@ from service.rules.requests.base import Request, fingerprint_of
 
 @dataclass(frozen=True, slots=True)
 class OpenSession(Request):
-    """Create a session, or renew the one that lives under this id."""
+    """Create a session, which belongs to ``owner``, or renew the one that lives under this id."""
 
     ttl: float = 0.0
     holder: str = ""
+    owner: str = ""
 
     def fingerprint(self) -> str:
         return fingerprint_of("OpenSession", self.ttl, self.holder)

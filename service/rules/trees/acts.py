@@ -84,7 +84,8 @@ class _Act:
             data=request.data,
         )
         self._draft.begin(request.path, entry)
-        return self._draft.accepted(request, Answer(created=True))
+        made = Answer(version=str(entry.born), created=old is None)
+        return self._draft.accepted(request, made)
 
     def make_directory(self, request: MakeDirectory) -> Decision:
         there = self._at(request.path)

@@ -54,6 +54,29 @@ async def test_the_key_is_the_path(store: LocalBlobs, place: Path) -> None:
     assert drafts(place) == []
 
 
+@pytest.mark.parametrize("mount_point", [True, False])
+async def test_a_disk_that_is_not_mounted_is_an_outage_and_no_loss_of_blobs(
+    store: LocalBlobs, place: Path, mount_point: bool
+) -> None:
+    """Or files would be rolled back, and handles replaced, for the sake of a disk that comes back."""
+    await store.put("blob", stream(b"abc"))
+    away = place.with_name("away")
+    os.rename(place, away)
+    if mount_point:
+        os.mkdir(place)
+    with pytest.raises(StorageUnavailable):
+        await store.put("other", stream(b"x"))
+    with pytest.raises(StorageUnavailable):
+        await store.size("blob")
+    with pytest.raises(StorageUnavailable):
+        await read(store, "blob")
+    if mount_point:
+        os.rmdir(place)
+    os.rename(away, place)
+    assert await read(store, "blob") == b"abc"
+    assert await is_missing(store, "other")
+
+
 async def test_a_draft_lies_on_the_same_disk_and_is_gone_after_any_end(store: LocalBlobs, place: Path) -> None:
     stalled = Stalled(b"x" * MIB, b"y")
     putting = asyncio.create_task(store.put("blob", aiter(stalled)))
@@ -331,14 +354,6 @@ async def test_what_cannot_be_a_directory_is_misconfigured(tmp_path: Path) -> No
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(Misconfigured, match=str(place)):
             await LocalBlobs(place).open()
-
-
-async def test_a_place_that_went_away_is_unavailable(store: LocalBlobs, place: Path) -> None:
-    await store.put("blob", stream(b"x"))
-    os.rename(place, place.with_suffix(".moved"))
-    with pytest.raises(StorageUnavailable):
-        await store.put("other", stream(b"x"))
-    assert await is_missing(store, "blob")
 
 
 async def report_of(place: Path, scarce: str, under: Sequence[str] = ()) -> dict[str, Any]:

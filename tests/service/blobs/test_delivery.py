@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from service.basics.streams import stream_of
 from service.blobs.delivery import AHEAD_BYTES, deliver_rest
 from service.blobs.intake import Incoming, take_in
 from service.operations.reading import Span
+from service.rules.records import Handle
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import embedded, rig
 
@@ -23,19 +26,12 @@ SMALL = b"x" * 10_000
 
 @pytest.mark.parametrize("span", [Span(0, len(LARGE)), Span(5, 10)], ids=["whole", "range"])
 async def test_bytes_that_are_deleted_before_the_read_are_reported_before_any_is_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, span: Span
+    tmp_path: Path, span: Span
 ) -> None:
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         await a.add("pointer", LARGE)
-        real = running.blobs.size
-
-        async def size(key: str) -> int:
-            found = await real(key)
-            await running.blobs.real.delete(key)
-            return found
-
-        monkeypatch.setattr(running.blobs, "size", size)
+        await running.blobs.real.delete(running.blobs.put_keys[-1])
         with pytest.raises(BlobMissing):
             await running.operations.reader.read(STORE, "pointer", None, lambda _: span)
 
@@ -46,18 +42,17 @@ async def test_bytes_that_were_replaced_meanwhile_are_read_in_their_newer_form(
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
         added = await a.add("pointer", LARGE)
-        real = running.blobs.size
 
-        async def size(key: str) -> int:
+        async def get(key: str, start: int, end: int | None, *, size: int) -> AsyncIterator[bytes]:
             monkeypatch.undo()
-            found = await real(key)
             await a.replace("pointer", added.version, LARGE[::-1] + b"newer")
             await running.blobs.real.delete(key)
-            return found
+            async for chunk in running.blobs.real.get(key, start, end, size=size):
+                yield chunk
 
-        monkeypatch.setattr(running.blobs, "size", size)
+        monkeypatch.setattr(running.blobs, "get", get)
         delivery = await running.operations.reader.read(STORE, "pointer", None, lambda handle: Span(0, handle.size))
-        assert b"".join([chunk async for chunk in delivery.chunks]) == LARGE + b"newer"
+        assert b"".join([chunk async for chunk in delivery.chunks]) == LARGE[::-1] + b"newer"
 
 
 @pytest.mark.parametrize("start", [0, 5], ids=["whole", "rest"])
@@ -81,28 +76,47 @@ async def test_a_delivery_that_nobody_reads_on_holds_no_more_than_is_counted_for
         del stalled
 
 
-async def test_a_small_state_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+BOTH = pytest.mark.parametrize("state", [SMALL, LARGE], ids=["small", "large"])
+
+
+@BOTH
+async def test_a_state_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: bytes) -> None:
     async with rig(embedded(tmp_path)) as running:
-        await (await actor(running, "a")).add("pointer", SMALL)
+        await (await actor(running, "a")).add("pointer", state)
         monkeypatch.setattr(running.blobs, "size", lambda _: pytest.fail("it was looked at before"))
-        delivery = await running.operations.reader.read(STORE, "pointer", None, lambda handle: Span(0, handle.size))
-        assert b"".join([chunk async for chunk in delivery.chunks]) == SMALL
+        for span in (Span(0, len(state)), Span(5, 9_000)):
+            delivery = await running.operations.reader.read(STORE, "pointer", None, partial(_always, span))
+            assert b"".join([chunk async for chunk in delivery.chunks]) == state[span.start : span.end]
 
 
-@pytest.mark.parametrize(
-    ("stored", "why"),
-    [
-        (SMALL[:-1], "9999 bytes are stored, but the record says 10000"),
-        (SMALL + b"x", "10001 bytes are stored, but the record says 10000"),
-        (b"", "0 bytes are stored, but the record says 10000"),
-        (SMALL[:-1] + b"y", "do not match their digest"),
-    ],
-    ids=["shorter", "longer", "empty", "altered"],
-)
-async def test_a_small_state_that_was_altered_is_not_delivered(tmp_path: Path, stored: bytes, why: str) -> None:
+@BOTH
+@pytest.mark.parametrize("change", [-1, 1, None], ids=["shorter", "longer", "empty"])
+@pytest.mark.parametrize("span", [None, Span(5, 10)], ids=["whole", "range"])
+async def test_a_state_of_another_size_is_refused_before_any_byte_is_sent(
+    tmp_path: Path, state: bytes, change: int | None, span: Span | None
+) -> None:
+    stored = b"" if change is None else (state + b"x")[: len(state) + change]
+    async with rig(embedded(tmp_path)) as running:
+        await (await actor(running, "a")).add("pointer", state)
+        blob_of(tmp_path, state).write_bytes(stored)
+        with pytest.raises(Corrupt, match=f"{len(stored)} bytes are stored, but the record says {len(state)}"):
+            await running.operations.reader.read(STORE, "pointer", None, lambda _: span or Span(0, len(state)))
+
+
+async def test_a_small_state_that_was_altered_is_not_delivered(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
         await (await actor(running, "a")).add("pointer", SMALL)
-        (blob,) = (path for path in (tmp_path / "blobs").rglob("*") if path.is_file() and path.stat().st_size == 10_000)
-        blob.write_bytes(stored)
-        with pytest.raises(Corrupt, match=why):
+        blob_of(tmp_path, SMALL).write_bytes(SMALL[:-1] + b"y")
+        with pytest.raises(Corrupt, match="do not match their digest"):
             await running.operations.reader.read(STORE, "pointer", None, lambda handle: Span(0, handle.size))
+
+
+def _always(span: Span, _: Handle) -> Span:
+    return span
+
+
+def blob_of(directory: Path, state: bytes) -> Path:
+    """The file that holds a state."""
+    files = [path for path in (directory / "blobs").rglob("*") if path.is_file()]
+    (blob,) = (path for path in files if path.read_bytes() == state)
+    return blob

@@ -49,8 +49,10 @@ class StuckBlobs(LocalBlobs):
 
         return await super().put(key, passed())
 
-    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:  # type: ignore[override]
-        async for chunk in super().get(key, start, end):
+    async def get(  # type: ignore[override]
+        self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
+    ) -> AsyncIterator[bytes]:
+        async for chunk in super().get(key, start, end, size=size):
             await self._pass()
             yield chunk
 

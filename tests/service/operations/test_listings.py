@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.rules.records import Handle, Record, Store, handle_key, store_key
+from service.rules.records import Handle, Record, Session, Store, handle_key, session_key, store_key
 from tests.service.acting import STORE, actor
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 
@@ -31,6 +31,11 @@ async def page_of_handles(running: Rig) -> list[str]:
     return [each["name"] for each in page.handles]
 
 
+async def page_of_sessions(running: Rig) -> list[str]:
+    page = await running.operations.sessions.list_page("", COUNT)
+    return [each["session"] for each in page.sessions]
+
+
 def slowed(running: Rig) -> None:
     """Let each look at the clock be a step later, and so many records be there as if they had been loaded."""
     now = 0.0
@@ -44,6 +49,7 @@ def slowed(running: Rig) -> None:
     names = [f"n{number:04}" for number in range(COUNT - 1)]
     changes: list[tuple[str, Record | None]] = [(store_key(name), Store(name)) for name in names]
     changes += [(handle_key(STORE, name), Handle(name, "l.1", name, 1, "", "", "", 1, 1)) for name in names]
+    changes += [(session_key(name), Session(name, 60.0, 1)) for name in names]
     running.replica.journal.read().view.state.apply(changes)
 
 
@@ -56,7 +62,7 @@ async def turns_of_others(work: asyncio.Task[list[str]]) -> int:
     return turns
 
 
-@pytest.mark.parametrize("page", [page_of_stores, page_of_handles])
+@pytest.mark.parametrize("page", [page_of_stores, page_of_handles, page_of_sessions])
 async def test_a_page_of_a_thousand_holds_nobody_up(
     tmp_path: Path, page: Callable[[Rig], Coroutine[Any, Any, list[str]]]
 ) -> None:

@@ -64,7 +64,7 @@ def watch(running: Rig, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], lis
 
     monkeypatch.setattr(running.blobs, "list", listing)
     monkeypatch.setattr(running.blobs, "size", counted)
-    monkeypatch.setattr(running.blobs, "get", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(running.blobs, "get", lambda *_, **__: pytest.fail("it was read"))
     return listed, asked
 
 

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.replica import landed_puts
-from service.replica.landed_puts import REMEMBERED_SECONDS, LandedPuts, check_bytes
-from service.rules.requests import BlobRef
+from service.replica.landed_puts import REMEMBERED_SECONDS, LandedPuts, check_same
+from service.rules.decisions import Answer
+from service.rules.requests import LEADER, BlobRef, PutFile
 
-BLOB = BlobRef("key", 3, "abc")
+PUT = PutFile(LEADER, "flights", "a/b", 1, BlobRef("key", 3, "abc"))
+ANSWER = Answer(version="7", created=True)
 
 
 def test_a_put_is_known_with_its_bytes_until_nobody_may_send_it_any_more() -> None:
     now = 5.0
     puts = LandedPuts(lambda: now)
-    puts.note("a", BLOB, replayed=False)
+    puts.note("a", PUT, ANSWER)
     found = puts.of("a")
     assert found is not None
-    check_bytes(found, BlobRef("another", 3, "abc"))
-    with pytest.raises(Problem) as other:
-        check_bytes(found, BlobRef("key", 3, "abd"))
-    assert other.value.code is Code.IDEMPOTENCY_MISMATCH
+    assert (found.answer.version, found.answer.created, found.answer.replayed) == ("7", True, True)
+    check_same(found, replace(PUT, blob=BlobRef("another", 3, "abc")))
+    for other in (replace(PUT, blob=BlobRef("key", 3, "abd")), replace(PUT, path="a/c")):
+        with pytest.raises(Problem) as refused:
+            check_same(found, other)
+        assert refused.value.code is Code.IDEMPOTENCY_MISMATCH
     now += REMEMBERED_SECONDS + 1
-    puts.note("b", BLOB, replayed=False)
+    puts.note("b", PUT, ANSWER)
     assert puts.of("a") is None
     assert puts.of("b") is not None
 
@@ -33,5 +39,5 @@ def test_no_more_than_so_many_are_known_however_fast_they_come(monkeypatch: pyte
     monkeypatch.setattr(landed_puts, "MOST", 3)
     puts = LandedPuts(lambda: 5.0)
     for number in range(5):
-        puts.note(f"{number}", BLOB, replayed=False)
+        puts.note(f"{number}", PUT, ANSWER)
     assert [number for number in range(5) if puts.of(f"{number}") is not None] == [2, 3, 4]

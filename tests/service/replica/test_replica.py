@@ -16,8 +16,8 @@ from milepost.errors import OutcomeUnknown, Unavailable
 from milepost.wire import Code
 from service.blobs import deletion_queue
 from service.journal import JournalSettings
-from tests.service.acting import actor
-from tests.support.network.faults import RealCommit, before, lose_answer
+from tests.service.acting import actor, held_back
+from tests.support.network.faults import RealCommit, lose_answer
 from tests.support.servers.replicas import PROMPT, embedded, rig
 from tests.support.waiting import until
 
@@ -48,10 +48,7 @@ async def test_a_replica_that_stops_ends_what_is_on_its_way_and_admits_nothing_m
     place = embedded(tmp_path)
     async with rig(place) as first, rig(place, leading=False) as second:
         a = await actor(first, "a")
-        gate = asyncio.Event()
-        first.pointers.disturb(before(gate.wait))
-        on_its_way = asyncio.create_task(a.add("on-its-way", b"1"))
-        await first.commits(2)
+        on_its_way, gate = await held_back(first, a, "on-its-way")
         stopping = asyncio.create_task(first.replica.step_down())
         await asyncio.sleep(0)
         with pytest.raises(Unavailable) as caught:
@@ -72,10 +69,7 @@ async def test_a_refusal_of_a_replica_that_stops_does_not_wait_for_a_slow_discar
     monkeypatch.setattr(deletion_queue, "TRY_SECONDS", 3600.0)
     async with rig(embedded(tmp_path)) as running:
         a = await actor(running, "a")
-        gate = asyncio.Event()
-        running.pointers.disturb(before(gate.wait))
-        on_its_way = asyncio.create_task(a.add("on-its-way", b"1"))
-        await running.commits(2)
+        on_its_way, gate = await held_back(running, a, "on-its-way")
         stopping = asyncio.create_task(running.replica.step_down())
         await asyncio.sleep(0)
         running.blobs.deletes_pass.clear()
@@ -99,10 +93,7 @@ async def test_a_commit_that_never_ends_does_not_keep_a_replica_from_stopping(tm
     place = embedded(tmp_path)
     async with rig(place, replace(PROMPT, resign_seconds=0.1)) as first, rig(place, leading=False) as second:
         a = await actor(first, "a")
-        gate = asyncio.Event()
-        first.pointers.disturb(before(gate.wait))
-        on_its_way = asyncio.create_task(a.add("pointer", b"1"))
-        await first.commits(2)
+        on_its_way, _gate = await held_back(first, a, "pointer")
         await first.replica.step_down()
         with pytest.raises(OutcomeUnknown):
             await on_its_way

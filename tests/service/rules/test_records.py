@@ -58,7 +58,7 @@ HANDLE = Handle(
 GONE = Entry(2, "then", 1, size=3, sha256="ab", blob="flights/1/u", moved_from="offsets/.7.tmp", died=4)
 THERE = Entry(4, "now", 2, size=2, sha256="cd", data=b"v1")
 RECORDS: list[tuple[str, Stored]] = [
-    (session_key("s"), Session("s", 15.0, 1, "me", 9, (ANSWERED,))),
+    (session_key("s"), Session("s", 15.0, 1, "me", 9, (ANSWERED,), 2, "driver")),
     (
         store_key("flights"),
         Store("flights", 2, "s", 1, "then", 3, (Lock("s", 1, 2),), (Lock("t", 1, 2),), (ANSWERED,), 4, 2),

@@ -194,8 +194,8 @@ class FaultyBlobs:
     """A real `BlobStore` that remembers the keys that were put, but for the founding mark's, and those that were
     discarded, in order, and how often a list was asked for.
 
-    Deletes wait while ``deletes_pass`` is not set; those of the ``stuck`` keys always fail. Whoever asks for a size
-    waits while ``looks_pass`` is not set.
+    Deletes wait while ``deletes_pass`` is not set; those of the ``stuck`` keys always fail. Whoever asks for a size,
+    or for bytes, waits while ``looks_pass`` is not set.
     """
 
     def __init__(self, real: BlobStore) -> None:
@@ -228,9 +228,14 @@ class FaultyBlobs:
             self.put_keys.append(key)
         return size
 
-    def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    def get(self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None) -> AsyncIterator[bytes]:
         self.gets.check()
-        return self.real.get(key, start, end)
+        return self._passed(self.real.get(key, start, end, size=size))
+
+    async def _passed(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        await self.looks_pass.wait()
+        async for chunk in chunks:
+            yield chunk
 
     async def size(self, key: str) -> int:
         self.looks.check()

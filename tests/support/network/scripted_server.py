@@ -204,12 +204,13 @@ def stall() -> Behaviour:
     return behave
 
 
-def trickle(body: bytes, pause: float) -> Behaviour:
+def trickle(body: bytes, pause: float, **headers: str) -> Behaviour:
     """Answer byte by byte."""
 
     def behave(server: ScriptedServer, connection: socket.socket, _: Seen, receive: Callable[[], None]) -> None:
         receive()
-        connection.sendall(_head(200, {"Content-Length": str(len(body))}))
+        named = {"Content-Length": str(len(body))} | {n.replace("_", "-"): v for n, v in headers.items()}
+        connection.sendall(_head(200, named))
         for index in range(len(body)):
             connection.sendall(body[index : index + 1])
             if server.release.wait(pause):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from service.http.connection.protocol import AnsweringProtocol
+from service.http.tls.protocol import encrypted
 from tests.support.waiting import until
 
 _GRACE_SECONDS = 5
@@ -32,11 +35,12 @@ def free_socket() -> tuple[socket.socket, str]:
 
 
 @asynccontextmanager
-async def served(app: ASGIApp, bound: socket.socket) -> AsyncIterator[None]:
+async def served(app: ASGIApp, bound: socket.socket, tls: ssl.SSLContext | None = None) -> AsyncIterator[None]:
     """Serve ``app`` on the socket, with the connection handling of the real server; both end with the block."""
+    protocol = AnsweringProtocol if tls is None else encrypted(lambda: tls)
     config = uvicorn.Config(
         app,
-        http=AnsweringProtocol,
+        http=cast("type[asyncio.Protocol]", protocol),
         lifespan="off",
         access_log=False,
         log_config=None,

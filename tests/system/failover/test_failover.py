@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
 from benchmarks.failover import ON_KUBERNETES, ON_ZOOKEEPER, D, Fault, gap_after
-from milepost import Client
+from milepost import Client, Fenced, SteppedDown
 from testbed.kubernetes.deployment import KubernetesDeployment
 from testbed.replicated import ReplicatedTestbed
 from testbed.writers import Writers
@@ -26,6 +29,30 @@ def test_writes_go_on_over_zookeeper(deployment: ReplicatedTestbed, fault: str) 
 @pytest.mark.parametrize("fault", ON_KUBERNETES)
 def test_writes_go_on_over_kubernetes(on_kubernetes: KubernetesDeployment, fault: str) -> None:
     writes_go_on(on_kubernetes, ON_KUBERNETES[fault], f"writes-{fault}")
+
+
+def test_writes_go_on_while_leaders_are_asked_to_step_down(deployment: ReplicatedTestbed) -> None:
+    """By two at once, and again with one of the others frozen, which the election may choose first."""
+    writes_go_on(deployment, stepping_down, "writes-stepping-down")
+
+
+@contextmanager
+def stepping_down(deployment: ReplicatedTestbed) -> Iterator[None]:
+    """Two leaders in turn give the lead up; whoever asks too late for a term is told so, and deposes nobody."""
+    for frozen in (False, True):
+        leader = deployment.leader()
+        other = next(replica for replica in deployment.replicas if replica is not leader)
+        if frozen:
+            other.pause()
+        with Client(leader.url, timeout=WITHIN_SECONDS) as client, ThreadPoolExecutor(2) as pool:
+            term = client.status().term
+            assert term is not None
+            answers = [pool.submit(client.step_down, term) for _ in range(2)]
+            ends = [answer.exception() or answer.result() for answer in answers]
+        assert {end.term for end in ends if isinstance(end, SteppedDown)} == {term}
+        assert all(isinstance(end, (SteppedDown, Fenced)) for end in ends), ends
+    yield
+    other.resume()
 
 
 def writes_go_on(deployment: D, fault: Fault[D], store: str) -> None:

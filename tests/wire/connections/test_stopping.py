@@ -119,7 +119,7 @@ def test_what_hangs_is_broken_off_with_a_problem_that_says_what_became_of_it(tmp
     with ExitStack() as held:
         with in_process(tmp_path, replace(PROMPT, resign_seconds=0.5)) as here:
             api = Api.on(here.http, "s")
-            api.added("there", bytes(2_000_000))  # before a large state is read, it is looked at
+            api.added("there", bytes(2_000_000))
             here.rig.blobs.looks_pass.clear()
             here.rig.pointers.disturb(before(lambda: asyncio.sleep(3600)))
             url = str(here.http.base_url)

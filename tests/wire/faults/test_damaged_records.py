@@ -70,6 +70,23 @@ def test_lock_all_reports_them_beside_the_others(damaged: Damaged) -> None:
     assert all(entry.keys() == {"name", "reason"} and entry["reason"] for entry in response.json()["corrupt"])
 
 
+def test_the_lists_of_stores_and_of_sessions_tell_of_them(damaged: Damaged) -> None:
+    http = damaged.handles.http
+    stores = {row["store"]: row for row in http.get("/v1/stores").json()["stores"]}
+    assert stores["handles"]["damaged"] == len(NAMES)
+    assert stores["session"]["damaged"] == 0
+    hurt = stores["store"]
+    assert [hurt[name] for name in ("damaged", "epoch", "session", "holder", "since")] == [1, None, None, None, None]
+    found, page = [], http.get("/v1/sessions?limit=1").json()
+    while True:
+        assert len(page["sessions"]) + len(page["corrupt"]) == 1
+        found += [(each["name"], bool(each["reason"])) for each in page["corrupt"]]
+        if page["next"] is None:
+            break
+        page = http.get("/v1/sessions", params={"limit": 1, "token": page["next"]}).json()
+    assert found == [(damaged.session.session, True)]
+
+
 def test_listings_name_them_on_their_page(damaged: Damaged) -> None:
     listed = damaged.handles.handles().json()
     assert [record["name"] for record in listed["handles"]] == ["a", "z"]

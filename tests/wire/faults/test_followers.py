@@ -12,15 +12,24 @@ import pytest
 
 from testbed.server import ServerProcess
 from tests.wire.support import raw
-from tests.wire.support.api import Api, connect, problem
+from tests.wire.support.api import Api, connect, problem, until
 
 
 @pytest.fixture(scope="module")
 def follower(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A second replica on the data of the first."""
+    """A second replica on the data of the first, which sends it no more clients once it has gone."""
     directory = tmp_path_factory.mktemp("follower")
     with ServerProcess(directory, pointers=server.pointers, blobs=server.blobs) as process:
         yield process.start(until="/readyz")
+        process.terminate()
+        assert process.wait() == 0
+    until(lambda: replicas(server) == [server.url], "the leader knows that the follower has gone")
+
+
+def replicas(server: ServerProcess) -> list[str]:
+    """The replicas that this one, which leads, knows of."""
+    with connect(server.url) as leading:
+        return list(leading.get("/v1/status").json()["replicas"])
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +41,7 @@ def following(follower: ServerProcess) -> Iterator[httpx.Client]:
 CALLS = [
     ("GET", "/v1/stores"),
     ("GET", "/v1/stores?limit=2&token=YQ"),
+    ("GET", "/v1/sessions?limit=2"),
     ("POST", "/v1/sessions"),
     ("GET", "/v1/sessions/s"),
     ("POST", "/v1/sessions/s/keepalive"),
@@ -52,6 +62,13 @@ CALLS = [
     ("GET", "/v1/stores/s/epoch"),
     ("DELETE", "/v1/stores/s/epoch"),
     ("POST", "/v1/stores/s/uploads"),
+    ("POST", "/v1/stores/s/instances"),
+    ("GET", "/v1/stores/s/instances?limit=1"),
+    ("POST", "/v1/stores/s/instances/verification"),
+    ("POST", "/v1/stores/s/instances/locations"),
+    ("POST", "/v1/stores/s/instances/snapshots"),
+    ("POST", "/v1/stores/s/instances/deactivation"),
+    ("GET", "/v1/stores/s/instances/lagging?run=r&version=1&versions=1"),
     ("GET", "/v1/stores/s/events?after=7"),
     ("GET", "/v1/stores/%2e%2e%2Fx/handles"),
 ]
@@ -85,13 +102,24 @@ def test_a_client_that_follows_gets_there_with_method_and_body(following: httpx.
     assert following.get(f"{path}/state", follow_redirects=True).content == b"kept"
 
 
+def test_what_an_executor_reports_to_a_follower_is_recorded_by_the_leader(
+    following: httpx.Client, http: httpx.Client, store: str
+) -> None:
+    path, instance = f"/v1/stores/{store}/instances", {"run": "r", "operator": 0, "partition": 3, "name": "default"}
+    body = {"host": "h", "executor": "1", "loaded": [instance]}
+    assert following.post(path, json=body, follow_redirects=True).json()["unload"] == []
+    (found,) = http.get(path).json()["instances"]
+    assert (found["partition"], found["executor"]) == (3, "1")
+
+
 def test_what_a_follower_answers_itself(
     server: ServerProcess, follower: ServerProcess, following: httpx.Client
 ) -> None:
     status = following.get("/v1/status").json()
     assert (status["role"], status["leader"]) == ("follower", server.url)
     assert status["replica"] == f"127.0.0.1:{follower.port}"
-    assert status["lease_remaining"] is None
+    assert (status["lease_remaining"], status["leading_for"], status["replicas"]) == (None, None, None)
+    until(lambda: replicas(server) == [server.url, follower.url], "the leader knows of the follower")
     statuses = {
         path: following.get(path).status_code for path in ("/livez", "/readyz", "/metrics", "/docs", "/openapi.json")
     }

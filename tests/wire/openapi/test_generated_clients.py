@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed.server import ServerProcess
+from tests.support.commands import output_of
 
 ROOT = Path(__file__).parents[3]
 TOOLS = ROOT / "tools" / "openapi"
@@ -52,17 +53,8 @@ def page(server: ServerProcess, tmp_path: Path) -> Path:
 
 def run(*command: str | Path, directory: Path, **environment: str) -> str:
     """What a command printed. It has to end well, and to warn of nothing."""
-    ran = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-        cwd=directory,
-        env={**os.environ, **environment},
-    )
-    assert (ran.returncode, ran.stderr) == (0, ""), f"{command}\n{ran.stdout}\n{ran.stderr}"
-    return ran.stdout
+    variables = {**os.environ, **environment}
+    return output_of(command, directory=directory, seconds=SECONDS, environment=variables, warns=False)
 
 
 def test_one_for_go(generators: Path, server: ServerProcess, page: Path, tmp_path: Path) -> None:

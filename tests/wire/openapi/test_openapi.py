@@ -237,7 +237,6 @@ def test_answer_examples_have_the_shape_of_real_answers(page: Json, api: Api) ->
         ("DELETE", facts.HANDLE): writer.remove("kept"),
         ("POST", facts.STORE + "/epoch"): writer.campaign(),
         ("GET", facts.STORE + "/epoch"): writer.current(),
-        ("GET", "/v1/stores"): api.http.get("/v1/stores", params={"limit": 1}),
         ("POST", "/v1/sessions"): api.http.post("/v1/sessions", json={"ttl": 900, "holder": "h"}),
         ("GET", facts.SESSION): api.http.get(f"/v1/sessions/{other.session}"),
         ("POST", facts.SESSION + "/keepalive"): api.http.post(f"/v1/sessions/{api.session}/keepalive"),
@@ -247,9 +246,21 @@ def test_answer_examples_have_the_shape_of_real_answers(page: Json, api: Api) ->
         same_shape(example_of(page, method, path, response.status_code), response.json(), f"{method} {path}")
         content = page["paths"][path][method.lower()]["responses"][str(response.status_code)]["content"]
         fits(response.json(), content["application/json"]["schema"], page["components"]["schemas"])
+    for path, kind, name, id_ in (
+        ("/v1/stores", "stores", "store", api.store),
+        ("/v1/sessions", "sessions", "session", api.session),
+    ):
+        told = api.http.get(path).json()
+        content = page["paths"][path]["get"]["responses"]["200"]["content"]
+        fits(told, content["application/json"]["schema"], page["components"]["schemas"])
+        (row,) = [row for row in told[kind] if row[name] == id_]
+        same_shape(example_of(page, "GET", path, 200)[kind][0], row, path, null={"cut"} if kind == "stores" else ())
     status = api.http.get("/v1/status").json()
     fits(status, {"$ref": "#/components/schemas/Status"}, page["components"]["schemas"])
     same_shape(example_of(page, "GET", "/v1/status", 200), status, "status", null={"lease_remaining"})
+    me = api.http.get("/v1/whoami").json()
+    fits(me, {"$ref": "#/components/schemas/Principal"}, page["components"]["schemas"])
+    same_shape(example_of(page, "GET", "/v1/whoami", 200), me, "whoami", null={"name"})
 
 
 def conforms(value: Any, schema: Json) -> None:

@@ -194,6 +194,8 @@ def test_term_stands_on_every_answer(api: Api, http: httpx.Client) -> None:
         "/metrics",
         "/docs",
         "/openapi.json",
+        "/",
+        "/page/main.js",
         "/v1/status",
         "/v1/stores",
         "/nowhere",
@@ -305,3 +307,13 @@ def test_no_request_can_write_log_lines_of_its_own(api: Api, http: httpx.Client,
     problem(http.get(f"/v1/stores/x%0a{mark}/handles"), 422, "invalid-name")
     server.wait_for_log(mark)
     assert not any(line.startswith(mark) for line in server.logged().splitlines())
+
+
+def test_a_part_is_no_state(api: Api, server: ServerProcess) -> None:
+    """Taken for the whole, it would cut off what is there."""
+    version = api.added("there", b"all of it")["version"]
+    with nothing_changed(api, server):
+        for name in ("there", "new"):
+            problem(api.add(name, b"of", Content_Range="bytes 4-5/9"), 422, "invalid-request")
+        problem(api.replace("there", version, b"of", Content_Range="bytes 4-5/9"), 422, "invalid-request")
+    assert api.state("there").content == b"all of it"

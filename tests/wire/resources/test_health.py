@@ -40,11 +40,15 @@ def test_status(http: httpx.Client, server: ServerProcess) -> None:
         "leader": server.url,
         "term": int(response.headers["milepost-term"]),
         "lease_remaining": None,
+        "leading_for": status["leading_for"],
+        "replicas": [server.url],
         "version": status["version"],
         "pointers": server.pointers,
         "blobs": server.blobs,
+        "epochs_above": 0,
     }
     assert re.match(r"\d+\.\d+", status["version"])
+    assert http.get("/v1/status").json()["leading_for"] > status["leading_for"] > 0
 
 
 def test_metrics_count_requests_and_tell_who_leads(api: Api, http: httpx.Client) -> None:
@@ -67,7 +71,7 @@ def test_metrics_count_requests_and_tell_who_leads(api: Api, http: httpx.Client)
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/nowhere", "/v1", "/v1/nowhere", "/v2/status", "/v1/stores/a/nowhere", "/livez/x"]
+    "path", ["/nowhere", "/redoc", "/v1", "/v1/nowhere", "/v2/status", "/v1/stores/a/nowhere", "/livez/x"]
 )
 def test_paths_that_are_not_there(http: httpx.Client, path: str) -> None:
     problem(http.get(path), 404, "no-route")
@@ -82,7 +86,7 @@ WRONG_METHODS = {
     ("GET", "/v1/stores/s/locks"): {"POST", "DELETE"},
     ("PUT", "/v1/stores/s/epoch"): {"POST", "GET", "DELETE"},
     ("POST", "/v1/stores"): {"GET"},
-    ("GET", "/v1/sessions"): {"POST"},
+    ("PUT", "/v1/sessions"): {"POST", "GET"},
     ("PUT", "/v1/sessions/a"): {"GET", "DELETE"},
     ("GET", "/v1/sessions/a/keepalive"): {"POST"},
     ("DELETE", "/v1/status"): {"GET"},

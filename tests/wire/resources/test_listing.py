@@ -7,7 +7,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from tests.wire.support.api import Api, problem, unique
+from tests.wire.support.api import Api, Json, problem, unique
 
 NAMES = sorted(["a", "a-1", "a.1", "a1", "B", "_", "b", "c"])
 
@@ -78,16 +78,36 @@ REFUSED = {
 def test_what_is_refused(filled: Api, params: dict[str, str]) -> None:
     problem(filled.handles(**params), 422, "invalid-request")
     problem(filled.http.get("/v1/stores", params=params), 422, "invalid-request")
+    problem(filled.http.get("/v1/sessions", params=params), 422, "invalid-request")
 
 
 # -- GET /v1/stores ----------------------------------------------------------------------------------------------------
 
 
-def test_stores_tell_handles_revision_and_epoch(api: Api) -> None:
+def test_stores_tell_what_is_in_them_and_who_leads(api: Api) -> None:
+    def told() -> Json:
+        (row,) = [row for row in api.http.get("/v1/stores").json()["stores"] if row["store"] == api.store]
+        return dict(row)
+
     epoch = api.granted()
     last = [api.under(epoch).add(name) for name in "abc"][-1]
-    (row,) = [row for row in api.http.get("/v1/stores").json()["stores"] if row["store"] == api.store]
-    assert row == {"store": api.store, "handles": 3, "revision": int(last.headers["milepost-revision"]), "epoch": epoch}
+    assert told() == {
+        "store": api.store,
+        "handles": 3,
+        "revision": int(last.headers["milepost-revision"]),
+        **api.current().json(),
+        "cut": None,
+        "damaged": 0,
+    }
+    path = f"/webhdfs/v1/jobs/{api.store}/checkpoint/commits/7?op=CREATE"
+    fenced = {f"X-Milepost-{api.store}-{epoch}": ""}
+    there = api.http.put(path, headers=fenced).headers["location"]
+    assert api.http.put(there, headers=fenced, content=b"v1\n{}").status_code == 201
+    (cut,) = api.call("GET", "/tree").json()["cuts"]
+    assert told()["cut"] == cut == {"directory": "checkpoint", "batch": 7, "revision": cut["revision"]}
+    assert api.resign().status_code == 204
+    left = told()
+    assert (left["epoch"], left["session"], left["holder"], left["since"]) == (epoch, None, None, None)
 
 
 def test_a_store_exists_from_its_first_change_on(api: Api, http: httpx.Client) -> None:
@@ -120,6 +140,66 @@ def test_stores_page_by_name(api: Api, http: httpx.Client) -> None:
     assert found == everything
 
 
-@pytest.mark.parametrize("path", ["/v1/stores", "/v1/stores/s/handles"])
+@pytest.mark.parametrize("path", ["/v1/stores", "/v1/sessions", "/v1/stores/s/handles"])
 def test_a_parameter_that_stands_twice_is_refused(http: httpx.Client, path: str) -> None:
     problem(http.get(f"{path}?limit=5&limit=7"), 422, "invalid-request")
+
+
+# -- GET /v1/sessions --------------------------------------------------------------------------------------------------
+
+
+def all_sessions(http: httpx.Client, limit: int) -> list[Json]:
+    """What all pages of that size tell."""
+    found: list[Json] = []
+    token: str | None = None
+    while True:
+        page = http.get("/v1/sessions", params={"limit": limit, **({} if token is None else {"token": token})}).json()
+        assert len(page["sessions"]) <= limit
+        assert page["corrupt"] == []
+        found += page["sessions"]
+        if (token := page["next"]) is None:
+            return found
+
+
+def test_sessions_tell_what_each_holds_and_only_those_that_live(api: Api) -> None:
+    ended, idle = api.other("ended"), api.other("idle")
+    epoch = api.granted()
+    for name in "ab":
+        api.under(epoch).add(name)
+    elsewhere = replace(api, store=f"{api.store}-2")
+    elsewhere.added("c")
+    elsewhere.lock_all()
+    elsewhere.release("c")
+    api.http.delete(f"/v1/sessions/{ended.session}")
+    told = {row["session"]: row for row in all_sessions(api.http, 1000)}
+    assert ended.session not in told
+    left = told[str(api.session)].pop("expires_in")
+    assert 3600 - 60 < left <= 3600
+    assert told[str(api.session)] == {
+        "session": api.session,
+        "ttl": 3600,
+        "holder": "test",
+        "locks": 2,
+        "locked_stores": 1,
+        "epochs": [{"store": api.store, "epoch": epoch}],
+        "more_epochs": False,
+    }
+    row = told[str(idle.session)]
+    assert (row["holder"], row["locks"], row["locked_stores"], row["epochs"]) == ("idle", 0, 0, [])
+
+
+def test_sessions_page_by_id(api: Api, http: httpx.Client) -> None:
+    for _ in range(3):
+        api.other()
+    everybody = [row["session"] for row in all_sessions(http, 1000)]
+    assert everybody == sorted(everybody)
+    assert [row["session"] for row in all_sessions(http, 2)] == everybody
+
+
+def test_a_session_with_many_epochs_tells_the_first_of_them(api: Api) -> None:
+    leading = replace(api, session=api.other("leads much").session)
+    for number in range(21):
+        replace(leading, store=f"{api.store}-{number:02}").granted()
+    (row,) = [row for row in all_sessions(api.http, 1000) if row["session"] == leading.session]
+    assert [held["store"] for held in row["epochs"]] == [f"{api.store}-{number:02}" for number in range(20)]
+    assert row["more_epochs"] is True

@@ -54,6 +54,7 @@ HEADERS = {
     "Milepost-Replayed",
     "Content-Digest",
     "If-Match",
+    "If-None-Match",
     "ETag",
     "Repr-Digest",
     "Milepost-Revision",
@@ -63,12 +64,22 @@ HEADERS = {
     "Location",
 }
 
-OF_HTTP = {"Range", "Content-Range", "Accept-Ranges", "Last-Event-ID", "WWW-Authenticate", "Cache-Control"}
+OF_HTTP = {
+    "Last-Modified",
+    "Range",
+    "Content-Range",
+    "Accept-Ranges",
+    "Last-Event-ID",
+    "WWW-Authenticate",
+    "Cache-Control",
+}
 """Headers that mean what they always do."""
 
 STORE = "/v1/stores/{store}"
 HANDLE = STORE + "/handles/{name}"
 SESSION = "/v1/sessions/{session}"
+JOB_FILES = STORE + "/files"
+JOB_FILE = JOB_FILES + "/{path}"
 FILES = "/webhdfs/v1/{path}"
 
 KEYED = frozenset({"Idempotency-Key", "Milepost-Attempt"})
@@ -76,7 +87,7 @@ ACTS = KEYED | {"Milepost-Session"}
 WRITES = ACTS | {"Milepost-Epoch"}
 SENDS = WRITES | {"Content-Digest"}  # and labels, whose names are no fixed ones
 
-ALWAYS = frozenset({"unauthenticated", "internal"})
+ALWAYS = frozenset({"unauthenticated", "forbidden", "internal"})
 FIELDS = frozenset({"invalid-request", "incomplete-body", "too-large"})
 """Of every call that changes something: its body is JSON, or bytes, or must have nothing in it."""
 
@@ -84,13 +95,16 @@ LIVING = frozenset({"session-unknown", "session-expired", "corrupt"})
 COMMITS = (
     FIELDS
     | LIVING
-    | {"forbidden", "idempotency-mismatch", "too-many-requests"}
+    | {"idempotency-mismatch", "too-many-requests"}
     | {"storage-unavailable", "storage-full", "outcome-unknown", "shutting-down"}
 )
 CHANGES = COMMITS | {"session-required"}
+OF_FILES = COMMITS - {"session-unknown", "session-expired"}
+"""A write of files has an epoch, and needs no session."""
+
 RECEIVES = frozenset({"digest-mismatch", "upload-unknown"})
-OF_NO_CALL = frozenset({"no-route", "method-not-allowed", "length-required", "not-directory"})
-"""Told of paths and methods that are not there, of files as Java exceptions, and kept for backends to come."""
+OF_NO_CALL = frozenset({"no-route", "method-not-allowed", "length-required"})
+"""Told of paths and methods that are not there, and kept for backends to come."""
 
 REFUSED_FILES = frozenset({400, 401, 403, 404})
 """The statuses of Java's exceptions."""
@@ -118,7 +132,7 @@ class Call:
 
     @property
     def by_the_leader(self) -> bool:
-        return self.path.startswith("/v1/") and self.path != "/v1/status"
+        return self.path.startswith("/v1/") and self.path not in ("/v1/status", "/v1/whoami")
 
     @property
     def guarded(self) -> bool:
@@ -191,6 +205,12 @@ def _removing(path: str, *refusals: str, match: bool) -> Call:
     return Call("DELETE", path, frozenset({200}), codes, takes, _set("Milepost-Session"), _set("Milepost-Replayed"))
 
 
+def _noting(path: str, success: int = 200) -> Call:
+    """A call that notes something in the leader's memory: it needs no session, and may be done again without a key."""
+    codes = FIELDS | {"fenced", "too-many-requests", "unsupported-media-type", "corrupt"}
+    return Call("POST", path, frozenset({success}), codes, _set("Milepost-Epoch"))
+
+
 CALLS = (
     _sending("POST", 201, "already-exists", match=False),
     _sending("PUT", 200, "not-exist", "version-mismatch", "precondition-required", "not-locked", match=True),
@@ -215,6 +235,7 @@ CALLS = (
     _acting("POST", STORE + "/locks", 200),
     _acting("DELETE", STORE + "/locks", 204),
     _read("/v1/stores", "invalid-request", query=_set("limit", "token")),
+    _read("/v1/sessions", "invalid-request", query=_set("limit", "token")),
     Call(
         "POST",
         "/v1/sessions",
@@ -223,7 +244,7 @@ CALLS = (
         takes=KEYED,
         gives=_set("Milepost-Replayed"),
     ),
-    Call("POST", SESSION + "/keepalive", refusals=FIELDS | LIVING | {"forbidden", "storage-unavailable"}),
+    Call("POST", SESSION + "/keepalive", refusals=FIELDS | LIVING | {"storage-unavailable"}),
     _read(SESSION, *LIVING),
     Call("DELETE", SESSION, frozenset({204}), COMMITS, takes=KEYED, gives=_set("Milepost-Replayed")),
     _acting("POST", STORE + "/epoch", 200, "held", "unsupported-media-type"),
@@ -256,6 +277,19 @@ CALLS = (
     ),
     _acting("PUT", STORE + "/tree/pins/{pin}", 200, "not-exist", "already-exists", "unsupported-media-type"),
     _acting("DELETE", STORE + "/tree/pins/{pin}", 204, "not-exist"),
+    _noting(STORE + "/instances"),
+    _noting(STORE + "/instances/verification"),
+    _noting(STORE + "/instances/snapshots", 204),
+    _noting(STORE + "/instances/deactivation"),
+    Call("POST", STORE + "/instances/locations", refusals=FIELDS | {"corrupt", "unsupported-media-type"}),
+    _read(STORE + "/instances", "invalid-request", "corrupt", query=_set("limit", "token")),
+    Call(
+        "GET",
+        STORE + "/instances/lagging",
+        refusals=_set("not-acceptable", "invalid-request", "corrupt"),
+        query=_set("run", "version", "versions", "seconds", "limit"),
+        asks=_set("run", "version", "versions"),
+    ),
     _acting("POST", STORE + "/uploads", 201, "not-supported", "upload-unknown", "unsupported-media-type"),
     Call(
         "GET",
@@ -264,10 +298,48 @@ CALLS = (
         takes=_set("Last-Event-ID"),
         query=_set("after"),
     ),
+    _read(
+        JOB_FILES,
+        *("not-exist", "not-directory", "corrupt", "invalid-request", "storage-unavailable"),
+        query=_set("under", "limit", "token"),
+    ),
+    Call(
+        "HEAD",
+        JOB_FILE,
+        refusals=_set("not-exist", "corrupt", "storage-unavailable"),
+        gives=_set("ETag", "Repr-Digest", "Last-Modified"),
+    ),
+    Call(
+        "GET",
+        JOB_FILE,
+        frozenset({200, 206}),
+        _set("not-exist", "version-mismatch", "range-not-satisfiable", "blob-missing", "corrupt")
+        | {"storage-unavailable", "invalid-request", "not-acceptable"},
+        takes=_set("If-Match", "Range"),
+        gives=_set("ETag", "Repr-Digest", "Last-Modified", "Accept-Ranges"),
+    ),
+    Call(
+        "PUT",
+        JOB_FILE,
+        frozenset({200, 201}),
+        OF_FILES | {"already-exists", "not-directory", "fenced", "digest-mismatch", "blob-missing"},
+        takes=KEYED | {"Milepost-Epoch", "Content-Digest", "If-None-Match"},
+        gives=_set("ETag", "Repr-Digest", "Milepost-Replayed"),
+        query=_set("directory"),
+    ),
+    Call(
+        "DELETE",
+        JOB_FILE,
+        frozenset({204}),
+        OF_FILES | {"not-empty", "fenced"},
+        takes=KEYED | {"Milepost-Epoch"},
+        gives=_set("Milepost-Replayed"),
+        query=_set("recursive"),
+    ),
     Call(
         "POST",
         STORE + "/epoch/credentials",
-        refusals=FIELDS | LIVING | _set("session-required", "forbidden", "fenced", "not-supported"),
+        refusals=FIELDS | LIVING | _set("session-required", "fenced", "not-supported", "storage-unavailable"),
         takes=_set("Milepost-Session"),
         requires=_set("Milepost-Session"),
     ),
@@ -288,6 +360,12 @@ CALLS = (
     ),
     Call("DELETE", FILES, frozenset({200}) | REFUSED_FILES, query=_set("op", "recursive"), asks=_set("op")),
     Call("GET", "/v1/status"),
+    Call("GET", "/v1/whoami"),
+    Call(
+        "POST",
+        "/v1/step-down",
+        refusals=FIELDS | {"forbidden", "fenced", "unsupported-media-type", "outcome-unknown"},
+    ),
     Call("GET", "/livez"),
     Call("GET", "/readyz", frozenset({200, 503}), query=_set("verbose", "exclude")),
     Call("GET", "/leader", frozenset({200, 503})),

@@ -4,6 +4,7 @@ settings, another clock, a fault at a chosen moment.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -36,9 +37,10 @@ def in_process(
     settings: Settings = PROMPT,
     build: Build | None = None,
     connections: Connections | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[InProcess]:
     """Serve from another thread, until the block ends; everything in one directory unless ``build`` says otherwise."""
-    serving = _serving(directory, settings, build or embedded(directory), connections)
+    serving = _serving(directory, settings, build or embedded(directory), connections, tls)
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(serving) as (made, url),
@@ -49,12 +51,13 @@ def in_process(
 
 @asynccontextmanager
 async def _serving(
-    directory: Path, settings: Settings, build: Build, connections: Connections | None
+    directory: Path, settings: Settings, build: Build, connections: Connections | None, tls: ssl.SSLContext | None
 ) -> AsyncIterator[tuple[Rig, str]]:
     bound, url = free_socket()
+    url = url if tls is None else url.replace("http:", "https:")
     deployment = ReplicaConfig(f"embedded:{directory}/pointers", f"file:{directory}/blobs", url, "in-process")
     async with (
         rig(build, settings) as made,
-        served(application(deployment, made.replica, Tokens(), connections=connections), bound),
+        served(application(deployment, made.replica, Tokens(), connections=connections), bound, tls),
     ):
         yield made, url

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import http.client
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import httpx
+
+from tests.wire.support.encrypted import EncryptedSocket
 
 DEADLINE_SECONDS = 60.0
 
 
 @contextmanager
-def connected(url: str) -> Iterator[socket.socket]:
-    """A connection to the server at ``url``."""
+def connected(url: str, tls: ssl.SSLContext | None = None) -> Iterator[socket.socket]:
+    """A connection to the server at ``url``. Over TLS any server is believed, unless ``tls`` says otherwise."""
     address = httpx.URL(url)
     with closing(socket.create_connection((address.host, address.port or 80), DEADLINE_SECONDS)) as connection:
-        yield connection
+        if address.scheme == "https":
+            yield cast("socket.socket", EncryptedSocket(connection, tls or _believing(), address.host))
+        else:
+            yield connection
+
+
+def _believing() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def head(method: str, target: str | bytes, headers: dict[str, str] | None = None) -> bytes:

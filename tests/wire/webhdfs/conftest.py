@@ -1,4 +1,4 @@
-"""A server as it is by default, so that small files are kept in their records and large ones are blobs."""
+"""Files are kept as a server does it by default."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ import pytest
 
 from testbed.server import ServerProcess
 from tests.wire.support.api import connect
-
-
-@pytest.fixture(scope="session")
-def by_default(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("files")) as process:
-        yield process.start()
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ from service.blobs.keys import place_of
 from service.blobs.shared_key import SharedKey
 from service.http.doors import door as door_module
 from service.http.doors.door import Door
-from service.http.doors.messages import Publish, Published
+from service.http.doors.messages import Publish, Published, published
 from service.http.doors.peer import NoAnswer, NotReached, Peer
 from service.http.doors.permits import LATE_SECONDS, LIFE_SECONDS, PutPermit, ReadPermit
 from service.journal import Journal
@@ -79,7 +79,7 @@ class Wire(Peer):
             raise problem(Code.TOO_MANY_REQUESTS, "a fault of this test")
         permit = self.permit
         assert permit is not None
-        published = await self.leader.operations.publisher.publish(
+        ended = await self.leader.operations.publisher.publish(
             At(message.store, message.path),
             permit.epoch,
             BlobRef(message.blob, message.size, message.sha256),
@@ -95,7 +95,7 @@ class Wire(Peer):
             raise NoAnswer("a fault of this test")
         if fault == "collected":
             await self.leader.blobs.delete(message.blob)
-        return Published(published)
+        return published(ended)
 
 
 @dataclass

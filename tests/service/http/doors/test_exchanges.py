@@ -17,6 +17,7 @@ import trustme
 
 from service.http.doors import exchanges
 from service.http.doors.exchanges import Exchanges, NoAnswer, NotReached
+from service.http.tls.files import public_authorities
 from testbed.ports import Port
 
 pytestmark = pytest.mark.anyio
@@ -73,7 +74,7 @@ async def other(tls: ssl.SSLContext | None = None) -> AsyncIterator[Other]:
 
 @pytest.fixture
 async def ours() -> AsyncIterator[Exchanges]:
-    found = Exchanges(time.monotonic)
+    found = Exchanges(time.monotonic, public_authorities)
     yield found
     found.close()
 
@@ -112,7 +113,7 @@ async def test_a_connection_that_was_closed_meanwhile_is_not_used(ours: Exchange
 
 async def test_a_connection_that_nobody_used_for_long_is_given_up() -> None:
     now = [0.0]
-    ours = Exchanges(lambda: now[0])
+    ours = Exchanges(lambda: now[0], public_authorities)
     async with other() as there:
         await said(ours, there, "first")
         now[0] += 60.0
@@ -153,7 +154,7 @@ async def test_nobody_there_is_known(ours: Exchanges) -> None:
 
 async def test_so_many_messages_are_under_way_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchanges, "_MOST", 2)
-    ours = Exchanges(time.monotonic)
+    ours = Exchanges(time.monotonic, public_authorities)
     async with other() as there:
         there.answers = [b"HTTP/1.1 200 OK\r\n"] * 2
         waiting = [asyncio.create_task(ours.post(there.url, b"", {}, SECONDS)) for _ in range(2)]
@@ -170,7 +171,7 @@ async def test_so_many_messages_are_under_way_at_most(monkeypatch: pytest.Monkey
 
 async def test_a_place_that_does_not_answer_holds_up_no_message_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchanges, "_MOST", 2)
-    ours = Exchanges(time.monotonic)
+    ours = Exchanges(time.monotonic, public_authorities)
     async with other() as frozen, other() as next_leader:
         frozen.answers = [b"HTTP/1.1 200 OK\r\n"] * 2
         waiting = [asyncio.create_task(ours.post(frozen.url, b"", {}, SECONDS)) for _ in range(2)]
@@ -182,7 +183,7 @@ async def test_a_place_that_does_not_answer_holds_up_no_message_to_another(monke
     ours.close()
 
 
-async def test_over_tls_only_a_trusted_replica_is_told(ours: Exchanges, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_over_tls_only_a_trusted_replica_is_told(ours: Exchanges) -> None:
     authority = trustme.CA()
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(server)
@@ -190,6 +191,7 @@ async def test_over_tls_only_a_trusted_replica_is_told(ours: Exchanges, monkeypa
     authority.configure_trust(trusting)
     async with other(server) as there:
         with pytest.raises(NotReached, match="CERTIFICATE_VERIFY_FAILED"):
-            await said(Exchanges(time.monotonic), there, "secret")
-        monkeypatch.setattr(ours, "_tls", trusting)
-        assert [await said(ours, there, text) for text in ("first", "second")] == ["first", "second"]
+            await said(ours, there, "secret")
+        told = Exchanges(time.monotonic, lambda: trusting)
+        assert [await said(told, there, text) for text in ("first", "second")] == ["first", "second"]
+        told.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from milepost.wire import Code
+from milepost.wire import Code, Outcome
 from service.rules.records import KEPT_KEYS, Corrupt, session_key
 from service.rules.requests import (
     LEADER,
@@ -113,3 +115,57 @@ def test_an_ended_session_is_scrubbed_after_an_hour_and_not_before() -> None:
     assert bench.accepted(Scrub(LEADER, keys=keys)).changes == {}
     bench.forget_sessions()
     assert bench.accepted(Scrub(LEADER, keys=keys)).changes == {session_key("s"): None}
+
+
+THEIRS = OpenSession(Attempt("s", "k", client="b"), ttl=15.0, holder="secret", owner="b")
+
+
+@pytest.mark.parametrize(
+    "act", [*ACTS, OpenSession(Attempt("s"), ttl=9.0, owner="a")], ids=lambda act: type(act).__name__
+)
+def test_nobody_acts_in_a_session_that_another_client_opened(act: Request) -> None:
+    bench = Bench()
+    bench.done(THEIRS)
+    before = bench.session("s")
+    refused = bench.refused(replace(act, attempt=Attempt("s", "k", client="a")))
+    assert refused.code is Code.FORBIDDEN
+    assert "secret" not in refused.detail
+    assert "'b'" not in refused.detail
+    assert bench.session("s") == before
+
+
+def test_a_retry_by_another_client_gets_neither_the_first_answer_nor_a_certain_refusal() -> None:
+    bench = Bench()
+    bench.done(THEIRS)
+    again = replace(THEIRS, attempt=Attempt("s", "k", 2, "a"))
+    refused = bench.refused(again)
+    assert (refused.code, refused.outcome) == (Code.FORBIDDEN, Outcome.UNKNOWN)
+    assert bench.accepted(replace(again, attempt=Attempt("s", "k", 2, "b"))).answer.replayed
+
+
+@pytest.mark.parametrize("client", [None, "b"], ids=["who may act in all", "its owner"])
+def test_its_owner_and_who_may_act_in_all_sessions_act_in_it(client: str | None) -> None:
+    bench = Bench()
+    bench.done(THEIRS)
+    bench.done(OpenSession(Attempt("s", client=client), ttl=20.0, owner="other"))
+    assert (bench.session("s").ttl, bench.session("s").owner) == (20.0, "b")
+    bench.done(EndSession(Attempt("s", client=client)))
+    assert bench.session("s").ended
+
+
+def test_a_session_without_an_owner_is_anybodys() -> None:
+    bench = Bench("s")
+    assert bench.session("s").owner == ""
+    bench.done(LockAll(Attempt("s", client="a"), store_name=STORE))
+    bench.done(EndSession(Attempt("s", client="b")))
+
+
+def test_the_id_of_a_forgotten_session_is_free_for_every_client() -> None:
+    bench = Bench()
+    bench.done(THEIRS)
+    bench.done(EndSession(Attempt("s", client="b")))
+    mine = OpenSession(Attempt("s", client="a"), ttl=9.0, owner="a")
+    assert bench.code(mine) is Code.FORBIDDEN
+    bench.forget_sessions()
+    assert bench.accepted(mine).answer.created
+    assert bench.session("s").owner == "a"

@@ -66,14 +66,22 @@ def handles(store: str, name: str) -> st.SearchStrategy[tuple[str, Record | None
 
 def stores(store: str) -> st.SearchStrategy[tuple[str, Record | None]]:
     """What may come under a store's own key."""
-    there = st.builds(Store, name=st.just(store), cleared=st.integers(0, 9), locked=LOCKS)
+    there = st.builds(
+        Store,
+        name=st.just(store),
+        cleared=st.integers(0, 9),
+        locked=LOCKS,
+        epoch_session=st.sampled_from([*SESSIONS, None]),
+        epoch_born=st.integers(1, 2),
+    )
     return st.tuples(st.just(store_key(store)), st.one_of(there, there, st.just(Corrupt(store, "damaged")), st.none()))
 
 
 def sessions(session: str) -> st.SearchStrategy[tuple[str, Record | None]]:
     """What may come under a session's key."""
     there = st.builds(Session, id=st.just(session), ttl=st.just(1.0), born=REVISIONS, ended=st.integers(0, 9))
-    return st.tuples(st.just(session_key(session)), st.one_of(there, there, st.none()))
+    damaged = st.just(Corrupt(session, "damaged"))
+    return st.tuples(st.just(session_key(session)), st.one_of(there, there, damaged, st.none()))
 
 
 def uploads(store: str) -> st.SearchStrategy[tuple[str, Record | None]]:
@@ -160,14 +168,38 @@ def compare(state: State) -> None:
         assert [place for place in may if holds(state, session, *place)] == held(state, session)
         for place in may:
             assert list(state.may_hold(session, place)) == [other for other in may if other > place]
+        assert state.count_locks(session) == len(own)
+        whole = [store for store in STORES if session in {lock.session for lock in locked_in(records, store)}]
+        assert state.count_locked_stores(session) == len(whole)
+        for born in (1, 2):
+            led = [store for store in STORES if leads(records.get(store_key(store)), session, born)]
+            assert state.of_sessions.led_by(Session(session, 1.0, born), 9) == led
+            assert state.of_sessions.led_by(Session(session, 1.0, born), 1) == led[:1]
+    there = [session for session in SESSIONS if is_there(records.get(session_key(session)))]
+    assert list(state.of_sessions.listed("")) == there
+    assert list(state.of_sessions.listed("s")) == [session for session in there if session > "s"]
     blobs = [record.blob for record in records.values() if isinstance(record, Handle) or is_pending(record)]
     assert {blob for blob in ("x", "y", "z") if state.names_blob("s", blob)} == set(blobs)
-    unreadable = {store_of(key) for key, record in records.items() if isinstance(record, Corrupt)}
-    assert {store for store in STORES if state.has_unreadable(store)} == unreadable
+    unreadable = [store_of(key) for key, record in records.items() if isinstance(record, Corrupt)]
+    assert {store for store in STORES if state.has_unreadable(store)} == set(unreadable) - {None}
+    assert [state.count_unreadable(store) for store in STORES] == [unreadable.count(store) for store in STORES]
     assert set(state.damaged()) == {key for key, record in records.items() if isinstance(record, Corrupt)}
     removing = [key for key, record in records.items() if isinstance(record, Handle) and record.removing]
     assert list(state.removing()) == sorted(removing)
     compare_aged(state)
+
+
+def locked_in(records: dict[str, Record], store: str) -> tuple[Lock, ...]:
+    record = records.get(store_key(store))
+    return record.locked if isinstance(record, Store) else ()
+
+
+def leads(record: Record | None, session: str, born: int) -> bool:
+    return isinstance(record, Store) and (record.epoch_session, record.epoch_born) == (session, born)
+
+
+def is_there(record: Record | None) -> bool:
+    return isinstance(record, Corrupt) or (isinstance(record, Session) and not record.ended)
 
 
 def compare_aged(state: State) -> None:
@@ -209,6 +241,7 @@ def test_indexes_say_what_a_scan_would(groups: list[Changed]) -> None:
         compare(state)
     state.apply([(key, None) for key in list(state.records)])
     compare(state)
+    assert not any([state.of_sessions._listed, state.of_sessions._led])
     left = (state._locks, state._locked_stores, state._blobs, state._removing, state._gone, state._ended)
     assert not any([*left, state._cleared, state._unreadable, state._answers, state.sessions])
 

@@ -1,0 +1,32 @@
+"""Format the log so that each record is one line, whoever chose the words in it."""
+
+from __future__ import annotations
+
+import logging
+import textwrap
+from types import TracebackType
+from typing import TypeAlias
+
+_Raised: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+class LogLines(logging.Formatter):
+    """A formatter that escapes what is not printable in messages, and indents tracebacks.
+
+    So no name or path that a message repeats, nor what an exception says, can pass for a line of the log.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line of a record, without a traceback."""
+        return _printable(super().formatMessage(record))
+
+    def formatException(self, ei: _Raised) -> str:
+        """Return the lines of a traceback."""
+        lines = super().formatException(ei).split("\n")
+        return textwrap.indent("\n".join(map(_printable, lines)), "  ", lambda _: True)
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)

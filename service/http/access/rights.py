@@ -1,0 +1,76 @@
+"""Say what a client may do: read and write the stores whose names match patterns, or everything."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from fnmatch import translate
+from typing import Final
+
+from milepost.wire import NAME
+
+STAR: Final = "*"
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """Patterns of names. A ``*`` in one stands for any characters or none, and every other character for itself.
+
+    `fnmatch.translate` makes expressions that never try one place twice, so that no long name takes long to compare.
+    """
+
+    texts: tuple[str, ...] = ()
+    _match: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a pattern that no name can match, or with anything but ``*`` that names do not have."""
+        for text in self.texts:
+            if not NAME.match(text.replace(STAR, "x")):
+                raise ValueError(f"{text[:60]!r} is no pattern of names: A-Z a-z 0-9 . _ - and *, no leading dot")
+        expression = "|".join(map(translate, self.texts)) or r"(?!)"
+        object.__setattr__(self, "_match", re.compile(expression))
+
+    def __bool__(self) -> bool:
+        return bool(self.texts)
+
+    def match(self, name: str) -> bool:
+        """Return whether one of the patterns matches the whole name."""
+        return self._match.match(name) is not None
+
+    def __add__(self, other: Patterns) -> Patterns:
+        return Patterns(tuple(dict.fromkeys((*self.texts, *other.texts))))
+
+
+@dataclass(frozen=True)
+class Rights:
+    """What a client may do. Whoever may write a store may read it, and ``admin`` may do everything."""
+
+    reader: Patterns = field(default_factory=Patterns)
+    writer: Patterns = field(default_factory=Patterns)
+    admin: bool = False
+
+    def may_read(self, store: str) -> bool:
+        """Return whether the client may read this store."""
+        return self.admin or self.writer.match(store) or self.reader.match(store)
+
+    def may_write(self, store: str) -> bool:
+        """Return whether the client may change this store."""
+        return self.admin or self.writer.match(store)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the client may read every store there will ever be."""
+        return self.admin or STAR in self.writer.texts or STAR in self.reader.texts
+
+    @property
+    def writes_any(self) -> bool:
+        """Whether there may be a store that the client may change."""
+        return self.admin or bool(self.writer)
+
+    def __add__(self, other: Rights) -> Rights:
+        return Rights(self.reader + other.reader, self.writer + other.writer, self.admin or other.admin)
+
+
+ALL: Final = Patterns((STAR,))
+EVERYTHING: Final = Rights(ALL, ALL, admin=True)
+READING: Final = Rights(reader=ALL)

@@ -1,0 +1,84 @@
+"""Read the bytes of files of trees, for who wants them from the leader itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from backends.contract import BlobStore
+from milepost.errors import Problem
+from milepost.wire import Code
+from service.basics.problems import problem
+from service.basics.streams import stream_of
+from service.blobs.delivery import deliver, is_missing
+from service.journal import Journal
+from service.operations.file_bytes import blob_ref
+from service.operations.reading import Span
+from service.operations.trees import At, TreeOperations
+from service.rules.answers import file_version
+from service.rules.stored.trees import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that is at a path, with its version, and the revision and the term that this reflects."""
+
+    entry: Entry
+    version: str
+    revision: int
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileDelivery:
+    """The bytes of a file that are being sent to a reader."""
+
+    found: FoundFile
+    span: Span
+    chunks: AsyncIterator[bytes]
+
+
+class FileReader:
+    """The operations that read files. `TreeOperations.ready` has to have been awaited."""
+
+    def __init__(self, journal: Journal, blobs: BlobStore, trees: TreeOperations) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._trees = trees
+
+    def find(self, at: At) -> FoundFile:
+        """Return the file at a path. Raises ``not-exist`` problems, also for a directory."""
+        reading = self._journal.read()
+        entry = self._trees.readable(at)
+        return FoundFile(entry, file_version(str(entry.born), entry.sha256), reading.revision, reading.term)
+
+    async def read(self, at: At, version: str | None, span_of: Callable[[Entry], Span]) -> FileDelivery:
+        """Return the bytes of a file. Without ``version``, the newer file is read if it is replaced meanwhile.
+
+        ``span_of`` picks the range of bytes, and raises a problem for one that lies outside of the file. A part is not
+        checked on its way out: the digest is that of the whole.
+        """
+        while True:
+            found = self.find(at)
+            if version is not None and found.version != version:
+                raise problem(
+                    Code.VERSION_MISMATCH,
+                    f"{at.path!r} is at version {found.version!r}, not {version!r}",
+                    extras={"current": found.version},
+                )
+            span = span_of(found.entry)
+            try:
+                return FileDelivery(found, span, await self._chunks(found.entry, span))
+            except Problem as error:
+                if is_missing(error) and self._moved_on(at, found):
+                    continue
+                raise
+
+    async def _chunks(self, entry: Entry, span: Span) -> AsyncIterator[bytes]:
+        if entry.has_own_blob:
+            return await deliver(self._blobs, blob_ref(entry), span.start, span.end)
+        return stream_of((await self._trees.bytes_of_small(entry))[span.start : span.end])
+
+    def _moved_on(self, at: At, found: FoundFile) -> bool:
+        """Return whether another file is at the path by now, or none, or it lies in a shared blob."""
+        return self.find(at).entry != found.entry

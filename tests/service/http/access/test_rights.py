@@ -1,0 +1,112 @@
+"""Patterns of stores, and which right each call needs."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from fastapi.routing import APIRoute
+
+from service.http.access.needs import SHORT, TABLE, Need, allows, row_of
+from service.http.access.rights import EVERYTHING, READING, Patterns, Rights
+from service.http.app import _PARTS
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched", "others"),
+    [
+        ("flights", ["flights"], ["flight", "flights2", "xflights", "Flights", "", "flights\n"]),
+        ("flights-*", ["flights-", "flights-eu", "flights-*"], ["flights", "xflights-eu"]),
+        ("*-eu", ["-eu", "flights-eu"], ["eu", "flights-eu2"]),
+        ("a*b*c", ["abc", "axxbxxc", "abcbc"], ["ac", "acb", "abcx"]),
+        ("*", ["x", "a.b_c-d", "x" * 200], []),
+        ("a.b", ["a.b"], ["axb"]),
+        ("a_b-c", ["a_b-c"], ["a_bxc"]),
+    ],
+)
+def test_a_star_is_any_characters_and_all_others_are_themselves(
+    pattern: str, matched: list[str], others: list[str]
+) -> None:
+    patterns = Patterns((pattern,))
+    assert [name for name in matched if not patterns.match(name)] == []
+    assert [name for name in others if patterns.match(name)] == []
+
+
+@pytest.mark.parametrize("pattern", ["", "a?", "[ab]", "a/b", ".a", "a,b", "a b", "é", "x" * 201, "a\n"])
+def test_what_is_no_pattern(pattern: str) -> None:
+    with pytest.raises(ValueError, match="is no pattern of names"):
+        Patterns(("fine", pattern))
+
+
+def test_no_pattern_takes_long_whatever_the_name() -> None:
+    """With an expression that tries each place again, this would not end before the test's time does."""
+    patterns = Patterns(("*a" * 40 + "*b",))
+    for _ in range(100):
+        assert not patterns.match("a" * 200)
+
+
+def test_none_match_nothing_and_rights_add_up() -> None:
+    nothing = Rights()
+    assert not any((nothing.may_read("x"), nothing.may_write("x"), nothing.reads_all, nothing.writes_any))
+    both = Rights(reader=Patterns(("a-*",))) + Rights(writer=Patterns(("b",)))
+    assert [store for store in ("a-1", "b", "c") if both.may_read(store)] == ["a-1", "b"]
+    assert [store for store in ("a-1", "b", "c") if both.may_write(store)] == ["b"]
+    assert (both.reads_all, both.writes_any, (both + EVERYTHING).admin) == (False, True, True)
+    assert READING.reads_all
+    assert not READING.writes_any
+
+
+def routes() -> list[str]:
+    found = [route for part in _PARTS for route in part.router.routes if isinstance(route, APIRoute)]
+    return sorted(f"{method} {route.path}" for route in found for method in route.methods or ())
+
+
+def test_each_route_has_its_row_and_a_new_one_needs_an_administrator() -> None:
+    assert [call for call in routes() if call not in TABLE] == []
+    assert row_of("POST", "/v1/stores/{store}/new") == (Need.ADMIN, "")
+    assert row_of("PATCH", "/v1/stores") == (Need.ADMIN, "")
+
+
+def test_only_these_are_open() -> None:
+    opened = {call.split()[1] for call, row in TABLE.items() if row.need is Need.NOTHING}
+    health = {"/livez", "/readyz", "/leader", "/metrics"}
+    pages = {"/", "/page/{name}", "/redoc", "/docs", "/docs/{name}", "/openapi.json"}
+    assert opened == health | pages | {"/oauth2/token", "/doors/here", "/doors/publish"}
+
+
+def test_every_change_of_a_store_needs_a_writer() -> None:
+    reading = {"GET", "HEAD"}
+    changing_nothing = ("/tree/verification", "/instances/locations")
+    for call, row in TABLE.items():
+        method, path = call.split()
+        if "{store}" in path and not path.endswith(changing_nothing):
+            of_job = "/files" in path or "/instances" in path
+            reads, writes = (Need.READ_OF_JOB, Need.WRITE_OF_JOB) if of_job else (Need.READ, Need.WRITE)
+            assert row.need is (reads if method in reading else writes), call
+
+
+WRITER, READER = Rights(writer=Patterns(("a",))), Rights(reader=Patterns(("a",)))
+ALLOWED = {
+    Need.NOTHING: {"writer", "reader", "reads all", "nothing", "admin"},
+    Need.TOKEN: {"writer", "reader", "reads all", "nothing", "admin"},
+    Need.READ: {"writer", "reader", "reads all", "admin"},
+    Need.READ_OF_JOB: {"writer", "reader", "reads all", "admin"},
+    Need.WRITE: {"writer", "admin"},
+    Need.WRITE_OF_JOB: {"writer", "admin"},
+    Need.READ_ALL: {"reads all", "admin"},
+    Need.WRITE_ANY: {"writer", "admin"},
+    Need.ADMIN: {"admin"},
+}
+WHO = {"writer": WRITER, "reader": READER, "reads all": READING, "nothing": Rights(), "admin": EVERYTHING}
+
+
+def test_who_may_what() -> None:
+    assert ALLOWED.keys() == set(Need)
+    assert SHORT.keys() == set(Need) - {Need.NOTHING, Need.TOKEN}
+    for need, (name, rights) in product(Need, WHO.items()):
+        assert allows(rights, need, "a") is (name in ALLOWED[need]), (need, name)
+        elsewhere = need in (Need.READ, Need.READ_OF_JOB, Need.WRITE, Need.WRITE_OF_JOB)
+        if elsewhere and name in ("writer", "reader"):
+            assert not allows(rights, need, "b")
+        if elsewhere and name != "admin":
+            assert not allows(rights, need, None)
