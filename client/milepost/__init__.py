@@ -19,6 +19,9 @@ With a service on ``http://127.0.0.1:7070`` this works when pasted::
 
 from milepost import aio, checkpoints, codecs, errors
 from milepost.client import Client
+from milepost.core.body import AsyncState, State
+from milepost.core.calls.credentials import AsyncToken, Token
+from milepost.core.progress import Progress
 from milepost.errors import (
     AccessDenied,
     AlreadyExists,
@@ -55,6 +58,7 @@ from milepost.errors import (
     VersionMismatch,
 )
 from milepost.files import JobFiles
+from milepost.instances import StateInstances
 from milepost.session import Session
 from milepost.store import StateHandleStore
 from milepost.types import (
@@ -63,25 +67,43 @@ from milepost.types import (
     Cut,
     DamagedFile,
     Epoch,
+    ExecutorLocation,
     FileCredential,
     Handle,
+    InstanceReport,
+    JobFile,
     KeptCuts,
+    LaggingInstances,
+    LoadedInstance,
     LockedHandles,
     Pin,
     Removal,
     SessionInfo,
+    SessionSummary,
+    StateInstance,
     Status,
+    SteppedDown,
     StoreSummary,
     Verification,
+    VerifiedInstances,
+    WrittenFile,
 )
 from milepost.wire import Code, Outcome
 
+__version__ = "0.1.0"
+
 __all__ = [
+    "__version__",
     "Client",
-    "Clone",
     "JobFiles",
     "Session",
     "StateHandleStore",
+    "StateInstances",
+    "AsyncState",
+    "AsyncToken",
+    "Progress",
+    "State",
+    "Token",
     "aio",
     "checkpoints",
     "codecs",
@@ -119,20 +141,31 @@ __all__ = [
     "TooLarge",
     "Unavailable",
     "VersionMismatch",
+    "Clone",
     "CorruptHandle",
     "Cut",
     "DamagedFile",
     "Epoch",
+    "ExecutorLocation",
     "FileCredential",
     "Handle",
+    "JobFile",
+    "InstanceReport",
     "KeptCuts",
+    "LaggingInstances",
+    "LoadedInstance",
     "LockedHandles",
     "Pin",
     "Removal",
     "SessionInfo",
+    "SessionSummary",
+    "StateInstance",
     "Status",
+    "SteppedDown",
     "StoreSummary",
     "Verification",
+    "WrittenFile",
+    "VerifiedInstances",
     "Code",
     "Outcome",
 ]

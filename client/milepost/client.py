@@ -6,50 +6,86 @@ import weakref
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
+import httpx
+
 from milepost.core import service
 from milepost.core.acting import Acting
-from milepost.core.calls.calls import Caller, Token
+from milepost.core.calls.calls import Caller
+from milepost.core.calls.credentials import Token, refuse_coroutine_function
 from milepost.core.calls.replicas import Replicas
 from milepost.core.direct import DIRECT_ABOVE
+from milepost.core.reprs import client_repr
+from milepost.core.staying import Staying
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.drivers.connections import Connections, Verify
+from milepost.drivers.environment import File, access
 from milepost.drivers.identity import default_holder
 from milepost.session import OnLost, Session
 from milepost.store import StateHandleStore
-from milepost.types import SessionInfo, Status, StoreSummary
+from milepost.types import SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
 
 
-class Client:
-    """A client of one Milepost service; threads may share it.
+class Client(Staying):
+    """A client of one Milepost service.
 
-    It finds the leader among ``addresses`` and remembers it. Each call is one request under one idempotency key, which
+    It finds the leader among its addresses and remembers it. Each call is one request under one idempotency key, which
     is sent again as long as that is safe and ``timeout`` (seconds) has not passed.
+
+    Threads may share a client. A forked process may go on using it: it makes connections of its own there, unless it
+    has a ``transport``; its sessions stay with the process that began them.
     """
 
     def __init__(
         self,
-        addresses: str | Sequence[str],
+        url: str | Sequence[str] | None = None,
         *,
         token: Token | None = None,
+        token_file: File | None = None,
         timeout: float = 30.0,
-        verify: Verify = True,
+        verify: Verify | None = None,
+        cert: File | None = None,
+        key: File | None = None,
+        proxy: str | None = None,
+        trust_env: bool = True,
+        transport: httpx.BaseTransport | None = None,
         direct_above: int | None = DIRECT_ABOVE,
     ) -> None:
         """Make a client; it connects with the first call.
 
-        ``token`` is a bearer token, or a function that returns one and is called at each attempt. ``verify`` is that of
-        `Connections`.
+        ``url`` is the address of the service, or several: those of its replicas. Without it, the environment describes
+        the service: ``MILEPOST_URL`` (with commas between several), and for what is not given here ``MILEPOST_TOKEN``
+        or ``MILEPOST_TOKEN_FILE``, ``MILEPOST_CA``, ``MILEPOST_CERT`` and ``MILEPOST_KEY``. With it, the environment is
+        not asked.
 
-        A state of more than ``direct_above`` bytes (None: none) is transferred directly between this process and the
-        blob store, if the blob store can sign URLs and can be reached from here; any other state goes through the
-        service.
+        ``token`` is a bearer token, or a function that returns one: it is called before each attempt, and once more if
+        the service answers 401. ``token_file`` is a file with a token in it, which is read for each request, so that it
+        may be replaced.
 
-        Raises ValueError for an address that is not an http or https URL.
+        ``verify`` says which certificates are trusted: True (the default) those of public authorities, a path those of
+        the authorities in that file (PEM), False any; an `ssl.SSLContext` decides itself, and may show a certificate of
+        its own. ``cert`` and ``key`` are files (PEM) of the certificate to show.
+
+        ``proxy`` is the URL of a proxy. Without it, and with ``trust_env``, those of ``HTTPS_PROXY``, ``HTTP_PROXY``,
+        ``ALL_PROXY`` and ``NO_PROXY`` count, as everywhere in httpx. ``transport`` carries the requests in the place of
+        connections; the client closes it. One that is no `httpx.HTTPTransport` keeps to the request's timeouts itself,
+        since nothing can interrupt it from outside.
+
+        ``timeout`` (seconds) is how long one call may take, unless the call has one of its own. A state of more than
+        ``direct_above`` bytes (None: none) is transferred directly between this process and the blob store, if the blob
+        store can sign URLs and can be reached from here; any other state goes through the service.
+
+        Raises ValueError for an address that is not an http or https URL, if there is none, and for files and settings
+        that cannot be used.
         """
-        self._caller = Caller(Replicas(addresses), timeout=timeout, token=token, direct_above=direct_above)
-        self._driver = BlockingDriver(Connections(verify))
+        refuse_coroutine_function(token)
+        way = access(url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
+        self._caller = Caller(Replicas(way.addresses), timeout=timeout, token=way.token, direct_above=direct_above)
+        self._driver = BlockingDriver(Connections(way.verify, proxy, trust_env, transport))
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+    def __repr__(self) -> str:
+        return client_repr(self, self._caller, self._driver.closed)
 
     @property
     def addresses(self) -> Sequence[str]:
@@ -71,7 +107,7 @@ class Client:
         timeout: float | None = None,
     ) -> Session:
         """Begin a session of ``ttl`` seconds (1 to 3600) that keeps itself alive, or continue a living one with this
-        id.
+        id. A thread keeps it alive.
 
         Others see ``holder`` as the name of the epoch's holder; its default is ``user@host:pid``. ``on_lost(session,
         reason)`` is called once, from the keeper's thread, when the session is lost. ``timeout`` (seconds) replaces the
@@ -87,17 +123,32 @@ class Client:
         """Open a store for reading; to change it, open it from a session (`Session.store`). Raises `InvalidName`."""
         return StateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(None)))
 
-    def stores(self) -> Iterator[StoreSummary]:
-        """Iterate over all stores by name; they are fetched page by page."""
-        return self._driver.stream(service.stores(self._caller))
+    def stores(self, *, timeout: float | None = None) -> Iterator[StoreSummary]:
+        """Iterate over all stores by name; they are fetched page by page, each within ``timeout`` seconds."""
+        return self._driver.stream(service.stores(self._caller, timeout))
 
-    def session_info(self, session_id: str) -> SessionInfo:
+    def sessions(self, *, timeout: float | None = None) -> Iterator[SessionSummary]:
+        """Iterate over all living sessions by id; they are fetched page by page, each within ``timeout`` seconds.
+
+        Raises `NotSupported` where the service is of a release that cannot list them.
+        """
+        return self._driver.stream(service.sessions(self._caller, timeout))
+
+    def session_info(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
         """Return how the service sees any session. Raises `SessionExpired`, `SessionUnknown`."""
-        return self._driver.run(service.session_info(self._caller, session_id))
+        return self._driver.run(service.session_info(self._caller, session_id, timeout))
 
-    def status(self) -> Status:
+    def status(self, *, timeout: float | None = None) -> Status:
         """Return the status of one replica, with the leader that it knows."""
-        return self._driver.run(service.status(self._caller))
+        return self._driver.run(service.status(self._caller, timeout))
+
+    def step_down(self, term: int | None = None, *, timeout: float | None = None) -> SteppedDown:
+        """Let another replica lead, once the leader has ended what is in flight; it leads again if no other does.
+
+        With the ``term`` of `Status` it is the leader of that term or none: then it is safe to ask again. ``timeout``
+        (seconds) replaces the client's. Raises `Fenced` if ``term`` does not lead.
+        """
+        return self._driver.run(service.step_down(self._caller, term, timeout))
 
     def close(self) -> None:
         """End the client's sessions and close its connections. Later calls raise `Closed`."""

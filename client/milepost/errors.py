@@ -51,9 +51,13 @@
     │   ├── JvmLost                   Spark's JVM ended or did not answer for too long; the epoch was given up
     │   ├── BatchTimeout              a batch took too long; it was stopped, and the epoch given up
     │   └── RecordUnreadable          a job record or output manifest is damaged or of a newer schema
+    ├── StateError                    managed state; `milepost.state.errors` draws what is below
     └── Closed                        the client, session or store was closed before the call
 
 A write whose connection broke after it was sent ends as `OutcomeUnknown`, never as `ConnectionFailed`.
+
+This file is long and stays one: almost all of it are classes without a body, which are read beside the tree above, and
+an error is imported and unpickled by the name of this module.
 """
 
 from __future__ import annotations
@@ -65,7 +69,16 @@ from milepost.wire import PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Outcome
 
 
 class MilepostError(Exception):
-    """The root of all errors that Milepost's SDK raises on purpose."""
+    """The root of all errors that Milepost's SDK raises on purpose.
+
+    ``request_id`` names the request that it is about, as the service's log does; None if it is about no single request.
+    """
+
+    request_id: str | None = None
+
+    def __repr__(self) -> str:
+        about = "" if self.request_id is None else f", request_id={self.request_id!r}"
+        return f"{type(self).__name__}({str(self)!r}{about})"
 
 
 class ConnectionFailed(MilepostError):
@@ -206,7 +219,11 @@ class Problem(MilepostError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = {name: getattr(self, name) for name in ("status", "retryable", "outcome", "extras", "retry_after")}
-        return _again, (type(self), self.code, self.detail, fields)
+        return _again, (type(self), self.code, self.detail, fields, self.request_id)
+
+    def __repr__(self) -> str:
+        about = "" if self.request_id is None else f", request_id={self.request_id!r}"
+        return f"{type(self).__name__}({str(self)!r}, status={self.status}, outcome={self.outcome.value!r}{about})"
 
     @property
     def current(self) -> Any:
@@ -214,9 +231,12 @@ class Problem(MilepostError):
         return self.extras.get("current")
 
 
-def _again(kind: type[Problem], code: Code, detail: str, fields: dict[str, Any]) -> Problem:
+def _again(kind: type[Problem], code: Code, detail: str, fields: dict[str, Any], request_id: str | None) -> Problem:
     """Make a problem anew when it is unpickled, as when an executor hands an error to its driver."""
-    return kind(code, detail, **fields)
+    problem = kind(code, detail, **fields)
+    if request_id is not None:
+        problem.request_id = request_id
+    return problem
 
 
 class BadRequest(Problem):

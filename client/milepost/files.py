@@ -2,59 +2,154 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
 
-from milepost.core.store import StoreOperations
+from milepost.core.body import State
+from milepost.core.cuts import CutOperations
+from milepost.core.file_operations import FileOperations
+from milepost.core.progress import Progress
+from milepost.core.reprs import store_repr
+from milepost.core.staying import Staying
+from milepost.core.store_calls import StoreCalls
 from milepost.drivers.blocking import BlockingDriver
-from milepost.types import Clone, KeptCuts, Verification
+from milepost.types import Clone, JobFile, KeptCuts, Verification, WrittenFile
+from milepost.wire import MAX_PAGE
 
 
-class JobFiles:
-    """What is kept of the files of a job, which Spark reads and writes at its checkpoint location.
+class JobFiles(Staying):
+    """The files of a job, which Spark reads and writes at its checkpoint location, and what is kept of them.
+
+    They are written under the epoch of the store and need no session, so an executor that got the epoch writes with
+    ``client.store(job).under(epoch).files``. Paths are relative to the root of the job's tree. Nothing is written in
+    ``.snapshot``, and files under temporary names (``.x.tmp``, ``__temp…``) go with the grant of the next epoch.
 
     A cut is what they were right after a query committed a batch; the last ten of each query are kept. The errors are
-    those of `StateHandleStore`.
+    those of `StateHandleStore`, and so is ``timeout``. Threads may share it.
     """
 
-    def __init__(self, driver: BlockingDriver, operations: StoreOperations) -> None:
+    def __init__(self, driver: BlockingDriver, calls: StoreCalls) -> None:
         self._driver = driver
-        self._operations = operations
+        self._calls = calls
+        self._operations = CutOperations(calls)
+        self._of_files = FileOperations(calls)
 
-    def cuts(self) -> KeptCuts:
+    def __repr__(self) -> str:
+        return store_repr(self, self._calls)
+
+    def write(
+        self,
+        path: str,
+        content: State,
+        *,
+        only_new: bool = False,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> WrittenFile:
+        """Write a file, once and whole, under this store's epoch.
+
+        ``content`` and ``progress`` are as in `StateHandleStore.add_and_lock`. The directories above it are made. With
+        ``only_new`` nothing may be there; otherwise a file that is there is replaced. Others see it whole or not at
+        all. Raises `Fenced` under any other epoch than the current one, `AlreadyExists` and `NotDirectory`.
+        """
+        operation = self._of_files.write(path, content, only_new=only_new, timeout=timeout, progress=progress)
+        return self._driver.run(operation)
+
+    def get(self, path: str, *, timeout: float | None = None) -> JobFile:
+        """Return the record of a file, without its age and epoch. Raises `NotExist`, also for a directory."""
+        return self._driver.run(self._of_files.get(path, timeout))
+
+    def read(
+        self,
+        path: str,
+        start: int = 0,
+        length: int | None = None,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> bytes:
+        """Read a file, verified against its digest; or ``length`` bytes of it from ``start`` on, which cannot be.
+
+        Fewer come only where the file ends. ``timeout`` bounds the whole call with all bytes, and ``progress`` is told
+        of them. Raises `NotExist`, `BlobMissing`, `Corrupt`, `StateTruncated`.
+        """
+        chunks = self._of_files.read(path, start=start, length=length, timeout=timeout, whole=True, progress=progress)
+        return b"".join(self._driver.stream(chunks))
+
+    @contextmanager
+    def open(
+        self,
+        path: str,
+        version: str | None = None,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Iterator[bytes]]:
+        """Read a file in chunks, as `StateHandleStore.open` reads a state.
+
+        The last chunk comes only after size and digest were verified. With ``version`` only that file is read.
+        """
+        download = self._of_files.read(path, version, timeout=timeout, progress=progress)
+        with closing(self._driver.stream(download)) as chunks:
+            next(chunks)  # empty: it only shows that the file can be read
+            yield chunks
+
+    def list(
+        self, directory: str = "", page_size: int = MAX_PAGE, *, timeout: float | None = None
+    ) -> Iterator[JobFile]:
+        """Iterate over what lies right in a directory, by name; ``page_size`` (1 to 1000) entries are fetched at a
+        time, each page within ``timeout`` seconds.
+
+        ``.snapshot/`` and a snapshot's name is the directory that shows it. Raises `NotExist`, `NotDirectory`.
+        """
+        return self._driver.stream(self._of_files.list_directory(directory, page_size, timeout))
+
+    def make_directory(self, path: str, *, timeout: float | None = None) -> None:
+        """Make a directory, with those above it, if it is not there. Raises `NotDirectory` and `Fenced`."""
+        self._driver.run(self._of_files.make_directory(path, timeout))
+
+    def delete(self, path: str, *, recursive: bool = False, timeout: float | None = None) -> None:
+        """Delete a file or a directory, if it is there; one that is not empty only if ``recursive``.
+
+        Raises `NotEmpty` and `Fenced`.
+        """
+        self._driver.run(self._of_files.delete(path, recursive, timeout))
+
+    def cuts(self, *, timeout: float | None = None) -> KeptCuts:
         """Return the cuts and pins that are kept. Raises `Corrupt`."""
-        return self._driver.run(self._operations.kept_cuts())
+        return self._driver.run(self._operations.kept_cuts(timeout))
 
     def verify(self, *, digests: bool = False, timeout: float | None = None) -> Verification:
         """Look whether the bytes of all files are there, now and at each cut and pin; with ``digests``, read them all.
 
-        ``timeout`` (seconds) replaces the client's: many files take long. Raises `Corrupt`.
+        Many files take long: give it a ``timeout`` above the client's. Raises `Corrupt`.
         """
         return self._driver.run(self._operations.verify(digests, timeout))
 
-    def pin(self, name: str, revision: int = 0) -> int:
+    def pin(self, name: str, revision: int = 0, *, timeout: float | None = None) -> int:
         """Keep the cut at ``revision``, or the newest if that is 0, under a name; return its revision.
 
         Raises `NotExist` if there is no such cut, and `AlreadyExists` if the name keeps another one.
         """
-        return self._driver.run(self._operations.pin(name, revision))
+        return self._driver.run(self._operations.pin(name, revision, timeout))
 
-    def unpin(self, name: str) -> None:
+    def unpin(self, name: str, *, timeout: float | None = None) -> None:
         """Keep a cut no longer for the sake of its name. Raises `NotExist`."""
-        self._driver.run(self._operations.unpin(name))
+        self._driver.run(self._operations.unpin(name, timeout))
 
-    def roll_back(self, revision: int, *, keep: Collection[str] = ()) -> int:
+    def roll_back(self, revision: int, *, keep: Collection[str] = (), timeout: float | None = None) -> int:
         """Let the files be those of a cut or a pin again, under this store's epoch, while no query of the job runs.
 
         What is at the paths ``keep``, and below them, stays as it is. Cuts that came later are kept no longer. Raises
         `NotExist` and `Fenced`; `Unavailable` while what was deleted before is still being cleared away.
         """
-        return self._driver.run(self._operations.roll_back(revision, keep))
+        return self._driver.run(self._operations.roll_back(revision, keep, timeout))
 
     def clone(self, source: str, snapshot: str, *, timeout: float | None = None) -> Clone:
         """Begin this job with copies of the files in a snapshot of the job ``source``, under this store's epoch.
 
         ``snapshot`` is `Pin.snapshot` or `Cut.snapshot`. There must be no files yet; afterwards there are all
-        or none. ``timeout`` (seconds) replaces the client's: many bytes take long. Raises `NotExist`, `NotEmpty`,
+        or none. Many bytes take long: give it a ``timeout`` above the client's. Raises `NotExist`, `NotEmpty`,
         `Fenced`, and `InvalidRequest` if a file has the directory of ``source`` in it.
         """
         return self._driver.run(self._operations.clone(source, snapshot, timeout))

@@ -11,7 +11,7 @@ from milepost.errors import CheckpointDamaged, DeadlineExceeded, OutcomeUnknown
 from milepost.store import StateHandleStore
 from milepost.types import Cut, Verification
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("milepost.jobs")
 
 VERIFY_SECONDS: Final = 120.0
 """How long a look at all files of a job may take."""

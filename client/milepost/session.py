@@ -11,13 +11,15 @@ from types import TracebackType
 from milepost.core.acting import Acting
 from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease, keep, report_lost
+from milepost.core.reprs import session_repr
 from milepost.core.service import END_SESSION_SECONDS, end_session
+from milepost.core.staying import Staying
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.errors import Closed, MilepostError
 from milepost.store import StateHandleStore
 
-log = logging.getLogger("milepost")
+log = logging.getLogger("milepost.sessions")
 
 OnLost = Callable[["Session", str], None]
 
@@ -26,11 +28,11 @@ class _Stopped(Exception):
     """The session was closed while its keeper was waiting."""
 
 
-class Session:
+class Session(Staying):
     """A lease on the service. A daemon thread renews it each time a third of it has passed, until it is closed or lost.
 
-    `Client.session` makes it. A forked process has no such thread: there the session counts as lost after one TTL, and
-    closing it does not end the session of the parent.
+    `Client.session` makes it. Threads may share it. A forked process has no such thread: there the session counts as
+    lost after one TTL, and closing it does not end the session of the parent.
     """
 
     def __init__(
@@ -45,6 +47,9 @@ class Session:
         self._stop = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name=f"milepost-session-{lease.session}", daemon=True)
         self._keeper.start()
+
+    def __repr__(self) -> str:
+        return session_repr(self, self._lease, self.holder)
 
     @property
     def id(self) -> str:
@@ -74,17 +79,26 @@ class Session:
         """Open a store to be changed in the name of this session. Raises `InvalidName`."""
         return StateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(self._lease)))
 
-    def close(self) -> None:
-        """End the session at the service, with all its locks. If that fails within two seconds, its TTL ends it."""
+    def close(self, *, timeout: float | None = None) -> None:
+        """End the session at the service, with all its locks. If that fails within ``timeout`` (default: two) seconds,
+        its TTL ends it.
+        """
         if self._stop.is_set() or self._process != os.getpid():
             return
         self._stop.set()
         try:
-            self._driver.run(end_session(self._caller, self._lease))
+            self._driver.run(end_session(self._caller, self._lease, timeout))
         except MilepostError as error:
             log.warning("session %s could not be ended, it ends when its TTL runs out: %s", self.id, error)
         if self._keeper is not threading.current_thread():
-            self._keeper.join(END_SESSION_SECONDS)
+            self._keeper.join(END_SESSION_SECONDS if timeout is None else timeout)
+
+    def detach(self) -> None:
+        """Stop keeping the session alive, without ending it: it lives on for its TTL, with its locks and its epoch.
+
+        Who knows its id can continue it (`Client.session`). Later calls of `close` do nothing.
+        """
+        self._stop.set()
 
     def __enter__(self) -> Session:
         return self

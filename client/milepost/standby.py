@@ -12,7 +12,7 @@ from milepost.errors import EpochHeld, MilepostError, SessionLost
 from milepost.session import Session
 from milepost.store import StateHandleStore
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("milepost.jobs")
 _PAUSE = 1.0  # seconds before another try
 
 OnLost = Callable[[Session, str], None]

@@ -7,25 +7,37 @@ from contextlib import closing, contextmanager
 
 from milepost.core.body import State
 from milepost.core.campaign import campaign
+from milepost.core.progress import Progress
+from milepost.core.reprs import store_repr
+from milepost.core.staying import Staying
 from milepost.core.store import StoreOperations
 from milepost.drivers.blocking import BlockingDriver
 from milepost.files import JobFiles
-from milepost.types import Epoch, FileCredential, Handle, LockedHandles, Removal
+from milepost.instances import StateInstances
+from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal
 from milepost.wire import MAX_PAGE
 
 
-class StateHandleStore:
+class StateHandleStore(Staying):
     """The handles of one store: the ten operations of Flink's StateHandleStore, their states, and the epoch.
 
     Any call may raise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`: in all three cases nothing was applied.
     A call that changes something may also raise `OutcomeUnknown` (read back before anything else), `StorageFull`,
     `SessionLost`, and `Fenced` once a newer driver leads the store; in a store that was opened for reading it raises
     `InvalidRequest`. Names that the service would refuse raise `InvalidName` at once.
+
+    ``timeout`` is how many seconds a call may take with all its retries; None is the client's.
+
+    Threads may share a store. Its ``epoch`` is one for all of them: a `campaign` or `resign` of one thread counts in
+    the calls that the others begin after it.
     """
 
     def __init__(self, driver: BlockingDriver, operations: StoreOperations) -> None:
         self._driver = driver
         self._operations = operations
+
+    def __repr__(self) -> str:
+        return store_repr(self, self._operations)
 
     @property
     def name(self) -> str:
@@ -50,22 +62,37 @@ class StateHandleStore:
         """What is kept of the files of the job: cuts, pins, and whether they are whole."""
         return JobFiles(self._driver, self._operations)
 
+    @property
+    def instances(self) -> StateInstances:
+        """Which executor of the job has which state store loaded, as far as the service has heard."""
+        return StateInstances(self._driver, self._operations)
+
     def under(self, epoch: int) -> StateHandleStore:
         """Return this store under a given epoch, for executors that got the epoch from their driver."""
         return StateHandleStore(self._driver, self._operations.under(epoch))
 
     def add_and_lock(
-        self, name: str, state: State, labels: Mapping[str, str] | None = None, *, timeout: float | None = None
+        self,
+        name: str,
+        state: State,
+        labels: Mapping[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
     ) -> Handle:
         """Add a handle, locked by this session. Raises `AlreadyExists`.
 
         ``state`` is bytes, a path, a binary file or an iterable of bytes. A state that can be read twice (bytes, a
         path, a seekable file, a list) is sent with its digest, and again if a retry is needed. A generator or a pipe
         can be sent only once, so the leader is looked for first. With such a state, the call raises `OutcomeUnknown` if
-        the answer is lost, and `Unavailable` if a replica took the bytes and refused them. ``timeout`` (seconds)
-        replaces the client's.
+        the answer is lost, and `Unavailable` if a replica took the bytes and refused them.
+
+        ``progress(done, total)`` is told how many bytes were sent, and of how many (None: not known), by the thread of
+        this call, about ten times a second; after a retry, ``done`` begins at 0 again. The last call comes once the
+        state is stored. An exception that it raises ends the call, and nothing is applied; after the state was stored
+        it is only logged.
         """
-        return self._driver.run(self._operations.add_and_lock(name, state, labels, timeout))
+        return self._driver.run(self._operations.add_and_lock(name, state, labels, timeout, progress))
 
     def replace(
         self,
@@ -75,100 +102,128 @@ class StateHandleStore:
         labels: Mapping[str, str] | None = None,
         *,
         timeout: float | None = None,
+        progress: Progress | None = None,
     ) -> Handle:
         """Set a new state if ``version`` is the current one. Without ``labels`` the handle keeps its labels.
 
-        ``state`` and ``timeout`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, and `VersionMismatch`, whose
-        ``current`` is the current version.
+        ``state`` and ``progress`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, and `VersionMismatch`,
+        whose ``current`` is the current version.
         """
-        return self._driver.run(self._operations.replace(name, version, state, labels, timeout))
+        return self._driver.run(self._operations.replace(name, version, state, labels, timeout, progress))
 
-    def exists(self, name: str) -> str | None:
+    def exists(self, name: str, *, timeout: float | None = None) -> str | None:
         """Return the version of the handle, or None if there is no such handle. Raises `Corrupt`."""
-        return self._driver.run(self._operations.exists(name))
+        return self._driver.run(self._operations.exists(name, timeout))
 
-    def get(self, name: str) -> Handle:
+    def get(self, name: str, *, timeout: float | None = None) -> Handle:
         """Return the record of a handle, without locking it. Raises `NotExist`, `Corrupt`."""
-        return self._driver.run(self._operations.get(name))
+        return self._driver.run(self._operations.get(name, timeout))
 
-    def get_and_lock(self, name: str) -> Handle:
+    def get_and_lock(self, name: str, *, timeout: float | None = None) -> Handle:
         """Lock a handle for this session and return its record.
 
         Raises `NotExist`, `Corrupt` (and then holds no lock).
         """
-        return self._driver.run(self._operations.get_and_lock(name))
+        return self._driver.run(self._operations.get_and_lock(name, timeout))
 
-    def read(self, name: str, version: str | None = None) -> bytes:
+    def read(
+        self,
+        name: str,
+        version: str | None = None,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> bytes:
         """Read a state, verified against its size and digest. With ``version`` only that version is read.
 
+        ``timeout`` bounds the whole call with all bytes, so a large state needs more than the client's.
+        ``progress(done, total)`` is told how many bytes of how many were received, and what it raises ends the call.
         Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`, `StateTruncated`.
         """
-        return b"".join(self._driver.stream(self._operations.download(name, version)))
+        chunks = self._operations.download(name, version, timeout, whole=True, progress=progress)
+        return b"".join(self._driver.stream(chunks))
 
     @contextmanager
-    def open(self, name: str, version: str | None = None) -> Iterator[Iterator[bytes]]:
+    def open(
+        self,
+        name: str,
+        version: str | None = None,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Iterator[bytes]]:
         """Read a state in chunks, for one too large for memory. Raises the errors of `read`, on entering or while
         iterating.
 
-        The last chunk comes only after size and digest were verified. The block may be left early.
+        The last chunk comes only after size and digest were verified. The block may be left early. ``timeout`` bounds
+        the start, and each resumption of a connection that broke; between them the reader takes the time it needs.
+        ``progress`` is as in `read`.
         """
-        with closing(self._driver.stream(self._operations.download(name, version))) as chunks:
+        download = self._operations.download(name, version, timeout, progress=progress)
+        with closing(self._driver.stream(download)) as chunks:
             next(chunks)  # empty: it only shows that the state can be read
             yield chunks
 
-    def get_all_and_lock(self) -> LockedHandles:
+    def get_all_and_lock(self, *, timeout: float | None = None) -> LockedHandles:
         """Lock every handle for this session; return their records, sorted by name, and which records are damaged."""
-        return self._driver.run(self._operations.get_all_and_lock())
+        return self._driver.run(self._operations.get_all_and_lock(timeout))
 
-    def get_all_handles(self, page: int = MAX_PAGE) -> Iterator[Handle]:
-        """Iterate over all handles by name, without locking them; ``page`` (1 to 1000) are fetched at a time.
+    def get_all_handles(self, page_size: int = MAX_PAGE, *, timeout: float | None = None) -> Iterator[Handle]:
+        """Iterate over all handles by name, without locking them; ``page_size`` (1 to 1000) are fetched at a
+        time, each page within ``timeout`` seconds.
 
         Handles that are being removed may be among them. Those whose record is damaged are logged as a warning;
         `get_all_and_lock` returns them.
         """
-        return self._driver.stream(self._operations.get_all_handles(page))
+        return self._driver.stream(self._operations.get_all_handles(page_size, timeout))
+
+    def look_through(
+        self, page_size: int = MAX_PAGE, *, timeout: float | None = None
+    ) -> Iterator[Handle | CorruptHandle]:
+        """Iterate over all handles as `get_all_handles` does, and also over those whose record is damaged."""
+        return self._driver.stream(self._operations.get_all_handles(page_size, timeout, with_damaged=True))
 
     def release_and_try_remove(self, name: str, version: str | None = None, *, timeout: float | None = None) -> Removal:
         """Release this session's lock, and remove the handle with its state unless other sessions hold it.
 
         A handle that does not exist counts as removed. With ``version`` only that version is removed: raises
         `VersionMismatch`. Raises `DiscardFailed` if the handle was removed but its bytes are still there; repeating the
-        call deletes them. ``timeout`` (seconds) replaces the client's.
+        call deletes them.
         """
         return self._driver.run(self._operations.release_and_try_remove(name, version, timeout))
 
-    def clear_entries(self) -> int:
+    def clear_entries(self, *, timeout: float | None = None) -> int:
         """Remove every handle, whoever holds it; return how many there were. The service deletes their states later."""
-        return self._driver.run(self._operations.clear_entries())
+        return self._driver.run(self._operations.clear_entries(timeout))
 
-    def release(self, name: str) -> None:
+    def release(self, name: str, *, timeout: float | None = None) -> None:
         """Release this session's lock on a handle, if it holds one."""
-        self._driver.run(self._operations.release(name))
+        self._driver.run(self._operations.release(name, timeout))
 
-    def release_all(self) -> None:
+    def release_all(self, *, timeout: float | None = None) -> None:
         """Release every lock of this session in this store."""
-        self._driver.run(self._operations.release_all())
+        self._driver.run(self._operations.release_all(timeout))
 
     def campaign(self, wait: float | None = 30.0) -> Epoch:
         """Wait up to ``wait`` seconds (None: for ever) to lead this store; this object then acts under the new epoch.
 
-        An outage does not end the wait. If the wait ends without the epoch, raises `EpochHeld`, or the error of the
-        outage that still goes on. `SessionLost` is raised at once.
+        ``wait`` stands in the place of a timeout. An outage does not end it. If it ends without the epoch, raises
+        `EpochHeld`, or the error of the outage that still goes on. `SessionLost` is raised at once.
         """
         return self._driver.run(campaign(self._operations, wait))
 
-    def current_epoch(self) -> Epoch:
+    def current_epoch(self, *, timeout: float | None = None) -> Epoch:
         """Return the store's current epoch, whoever holds it; the one of this object is `epoch`."""
-        return self._driver.run(self._operations.current_epoch())
+        return self._driver.run(self._operations.current_epoch(timeout))
 
-    def file_credential(self) -> FileCredential | None:
+    def file_credential(self, *, timeout: float | None = None) -> FileCredential | None:
         """Return the credential with which Hadoop reaches this store's files under the epoch that this session holds.
 
         None means that the service has no tokens, so that none is needed. Raises `Fenced` if the session does not hold
         the epoch.
         """
-        return self._driver.run(self._operations.file_credential())
+        return self._driver.run(self._operations.file_credential(timeout))
 
-    def resign(self) -> None:
+    def resign(self, *, timeout: float | None = None) -> None:
         """Give up the epoch, so that another driver can get it at once. Raises `Fenced` if another session holds it."""
-        self._driver.run(self._operations.resign())
+        self._driver.run(self._operations.resign(timeout))

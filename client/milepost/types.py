@@ -18,10 +18,20 @@ __all__ = [
     "KeptCuts",
     "DamagedFile",
     "Verification",
+    "JobFile",
+    "WrittenFile",
+    "StateInstance",
+    "ExecutorLocation",
+    "LoadedInstance",
+    "InstanceReport",
+    "VerifiedInstances",
+    "LaggingInstances",
     "FileCredential",
     "SessionInfo",
+    "SessionSummary",
     "StoreSummary",
     "Status",
+    "SteppedDown",
 ]
 
 
@@ -151,6 +161,102 @@ class Clone:
     bytes: int
 
 
+@dataclass(frozen=True, order=True)
+class StateInstance:
+    """A state store of one run of a query, as Spark's ``StateStoreProviderId`` names it."""
+
+    run: str
+    operator: int
+    partition: int
+    name: str = "default"
+
+
+@dataclass(frozen=True)
+class ExecutorLocation:
+    """An executor, and the host that it runs on, as Spark's ``ExecutorCacheTaskLocation`` has them.
+
+    Whatever has state of its own in memory is an executor here: a Python worker process, rather than the JVM beside it.
+    """
+
+    host: str
+    executor: str
+
+
+@dataclass(frozen=True)
+class LoadedInstance:
+    """An instance of a state store, and the executor that reported last that it has it loaded.
+
+    ``snapshot`` is the version of its newest snapshot, None if none was told of. The executor said so ``age``
+    seconds ago.
+    """
+
+    instance: StateInstance
+    location: ExecutorLocation
+    snapshot: int | None
+    age: float
+
+
+@dataclass(frozen=True)
+class InstanceReport:
+    """The answer to an executor's report: which others of its instances to ``unload``.
+
+    ``record`` is the id of the service's record, for the next verification.
+    """
+
+    record: str
+    unload: tuple[StateInstance, ...]
+
+
+@dataclass(frozen=True)
+class VerifiedInstances:
+    """The answer to a verification: which instances are the executor's. ``record`` is as in `InstanceReport`."""
+
+    record: str
+    active: tuple[StateInstance, ...]
+
+
+@dataclass(frozen=True)
+class LaggingInstances:
+    """The instances whose snapshots lag: how many there are, and those that lag most, worst first."""
+
+    count: int
+    most: tuple[LoadedInstance, ...]
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A file or a directory in the tree of a job.
+
+    ``size`` is in bytes, ``sha256`` lower-case hex, and both say nothing of a directory. ``version`` is opaque: another
+    one whenever something else is at the path. ``modified`` (UTC) is when it came, and ``age`` how many seconds ago
+    that was, both by the service's clock. ``epoch`` is that of the driver which wrote it, if any. Only a listing tells
+    the last two.
+    """
+
+    path: str
+    directory: bool
+    size: int
+    sha256: str | None
+    version: str
+    modified: datetime
+    age: float | None = None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A file that was written: its size in bytes, its lower-case hex digest, and its version.
+
+    ``created`` says that nothing was at the path before.
+    """
+
+    path: str
+    size: int
+    sha256: str
+    version: str
+    created: bool
+
+
 @dataclass(frozen=True)
 class FileCredential:
     """What Hadoop's client shows, under one epoch of a store, to get tokens for the store's files (OAuth2).
@@ -176,6 +282,25 @@ class SessionInfo:
 
 
 @dataclass(frozen=True)
+class SessionSummary:
+    """One living session in the list of sessions. ``ttl`` and ``expires_in`` are seconds.
+
+    ``locks`` counts the handles that it locked one by one; some that it gave back with a whole store may be among them.
+    ``locked_stores`` counts the stores of which it locked all handles at once. ``epochs`` has the epochs that it holds,
+    by store; where there are more than the service tells in a listing, ``more_epochs`` is true.
+    """
+
+    session: str
+    ttl: float
+    holder: str | None
+    expires_in: float
+    locks: int
+    locked_stores: int
+    epochs: Mapping[str, int] = field(default_factory=dict, hash=False)
+    more_epochs: bool = False
+
+
+@dataclass(frozen=True)
 class StoreSummary:
     """One store in the list of stores, with the number of its ``handles`` and the ``revision`` that this reflects.
 
@@ -194,7 +319,7 @@ class Status:
 
     ``role`` is ``leader`` or ``follower``, ``leader`` the URL of the leader that the replica knows, and ``term`` the
     last term that it knows. ``lease_remaining`` is for how many seconds it certainly leads; None if it does not lead,
-    or leads for as long as it runs.
+    or leads for as long as it runs. The replica grants only epochs above ``epochs_above``; None if it does not say so.
     """
 
     replica: str
@@ -205,3 +330,12 @@ class Status:
     version: str
     pointers: str
     blobs: str
+    epochs_above: int | None = None
+
+
+@dataclass(frozen=True)
+class SteppedDown:
+    """The replica that let another lead, and the ``term`` at which it had led."""
+
+    replica: str
+    term: int

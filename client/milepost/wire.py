@@ -25,6 +25,9 @@ MIN_TTL_SECONDS: Final = 1
 MAX_TTL_SECONDS: Final = 3600
 MAX_WAIT_SECONDS: Final = 60
 MAX_PAGE: Final = 1000
+MAX_INSTANCES: Final = 100
+"""How many instances of state stores each list of a request may have."""
+HOST: Final = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 
 class Header:
@@ -42,9 +45,11 @@ class Header:
     CONTENT_DIGEST: Final = "Content-Digest"
     REPR_DIGEST: Final = "Repr-Digest"
     IF_MATCH: Final = "If-Match"
+    IF_NONE_MATCH: Final = "If-None-Match"
     ETAG: Final = "ETag"
     RETRY_AFTER: Final = "Retry-After"
     LOCATION: Final = "Location"
+    LAST_MODIFIED: Final = "Last-Modified"
 
 
 class Outcome(str, Enum):
@@ -113,26 +118,26 @@ PROBLEMS: Final[dict[Code, ProblemKind]] = {
     Code.INCOMPLETE_BODY: ProblemKind(400, "The body ended before its announced length", retryable=True),
     Code.UNAUTHENTICATED: ProblemKind(401, "Credentials are missing or wrong"),
     Code.FORBIDDEN: ProblemKind(403, "These credentials do not allow this"),
-    Code.NOT_EXIST: ProblemKind(404, "The handle does not exist"),
+    Code.NOT_EXIST: ProblemKind(404, "It does not exist"),
     Code.SESSION_UNKNOWN: ProblemKind(404, "No such session"),
     Code.UPLOAD_UNKNOWN: ProblemKind(404, "No such upload"),
     Code.NO_ROUTE: ProblemKind(404, "No such path"),
     Code.METHOD_NOT_ALLOWED: ProblemKind(405, "This path does not take this method"),
     Code.NOT_ACCEPTABLE: ProblemKind(406, "No acceptable representation"),
     Code.UNSUPPORTED_MEDIA_TYPE: ProblemKind(415, "This media type is not taken here"),
-    Code.RANGE_NOT_SATISFIABLE: ProblemKind(416, "The range lies outside of the state"),
-    Code.ALREADY_EXISTS: ProblemKind(409, "The handle exists already"),
+    Code.RANGE_NOT_SATISFIABLE: ProblemKind(416, "The range lies outside of the bytes"),
+    Code.ALREADY_EXISTS: ProblemKind(409, "It exists already"),
     Code.NOT_DIRECTORY: ProblemKind(409, "A file is where a directory has to be"),
     Code.NOT_EMPTY: ProblemKind(409, "The directory is not empty"),
     Code.NOT_LOCKED: ProblemKind(409, "The session holds no lock on the handle"),
     Code.HELD: ProblemKind(409, "Another session holds the epoch"),
     Code.FENCED: ProblemKind(409, "Another epoch is the current one"),
     Code.SESSION_EXPIRED: ProblemKind(410, "The session has ended"),
-    Code.BLOB_MISSING: ProblemKind(410, "The state's bytes are gone"),
+    Code.BLOB_MISSING: ProblemKind(410, "The bytes are gone"),
     Code.COMPACTED: ProblemKind(410, "The events asked for are no longer kept"),
     Code.LENGTH_REQUIRED: ProblemKind(411, "A length is needed here"),
     Code.TOO_LARGE: ProblemKind(413, "The request is too large"),
-    Code.VERSION_MISMATCH: ProblemKind(412, "The handle has another version"),
+    Code.VERSION_MISMATCH: ProblemKind(412, "It has another version"),
     Code.PRECONDITION_REQUIRED: ProblemKind(428, "If-Match is needed here"),
     Code.INVALID_NAME: ProblemKind(422, "The name is not allowed"),
     Code.INVALID_REQUEST: ProblemKind(422, "The request is not well formed"),

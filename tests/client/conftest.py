@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 
 import milepost
 from testbed.ports import Port
 from tests.client.flavours import connected
+from tests.support.network.gateway import Gateway, gateway
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0
@@ -106,6 +108,13 @@ def blocking(service: Service) -> Iterator[milepost.Client]:
     """A blocking client."""
     with milepost.Client(service.url, timeout=20.0) as client:
         yield client
+
+
+@pytest.fixture
+def proxy(service: Service) -> Iterator[Gateway]:
+    """A proxy before the service."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(gateway(service.url)) as made:
+        yield made
 
 
 @pytest.fixture

@@ -5,16 +5,20 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 import milepost
 from milepost.aio import AsyncClient, AsyncSession, AsyncStateHandleStore
 from milepost.errors import ERROR_OF
-from tests.client.conftest import Service, serving
+from tests.client.conftest import Service, eventually, serving
 from tests.client.flavours import connected
 
 
@@ -33,6 +37,17 @@ def test_a_status_names_the_leader(client: Any, service: Service) -> None:
     status = client.status()
     assert (status.role, status.leader) == ("leader", service.url)
     assert status.term >= 1
+
+
+def test_the_leader_steps_down_for_its_term_alone(flavour: str, tmp_path: Path) -> None:
+    with serving(tmp_path) as running, connected(flavour, running.url) as client:
+        before = client.status()
+        assert client.step_down(before.term) == milepost.SteppedDown(before.replica, before.term)
+        eventually(lambda: client.status().role == "leader")  # it has no other
+        with pytest.raises(milepost.Fenced):
+            client.step_down(before.term)
+        assert client.status().term == before.term + 1
+        assert client.status().epochs_above == 0
 
 
 def test_stores_are_listed(client: Any, name: str) -> None:
@@ -70,12 +85,143 @@ def test_without_the_right_token_it_stays_shut(guarded: Service, flavour: str, t
     assert raised.value.status == 401
 
 
+def test_the_environment_says_where_the_service_is_and_what_opens_it(
+    guarded: Service, flavour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILEPOST_URL", f" http://127.0.0.1:1, {guarded.url}")
+    monkeypatch.setenv("MILEPOST_TOKEN", "the-token-of-viewers")
+    with connected(flavour, timeout=20.0) as client:
+        assert set(client.addresses) == {"http://127.0.0.1:1", guarded.url}
+        assert client.store("nothing").exists("latest") is None
+    with connected(flavour, token="wrong", timeout=20.0) as client, pytest.raises(milepost.AccessDenied):
+        client.store("nothing").exists("latest")
+
+
+def test_the_token_of_the_environment_is_for_the_address_of_the_environment(
+    guarded: Service, flavour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILEPOST_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("MILEPOST_TOKEN", "the-token-of-viewers")
+    with connected(flavour, guarded.url, timeout=20.0) as client, pytest.raises(milepost.AccessDenied):
+        client.store("nothing").exists("latest")
+
+
+def test_a_token_file_is_read_again(guarded: Service, flavour: str, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("an-old-token\n")
+    with connected(flavour, guarded.url, token_file=file, timeout=20.0) as client:
+        with pytest.raises(milepost.AccessDenied):
+            client.store("nothing").exists("latest")
+        file.write_text("the-token-of-viewers\n")
+        assert client.store("nothing").exists("latest") is None
+
+
+def test_a_token_that_expired_is_asked_for_once_more(guarded: Service, flavour: str) -> None:
+    tokens = iter(["an-old-token", "the-token-of-viewers", "an-old-token", "an-old-token"])
+    with connected(flavour, guarded.url, token=lambda: next(tokens), timeout=20.0) as client:
+        assert client.store("nothing").exists("latest") is None
+        with pytest.raises(milepost.AccessDenied):
+            client.store("nothing").exists("latest")
+    assert next(tokens, None) is None
+
+
+@pytest.mark.anyio
+async def test_a_coroutine_function_gives_tokens(guarded: Service) -> None:
+    asked: list[int] = []
+
+    async def token() -> str:
+        await anyio.lowlevel.checkpoint()
+        asked.append(threading.get_ident())
+        return "the-token-of-viewers" if len(asked) > 1 else "an-old-token"
+
+    async with AsyncClient(guarded.url, token=token, timeout=20.0) as client:
+        assert await client.store("nothing").exists("latest") is None
+        assert asked == [threading.get_ident()] * 2
+
+    async def broken() -> str:
+        raise FileNotFoundError("/var/run/secrets/token")
+
+    async with AsyncClient(guarded.url, token=broken, timeout=20.0) as client:
+        with pytest.raises(milepost.AccessDenied, match="FileNotFoundError"):
+            await client.status()
+
+
+@pytest.mark.anyio
+async def test_a_function_that_blocks_holds_up_no_event_loop(guarded: Service) -> None:
+    """The function waits for something that only the event loop can do."""
+    goes_on = threading.Event()
+
+    def token() -> str:
+        assert goes_on.wait(60.0)
+        return "the-token-of-viewers"
+
+    async with AsyncClient(guarded.url, token=token, timeout=60.0) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(client.store("nothing").exists, "latest")
+        await anyio.sleep(0.05)
+        goes_on.set()
+
+
+def test_the_environment_may_name_a_file_with_the_token(
+    guarded: Service, flavour: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("the-token-of-viewers")
+    monkeypatch.setenv("MILEPOST_URL", guarded.url)
+    monkeypatch.setenv("MILEPOST_TOKEN_FILE", str(file))
+    monkeypatch.setenv("MILEPOST_TOKEN", "")
+    with connected(flavour, timeout=20.0) as client:
+        assert client.store("nothing").exists("latest") is None
+    monkeypatch.setenv("MILEPOST_TOKEN", "wrong")  # counts before the file
+    with connected(flavour, timeout=20.0) as client, pytest.raises(milepost.AccessDenied):
+        client.store("nothing").exists("latest")
+    with connected(flavour, timeout=20.0, token_file=file) as client:
+        assert client.store("nothing").exists("latest") is None
+
+
+def test_a_file_of_the_environment_is_not_read_for_another_address(
+    flavour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MILEPOST_TOKEN_FILE", "MILEPOST_CA", "MILEPOST_CERT", "MILEPOST_KEY"):
+        monkeypatch.setenv(name, "/does/not/exist")
+    with connected(flavour, "http://127.0.0.1:1"):
+        pass
+    monkeypatch.setenv("MILEPOST_URL", "http://127.0.0.1:1")
+    with pytest.raises(ValueError, match="cannot use the file of a token /does/not/exist: No such file"):
+        milepost.Client()
+
+
+def test_an_error_names_the_line_in_the_log_of_the_service(tmp_path: Path, flavour: str) -> None:
+    with (
+        serving(tmp_path, "--log-level", "info") as running,
+        connected(flavour, running.url, timeout=20.0) as client,
+        pytest.raises(milepost.NotExist) as raised,
+    ):
+        client.store("nothing").get("latest")
+    logged = (tmp_path / "log").read_text().splitlines()
+    (line,) = [line for line in logged if f" {raised.value.request_id} " in line]
+    assert "GET /v1/stores/nothing/handles/latest 404" in line
+
+
+@pytest.mark.parametrize("client_class", [milepost.Client, AsyncClient])
+@pytest.mark.parametrize("given", [None, "", " , "])
+def test_without_any_address_it_says_where_to_give_one(
+    client_class: type[Any], given: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MILEPOST_URL", raising=False)
+    if given is not None:
+        monkeypatch.setenv("MILEPOST_URL", given)
+    with pytest.raises(ValueError, match="give one to the client, or set MILEPOST_URL"):
+        client_class()
+
+
 @pytest.mark.parametrize("client_class", [milepost.Client, AsyncClient])
 def test_wrong_settings_are_refused(client_class: type[Any]) -> None:
     with pytest.raises(ValueError, match="URL"):
         client_class("localhost:7070")
     with pytest.raises(ValueError, match="timeout"):
         client_class("http://localhost:7070", timeout=0)
+    with pytest.raises(ValueError, match="timeout"):
+        client_class("http://localhost:7070", timeout=float("nan"))
 
 
 @pytest.mark.parametrize(
@@ -116,6 +262,10 @@ def test_the_package_exports_what_it_says() -> None:
     assert all(hasattr(milepost, name) for name in milepost.__all__)
     answered = {error.__name__ for error in ERROR_OF.values()}
     assert answered - {"UploadUnknown", "Compacted"} <= set(milepost.__all__)
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert milepost.__version__ == version("milepost")
 
 
 def test_the_spark_side_says_what_it_needs() -> None:

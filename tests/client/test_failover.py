@@ -101,5 +101,5 @@ def test_a_counter_survives_the_death_of_the_leader(tmp_path: Path, flavour: str
         found = store.get("counter")
         assert int(store.read("counter", found.version)) == len(done)
         assert (found.locks, found.epoch) == ((session.id,), epoch.epoch)
-        assert client.status().leader == follower.url
+        eventually(lambda: client.status().leader == follower.url)  # on a busy machine its lease may lapse for a moment
         assert not session.lost

@@ -115,6 +115,32 @@ def test_an_id_of_ones_own_is_taken_on_while_it_lives(client: Any, name: str) ->
         client.session(holder="a", session_id=f"id-of-{name}").__enter__()
 
 
+def test_one_that_is_detached_lives_on_without_its_process(client: Any, name: str) -> None:
+    with client.session(holder="a", ttl=60, session_id=f"id-of-{name}") as session:
+        session.store(name).add_and_lock("latest", b"state")
+        session.detach()
+        session.detach()
+    assert client.session_info(session.id).locks == (f"{name}/latest",)
+    with client.session(holder="a", ttl=60, session_id=session.id) as again:
+        again.store(name).release_all()
+    with pytest.raises(milepost.SessionExpired):
+        client.session_info(session.id)
+
+
+def test_one_that_is_detached_is_not_kept(client: Any) -> None:
+    def gone() -> bool:
+        try:
+            client.session_info(session.id)
+        except milepost.SessionExpired:
+            return True
+        return False
+
+    with client.session(holder="a", ttl=1) as session:
+        session.detach()
+        eventually(gone)
+        assert session.lost
+
+
 def test_one_that_is_ended_by_another_is_told_so_once(client: Any) -> None:
     reports: list[tuple[Any, str]] = []
     with client.session(holder="a", ttl=5, on_lost=lambda *what: reports.append(what)) as session:

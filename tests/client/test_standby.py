@@ -77,7 +77,7 @@ def test_a_service_that_is_away_at_the_start_is_waited_for(
         finally:
             served.set()
             server.join()
-    told = [record.getMessage() for record in caplog.records if record.name == "milepost.standby"]
+    told = [record.getMessage() for record in caplog.records if record.name == "milepost.jobs"]
     assert told[0].startswith(f"standing by for store {name}, the service gives no session yet: ")
     assert told[-1].startswith(f"leading store {name} now under epoch 1")
     assert sum("gives no session yet" in line for line in told) == 1

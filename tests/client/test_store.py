@@ -193,7 +193,7 @@ def test_many_handles_come_in_pages(store: Any) -> None:
     for handle in names:
         store.add_and_lock(handle, b"")
     for page in (1, 3, 7, 1000):
-        assert [handle.name for handle in store.get_all_handles(page=page)] == names
+        assert [handle.name for handle in store.get_all_handles(page_size=page)] == names
     assert store.clear_entries() == 7
     assert list(store.get_all_handles()) == []
 

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from anyio.from_thread import start_blocking_portal
 
 import milepost
-from tests.client.conftest import Service
 from tests.client.flavours import connected
-from tests.support.network.gateway import Fault, Gateway, Request, gateway
-
-
-@pytest.fixture
-def proxy(service: Service) -> Iterator[Gateway]:
-    """A proxy before the service."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(gateway(service.url)) as made:
-        yield made
+from tests.support.network.gateway import Fault, Gateway, Request
 
 
 def writes(request: Request) -> bool:

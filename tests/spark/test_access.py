@@ -24,7 +24,17 @@ from testbed.ports import Port
 from testbed.server import ServerProcess
 from tests.spark.driver.test_takeover import succeed
 from tests.spark.jobs import Place, finish
-from tests.spark.tls import TOKEN, address, behind_tls, token_flags, trust_store, trusting
+from tests.spark.tls import (
+    TOKEN,
+    Serving,
+    address,
+    behind_tls,
+    speaking_tls,
+    token_flags,
+    trust_store,
+    trusting,
+    wanting_certificates,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,10 +70,14 @@ def tokens(tmp_path: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.usefixtures("trusted")
-def test_a_job_runs_over_tls(place: Place, authority: trustme.CA, tmp_path: Path, tokens: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("serving", [speaking_tls, wanting_certificates, behind_tls])
+def test_a_job_runs_over_tls(
+    place: Place, authority: trustme.CA, tmp_path: Path, tokens: tuple[str, ...], serving: Serving
+) -> None:
     """With an authority that nobody knows but the SDK, which is told, and Spark's JVM; and with tokens."""
-    ours = trusting(authority)
-    with behind_tls(authority, tmp_path, *tokens) as server:
+    authority.cert_pem.write_to_path(known := tmp_path / "known.crt")
+    ours = trusting(authority) if serving is wanting_certificates else known
+    with serving(authority, tmp_path, *tokens) as server:
         url = address(server)
         with milepost.spark.lead(place.spark, url, place.name, wait=60.0, verify=ours, token=TOKEN) as job:
             assert job.checkpointLocation.startswith("swebhdfs://127.0.0.1:")
@@ -74,6 +88,25 @@ def test_a_job_runs_over_tls(place: Place, authority: trustme.CA, tmp_path: Path
             pytest.raises(ConnectionFailed, match="CERTIFICATE"),
             milepost.spark.lead(place.spark, url, place.name, wait=1.0),
         ):
+            pass
+
+
+@pytest.mark.usefixtures("trusted")
+def test_the_environment_says_where_the_service_is(
+    place: Place, authority: trustme.CA, tmp_path: Path, tokens: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority.cert_pem.write_to_path(known := tmp_path / "known.crt")
+    (tmp_path / "mounted").write_text(f"{TOKEN}\n")
+    with speaking_tls(authority, tmp_path, *tokens) as server:
+        monkeypatch.setenv("MILEPOST_URL", address(server))
+        monkeypatch.setenv("MILEPOST_CA", str(known))
+        monkeypatch.setenv("MILEPOST_TOKEN_FILE", str(tmp_path / "mounted"))
+        with milepost.spark.lead(place.spark, job=place.name, wait=60.0) as job:
+            assert repr(job) == f"<Job {place.name!r}, epoch 1, published up to batch -1>"
+            finish(job, place.start(job, job.files(place.output), "aggregation"))
+        assert len(published_batches(place.spark, job=place.name)) == 2
+        assert read_published(place.spark, job=place.name).count() > 0
+        with pytest.raises(milepost.InvalidName), milepost.spark.lead(place.spark):
             pass
 
 

@@ -54,10 +54,10 @@ def die_in(job: Place, batch: int) -> None:
     """Lead the job until the output of this batch is written, and not yet published."""
     publishing = JobRecord.publishing
 
-    def dying(record: JobRecord, number: int, manifest: Any, epoch: int) -> JobRecord:
+    def dying(record: JobRecord, number: int, *rest: Any) -> JobRecord:
         if number == batch:
             raise KeyError("dead")
-        return publishing(record, number, manifest, epoch)
+        return publishing(record, number, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JobRecord, "publishing", dying)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ from milepost.integrity import IfDamaged
 from milepost.spark.fallback import bring_back, fall_back, safe
 from milepost.spark.record import JobRecord
 from milepost.spark.recovery import recover
-from milepost.types import Cut, DamagedFile, KeptCuts, Verification
+from milepost.state.store.files.tree import DEFAULT_DIRECTORY
+from milepost.types import Cut, DamagedFile, JobFile, KeptCuts, Verification
 from milepost.wire import Code
 from tests.spark.logs import Logs, left
 
@@ -29,13 +32,21 @@ def found(*broken: int, newest: int) -> Verification:
 class Files:
     """Goes back as the service does: what a cut does not show goes, but for what is kept."""
 
-    def __init__(self, logs: Logs, *, away: bool = False) -> None:
+    def __init__(self, logs: Logs, *, away: bool = False, beside: Sequence[str] = ()) -> None:
         self._logs = logs
+        self._beside = beside
         self._away = away
+        self.kept: Sequence[str] = ()
 
-    def roll_back(self, revision: int, *, keep: list[str]) -> int:
+    def list(self, directory: str) -> Iterator[JobFile]:
+        assert directory == ""
+        for path in ("checkpoint", *self._beside):
+            yield JobFile(path, True, 0, None, "v", datetime.now(timezone.utc))
+
+    def roll_back(self, revision: int, *, keep: Sequence[str]) -> int:
         if self._away:
             raise Unavailable(Code.NO_LEADER)
+        self.kept = keep
         kept = [path.removeprefix("checkpoint/") for path in keep]
         for path in list(self._logs.files):
             number = path.rpartition("/")[2]
@@ -91,6 +102,16 @@ def test_the_published_batch_is_run_again_with_the_input_that_it_had() -> None:
         "sources/0": ["0", "1", "2", "3"],
         "set-aside": [],
     }
+
+
+@pytest.mark.parametrize("beside", [[], ["_milepost", "output"]])
+def test_managed_state_in_the_tree_stays(beside: list[str]) -> None:
+    """The record names the commits of the batch that was published last, which an older cut does not have."""
+    logs = logged(3, 3)
+    service: Any = Files(logs, beside=beside)
+    assert fall_back(found(3, newest=3), logs, service, 3, IfDamaged.FALL_BACK) is not None
+    assert [path for path in service.kept if not path.startswith("checkpoint/")] == beside[:1]
+    assert DEFAULT_DIRECTORY.startswith("_milepost/")
 
 
 @pytest.mark.parametrize("dies", ["never", "before the rollback", "before the old offsets are deleted"])

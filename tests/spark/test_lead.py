@@ -56,7 +56,7 @@ def test_each_batch_is_published_and_the_next_driver_goes_on_behind_the_last(pla
     assert len({context.txnAppId for context in publisher.contexts}) == 1
     assert [context.txnVersion for context in publisher.contexts] == [0, 1, 2, 3]
     manifests = [None, *({"rows": len(rows)} for rows in KINDS[kind].expected(3))]
-    assert [context.previousManifest for context in publisher.contexts] == manifests
+    assert [context.previous_manifest for context in publisher.contexts] == manifests
 
 
 def test_nothing_new_calls_nothing(place: Place) -> None:

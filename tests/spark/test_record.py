@@ -60,8 +60,21 @@ def test_a_record_with_something_else_in_a_place_is_refused(damage: dict[str, ob
 
 
 def test_a_newer_schema_is_refused_by_name() -> None:
-    with pytest.raises(RecordUnreadable, match="schema 3"):
-        decode(JobRecord("job", 1).encode().replace(b'"schema":2', b'"schema":3'))
+    with pytest.raises(RecordUnreadable, match="schema 4"):
+        decode(JobRecord("job", 1).encode().replace(b'"schema":2', b'"schema":4'))
+
+
+def test_a_record_with_states_has_a_schema_that_older_releases_refuse() -> None:
+    record = JobRecord("job", 1).publishing(0, None, 1, {"words": {"version": 1}})
+    assert json.loads(record.encode())["schema"] == 3
+    assert decode(record.encode()) == record
+    assert decode(record.replayed(2).encode()).state == {"words": {"version": 1}}
+    assert json.loads(JobRecord("job", 1).encode())["schema"] == 2
+    damaged: list[object] = [[], {"words": 1}]
+    for wrong in damaged:
+        raw = json.loads(record.encode())
+        with pytest.raises(RecordUnreadable, match="no snapshots"):
+            decode(json.dumps({**raw, "state": wrong}).encode())
 
 
 def test_entries_count_until_the_batch_is_published() -> None:

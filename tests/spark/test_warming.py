@@ -64,3 +64,33 @@ def test_a_program_that_stops_spark_meanwhile_gets_no_error_for_it(
     monkeypatch.setattr(place.spark.sparkContext, "_jsc", None)
     warming._read(place.spark, [place.url], place.name)
     assert "while standing by" in said.text
+
+
+def test_a_standby_plans_queries_that_nobody_sees(place: Place, said: pytest.LogCaptureFixture) -> None:
+    spark = place.spark
+    active = spark._jvm.SparkSession.active  # type: ignore[union-attr]
+    jobs, session = spark.sparkContext.statusTracker().getJobIdsForGroup, active().sessionUUID()
+    before = set(jobs())
+    warming._plan(spark)
+    assert "planned queries" in said.text
+    assert set(jobs()) == before
+    assert active().sessionUUID() == session
+
+
+def test_the_default_catalog_is_not_constructed(place: Place, said: pytest.LogCaptureFixture) -> None:
+    place.spark.conf.set("spark.sql.defaultCatalog", "theirs")
+    place.spark.conf.set("spark.sql.catalog.theirs", "there.is.no.such.Catalog")
+    try:
+        warming._plan(place.spark)
+        assert said.text == ""
+    finally:
+        place.spark.conf.unset("spark.sql.defaultCatalog")
+        place.spark.conf.unset("spark.sql.catalog.theirs")
+
+
+def test_a_query_that_cannot_be_planned_is_let_alone(
+    place: Place, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warming, "_PLANNED", ("SELECT of_nothing",))
+    warming._plan(place.spark)
+    assert "no queries can be planned while standing by" in said.text

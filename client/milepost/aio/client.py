@@ -5,35 +5,57 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 
+import httpx
+
 from milepost.aio.session import AsyncSession, OnLost
 from milepost.aio.store import AsyncStateHandleStore
 from milepost.core import service
 from milepost.core.acting import Acting
-from milepost.core.calls.calls import Caller, Token
+from milepost.core.calls.calls import Caller
+from milepost.core.calls.credentials import AsyncToken
 from milepost.core.calls.replicas import Replicas
 from milepost.core.direct import DIRECT_ABOVE
+from milepost.core.reprs import client_repr
+from milepost.core.staying import Staying
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.drivers.connections import Connections, Verify
+from milepost.drivers.environment import File, access
 from milepost.drivers.identity import default_holder
-from milepost.types import SessionInfo, Status, StoreSummary
+from milepost.types import SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
 
 
-class AsyncClient:
-    """A client of one Milepost service, like `milepost.Client`; the tasks of one event loop may share it."""
+class AsyncClient(Staying):
+    """A client of one Milepost service, like `milepost.Client`.
+
+    The tasks of one event loop may share it; other threads and forked processes make their own.
+    """
 
     def __init__(
         self,
-        addresses: str | Sequence[str],
+        url: str | Sequence[str] | None = None,
         *,
-        token: Token | None = None,
+        token: AsyncToken | None = None,
+        token_file: File | None = None,
         timeout: float = 30.0,
-        verify: Verify = True,
+        verify: Verify | None = None,
+        cert: File | None = None,
+        key: File | None = None,
+        proxy: str | None = None,
+        trust_env: bool = True,
+        transport: httpx.AsyncBaseTransport | None = None,
         direct_above: int | None = DIRECT_ABOVE,
     ) -> None:
-        """Make a client; the arguments are those of `milepost.Client`."""
-        self._caller = Caller(Replicas(addresses), timeout=timeout, token=token, direct_above=direct_above)
-        self._driver = AsyncDriver(Connections(verify))
+        """Make a client; the arguments are those of `milepost.Client`, and ``token`` may be a coroutine function, too.
+
+        A plain function is called in a thread, as it may block. Raises ValueError.
+        """
+        way = access(url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
+        self._caller = Caller(Replicas(way.addresses), timeout=timeout, token=way.token, direct_above=direct_above)
+        self._driver = AsyncDriver(Connections(way.verify, proxy, trust_env, transport))
+
+    def __repr__(self) -> str:
+        return client_repr(self, self._caller, self._driver.closed)
 
     @property
     def addresses(self) -> Sequence[str]:
@@ -62,17 +84,32 @@ class AsyncClient:
         """Open a store for reading; to change it, open it from a session. Raises `InvalidName`."""
         return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(None)))
 
-    def stores(self) -> AsyncIterator[StoreSummary]:
-        """Iterate over all stores by name; they are fetched page by page."""
-        return self._driver.stream(service.stores(self._caller))
+    def stores(self, *, timeout: float | None = None) -> AsyncIterator[StoreSummary]:
+        """Iterate over all stores by name; they are fetched page by page, each within ``timeout`` seconds."""
+        return self._driver.stream(service.stores(self._caller, timeout))
 
-    async def session_info(self, session_id: str) -> SessionInfo:
+    def sessions(self, *, timeout: float | None = None) -> AsyncIterator[SessionSummary]:
+        """Iterate over all living sessions by id; they are fetched page by page, each within ``timeout`` seconds.
+
+        Raises `NotSupported` where the service is of a release that cannot list them.
+        """
+        return self._driver.stream(service.sessions(self._caller, timeout))
+
+    async def session_info(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
         """Return how the service sees any session. Raises `SessionExpired`, `SessionUnknown`."""
-        return await self._driver.run(service.session_info(self._caller, session_id))
+        return await self._driver.run(service.session_info(self._caller, session_id, timeout))
 
-    async def status(self) -> Status:
+    async def status(self, *, timeout: float | None = None) -> Status:
         """Return the status of one replica, with the leader that it knows."""
-        return await self._driver.run(service.status(self._caller))
+        return await self._driver.run(service.status(self._caller, timeout))
+
+    async def step_down(self, term: int | None = None, *, timeout: float | None = None) -> SteppedDown:
+        """Let another replica lead, once the leader has ended what is in flight; it leads again if no other does.
+
+        With the ``term`` of `Status` it is the leader of that term or none: then it is safe to ask again. ``timeout``
+        (seconds) replaces the client's. Raises `Fenced` if ``term`` does not lead.
+        """
+        return await self._driver.run(service.step_down(self._caller, term, timeout))
 
     async def close(self) -> None:
         """Close the connections. Later calls raise `Closed`."""

@@ -13,17 +13,19 @@ from milepost.aio.store import AsyncStateHandleStore
 from milepost.core.acting import Acting
 from milepost.core.calls.calls import Caller
 from milepost.core.lease import Lease, keep, report_lost
+from milepost.core.reprs import session_repr
 from milepost.core.service import END_SESSION_SECONDS, begin_session, end_session
+from milepost.core.staying import Staying
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.errors import Closed, MilepostError
 
-log = logging.getLogger("milepost")
+log = logging.getLogger("milepost.sessions")
 
 OnLost = Callable[["AsyncSession", str], None]
 
 
-class AsyncSession:
+class AsyncSession(Staying):
     """A lease on the service. While its ``async with`` block runs, a task renews it each time a third of it has passed.
 
     `AsyncClient.session` makes it. Its methods work from the beginning of the block on, and raise `Closed` before it.
@@ -46,6 +48,9 @@ class AsyncSession:
         self._on_lost = on_lost
         self._lease_: Lease | None = None
         self._keeping: anyio.CancelScope | None = None
+
+    def __repr__(self) -> str:
+        return session_repr(self, self._lease_, self.holder)
 
     @property
     def id(self) -> str:
@@ -75,17 +80,28 @@ class AsyncSession:
         """Open a store to be changed in the name of this session. Raises `InvalidName`."""
         return AsyncStateHandleStore(self._driver, StoreOperations(self._caller, name, Acting(self._lease)))
 
-    async def close(self) -> None:
-        """End the session at the service, with all its locks. If that fails within two seconds, its TTL ends it."""
+    async def close(self, *, timeout: float | None = None) -> None:
+        """End the session at the service, with all its locks. If that fails within ``timeout`` (default: two) seconds,
+        its TTL ends it.
+        """
         keeping, self._keeping = self._keeping, None
         if keeping is None:
             return
         keeping.cancel()  # only the keeper: the task group also holds the caller's block
-        with anyio.move_on_after(END_SESSION_SECONDS, shield=True):
+        with anyio.move_on_after(END_SESSION_SECONDS if timeout is None else timeout, shield=True):
             try:
-                await self._driver.run(end_session(self._caller, self._lease))
+                await self._driver.run(end_session(self._caller, self._lease, timeout))
             except MilepostError as error:
                 log.warning("session %s could not be ended, it ends when its TTL runs out: %s", self.id, error)
+
+    async def detach(self) -> None:
+        """Stop keeping the session alive, without ending it: it lives on for its TTL, with its locks and its epoch.
+
+        Who knows its id can continue it (`AsyncClient.session`). Later calls of `close` do nothing.
+        """
+        keeping, self._keeping = self._keeping, None
+        if keeping is not None:
+            keeping.cancel()
 
     async def __aenter__(self) -> AsyncSession:
         ttl, session_id, timeout = self._asked

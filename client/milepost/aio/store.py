@@ -6,15 +6,19 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
 from milepost.aio.files import AsyncJobFiles
+from milepost.aio.instances import AsyncStateInstances
 from milepost.core.body import AsyncState
 from milepost.core.campaign import campaign
+from milepost.core.progress import Progress
+from milepost.core.reprs import store_repr
+from milepost.core.staying import Staying
 from milepost.core.store import StoreOperations
 from milepost.drivers.asynchronous import AsyncDriver
-from milepost.types import Epoch, FileCredential, Handle, LockedHandles, Removal
+from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal
 from milepost.wire import MAX_PAGE
 
 
-class AsyncStateHandleStore:
+class AsyncStateHandleStore(Staying):
     """The handles of one store: the methods of `milepost.StateHandleStore`, with the same meaning and errors, to be
     awaited.
     """
@@ -22,6 +26,9 @@ class AsyncStateHandleStore:
     def __init__(self, driver: AsyncDriver, operations: StoreOperations) -> None:
         self._driver = driver
         self._operations = operations
+
+    def __repr__(self) -> str:
+        return store_repr(self, self._operations)
 
     @property
     def name(self) -> str:
@@ -46,12 +53,23 @@ class AsyncStateHandleStore:
         """What is kept of the files of the job: cuts, pins, and whether they are whole."""
         return AsyncJobFiles(self._driver, self._operations)
 
+    @property
+    def instances(self) -> AsyncStateInstances:
+        """Which executor of the job has which state store loaded, as far as the service has heard."""
+        return AsyncStateInstances(self._driver, self._operations)
+
     def under(self, epoch: int) -> AsyncStateHandleStore:
         """Return this store under a given epoch, for executors that got the epoch from their driver."""
         return AsyncStateHandleStore(self._driver, self._operations.under(epoch))
 
     async def add_and_lock(
-        self, name: str, state: AsyncState, labels: Mapping[str, str] | None = None, *, timeout: float | None = None
+        self,
+        name: str,
+        state: AsyncState,
+        labels: Mapping[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
     ) -> Handle:
         """Add a handle, locked by this session. Raises `AlreadyExists`.
 
@@ -59,9 +77,9 @@ class AsyncStateHandleStore:
         that can be read twice (bytes, a path, a seekable file, a list) is sent with its digest, and again if a retry is
         needed. A generator or a pipe can be sent only once, so the leader is looked for first. With such a state, the
         call raises `OutcomeUnknown` if the answer is lost, and `Unavailable` if a replica took the bytes and refused
-        them. ``timeout`` (seconds) replaces the client's.
+        them. ``progress`` is called as in `milepost.StateHandleStore.add_and_lock`, by the event loop's thread.
         """
-        return await self._driver.run(self._operations.add_and_lock(name, state, labels, timeout))
+        return await self._driver.run(self._operations.add_and_lock(name, state, labels, timeout, progress))
 
     async def replace(
         self,
@@ -71,58 +89,86 @@ class AsyncStateHandleStore:
         labels: Mapping[str, str] | None = None,
         *,
         timeout: float | None = None,
+        progress: Progress | None = None,
     ) -> Handle:
         """Set a new state if ``version`` is the current one. Without ``labels`` the handle keeps its labels.
 
-        ``state`` and ``timeout`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, and `VersionMismatch`, whose
-        ``current`` is the current version.
+        ``state`` and ``progress`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, and `VersionMismatch`,
+        whose ``current`` is the current version.
         """
-        return await self._driver.run(self._operations.replace(name, version, state, labels, timeout))
+        return await self._driver.run(self._operations.replace(name, version, state, labels, timeout, progress))
 
-    async def exists(self, name: str) -> str | None:
+    async def exists(self, name: str, *, timeout: float | None = None) -> str | None:
         """Return the version of the handle, or None if there is no such handle. Raises `Corrupt`."""
-        return await self._driver.run(self._operations.exists(name))
+        return await self._driver.run(self._operations.exists(name, timeout))
 
-    async def get(self, name: str) -> Handle:
+    async def get(self, name: str, *, timeout: float | None = None) -> Handle:
         """Return the record of a handle, without locking it. Raises `NotExist`, `Corrupt`."""
-        return await self._driver.run(self._operations.get(name))
+        return await self._driver.run(self._operations.get(name, timeout))
 
-    async def get_and_lock(self, name: str) -> Handle:
+    async def get_and_lock(self, name: str, *, timeout: float | None = None) -> Handle:
         """Lock a handle for this session and return its record.
 
         Raises `NotExist`, `Corrupt` (and then holds no lock).
         """
-        return await self._driver.run(self._operations.get_and_lock(name))
+        return await self._driver.run(self._operations.get_and_lock(name, timeout))
 
-    async def read(self, name: str, version: str | None = None) -> bytes:
+    async def read(
+        self,
+        name: str,
+        version: str | None = None,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> bytes:
         """Read a state, verified against its size and digest. With ``version`` only that version is read.
 
+        ``timeout`` bounds the whole call with all bytes, so a large state needs more than the client's.
+        ``progress(done, total)`` is told how many bytes of how many were received, and what it raises ends the call.
         Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`, `StateTruncated`.
         """
-        return b"".join([chunk async for chunk in self._driver.stream(self._operations.download(name, version))])
+        chunks = self._operations.download(name, version, timeout, whole=True, progress=progress)
+        return b"".join([chunk async for chunk in self._driver.stream(chunks)])
 
     @asynccontextmanager
-    async def open(self, name: str, version: str | None = None) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def open(
+        self,
+        name: str,
+        version: str | None = None,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Read a state in chunks, for one too large for memory. Raises the errors of `read`, on entering or while
         iterating.
 
-        The last chunk comes only after size and digest were verified. The block may be left early.
+        The last chunk comes only after size and digest were verified. The block may be left early. ``timeout`` bounds
+        the start, and each resumption of a connection that broke; between them the reader takes the time it needs.
+        ``progress`` is as in `read`.
         """
-        async with aclosing(self._driver.stream(self._operations.download(name, version))) as chunks:
+        download = self._operations.download(name, version, timeout, progress=progress)
+        async with aclosing(self._driver.stream(download)) as chunks:
             await anext(chunks)  # empty: it only shows that the state can be read
             yield chunks
 
-    async def get_all_and_lock(self) -> LockedHandles:
+    async def get_all_and_lock(self, *, timeout: float | None = None) -> LockedHandles:
         """Lock every handle for this session; return their records, sorted by name, and which records are damaged."""
-        return await self._driver.run(self._operations.get_all_and_lock())
+        return await self._driver.run(self._operations.get_all_and_lock(timeout))
 
-    def get_all_handles(self, page: int = MAX_PAGE) -> AsyncIterator[Handle]:
-        """Iterate over all handles by name, without locking them; ``page`` (1 to 1000) are fetched at a time.
+    def get_all_handles(self, page_size: int = MAX_PAGE, *, timeout: float | None = None) -> AsyncIterator[Handle]:
+        """Iterate over all handles by name, without locking them; ``page_size`` (1 to 1000) are fetched at a
+        time, each page within ``timeout`` seconds.
 
         Handles that are being removed may be among them. Those whose record is damaged are logged as a warning;
         `get_all_and_lock` returns them.
         """
-        return self._driver.stream(self._operations.get_all_handles(page))
+        return self._driver.stream(self._operations.get_all_handles(page_size, timeout))
+
+    def look_through(
+        self, page_size: int = MAX_PAGE, *, timeout: float | None = None
+    ) -> AsyncIterator[Handle | CorruptHandle]:
+        """Iterate over all handles as `get_all_handles` does, and also over those whose record is damaged."""
+        return self._driver.stream(self._operations.get_all_handles(page_size, timeout, with_damaged=True))
 
     async def release_and_try_remove(
         self, name: str, version: str | None = None, *, timeout: float | None = None
@@ -131,42 +177,42 @@ class AsyncStateHandleStore:
 
         A handle that does not exist counts as removed. With ``version`` only that version is removed: raises
         `VersionMismatch`. Raises `DiscardFailed` if the handle was removed but its bytes are still there; repeating the
-        call deletes them. ``timeout`` (seconds) replaces the client's.
+        call deletes them.
         """
         return await self._driver.run(self._operations.release_and_try_remove(name, version, timeout))
 
-    async def clear_entries(self) -> int:
+    async def clear_entries(self, *, timeout: float | None = None) -> int:
         """Remove every handle, whoever holds it; return how many there were. The service deletes their states later."""
-        return await self._driver.run(self._operations.clear_entries())
+        return await self._driver.run(self._operations.clear_entries(timeout))
 
-    async def release(self, name: str) -> None:
+    async def release(self, name: str, *, timeout: float | None = None) -> None:
         """Release this session's lock on a handle, if it holds one."""
-        await self._driver.run(self._operations.release(name))
+        await self._driver.run(self._operations.release(name, timeout))
 
-    async def release_all(self) -> None:
+    async def release_all(self, *, timeout: float | None = None) -> None:
         """Release every lock of this session in this store."""
-        await self._driver.run(self._operations.release_all())
+        await self._driver.run(self._operations.release_all(timeout))
 
     async def campaign(self, wait: float | None = 30.0) -> Epoch:
         """Wait up to ``wait`` seconds (None: for ever) to lead this store; this object then acts under the new epoch.
 
-        An outage does not end the wait. If the wait ends without the epoch, raises `EpochHeld`, or the error of the
-        outage that still goes on. `SessionLost` is raised at once.
+        ``wait`` stands in the place of a timeout. An outage does not end it. If it ends without the epoch, raises
+        `EpochHeld`, or the error of the outage that still goes on. `SessionLost` is raised at once.
         """
         return await self._driver.run(campaign(self._operations, wait))
 
-    async def current_epoch(self) -> Epoch:
+    async def current_epoch(self, *, timeout: float | None = None) -> Epoch:
         """Return the store's current epoch, whoever holds it; the one of this object is `epoch`."""
-        return await self._driver.run(self._operations.current_epoch())
+        return await self._driver.run(self._operations.current_epoch(timeout))
 
-    async def file_credential(self) -> FileCredential | None:
+    async def file_credential(self, *, timeout: float | None = None) -> FileCredential | None:
         """Return the credential with which Hadoop reaches this store's files under the epoch that this session holds.
 
         None means that the service has no tokens, so that none is needed. Raises `Fenced` if the session does not hold
         the epoch.
         """
-        return await self._driver.run(self._operations.file_credential())
+        return await self._driver.run(self._operations.file_credential(timeout))
 
-    async def resign(self) -> None:
+    async def resign(self, *, timeout: float | None = None) -> None:
         """Give up the epoch, so that another driver can get it at once. Raises `Fenced` if another session holds it."""
-        await self._driver.run(self._operations.resign())
+        await self._driver.run(self._operations.resign(timeout))

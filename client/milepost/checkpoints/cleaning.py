@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 
+from milepost.checkpoints.budget import Budget
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.errors import CleanUpLags, DiscardFailed, ServerFault, VersionMismatch
 from milepost.store import StateHandleStore
 
-log = logging.getLogger("milepost")
+log = logging.getLogger("milepost.checkpoints")
 
 REMOVAL_SECONDS = 5.0  # a removal that takes longer is tried again with the next checkpoint
 _PASSING = (*OUTAGES_OR_DOUBT, DiscardFailed, ServerFault)
@@ -41,13 +42,13 @@ class Cleaner:
         self._due.pop(name, None)
         self._held.pop(name, None)
 
-    def clean(self) -> None:
-        """Try to remove every due handle once. An outage ends the try, because the other removals would only meet it,
-        too.
+    def clean(self, budget: Budget) -> None:
+        """Try to remove every due handle once, as far as the time goes. An outage ends the try, because the other
+        removals would only meet it, too.
         """
         for name, version in [*self._held.items(), *self._due.items()]:
             try:
-                removal = self._store.release_and_try_remove(name, version, timeout=REMOVAL_SECONDS)
+                removal = self._store.release_and_try_remove(name, version, timeout=budget.at_most(REMOVAL_SECONDS))
             except VersionMismatch:
                 log.warning("old checkpoint %s is not removed: somebody else has added a handle of this name", name)
                 self.forget(name)
@@ -66,10 +67,10 @@ class Cleaner:
                     )
                     self._held[name] = version
 
-    def catch_up(self) -> None:
+    def catch_up(self, budget: Budget) -> None:
         """Bring the number of due handles within the limit before anything new is added. Raises `CleanUpLags`."""
         if len(self._due) > self._limit:
-            self.clean()
+            self.clean(budget)
         if len(self._due) > self._limit:
             raise CleanUpLags(
                 f"{len(self._due)} old checkpoints are still to be removed, more than the {self._limit} allowed"

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 
+from milepost.checkpoints.budget import Budget
 from milepost.checkpoints.cleaning import Cleaner
 from milepost.checkpoints.records import (
     SAVEPOINT_LABEL,
@@ -20,6 +21,7 @@ from milepost.checkpoints.records import (
 from milepost.checkpoints.retention import superfluous
 from milepost.core.body import State
 from milepost.core.calls.outages import hindrance
+from milepost.core.progress import Progress
 from milepost.errors import (
     CleanUpLags,
     Closed,
@@ -34,15 +36,18 @@ from milepost.errors import (
 from milepost.store import StateHandleStore
 from milepost.types import Handle
 
-log = logging.getLogger("milepost")
+log = logging.getLogger("milepost.checkpoints")
 
 
 class CheckpointRegistry:
     """Keeps the last ``retain`` checkpoints of one job, each as a locked handle ``checkpoint-<number>``.
 
-    One driver uses it, from one thread. Other handles in the same store are left alone. It follows Flink's
+    One driver uses it, from one thread at a time. Other handles in the same store are left alone. It follows Flink's
     DefaultCompletedCheckpointStore, except that a damaged checkpoint is skipped instead of failing the recovery. Every
     method may raise the errors that `StateHandleStore` names.
+
+    ``timeout`` is how many seconds a call may take with all that it asks for; with None each of its requests has the
+    client's. ``progress`` is as in `StateHandleStore.add_and_lock` and `StateHandleStore.read`.
     """
 
     def __init__(self, store: StateHandleStore, retain: int = 1, *, clean_up_limit: int = 10) -> None:
@@ -59,6 +64,10 @@ class CheckpointRegistry:
         self._damaged: dict[int, tuple[str, str | None]] = {}
         self._running = True
 
+    def __repr__(self) -> str:
+        latest = "none" if self.latest is None else f"{len(self._checkpoints)}, the latest is {self.latest.number}"
+        return f"<CheckpointRegistry of {self._store.name!r}, checkpoints: {latest}>"
+
     @property
     def checkpoints(self) -> list[Checkpoint]:
         """The retained checkpoints, in numeric order."""
@@ -70,7 +79,14 @@ class CheckpointRegistry:
         return self._checkpoints[-1] if self._checkpoints else None
 
     def add(
-        self, number: int, state: State, savepoint: bool = False, labels: Mapping[str, str] | None = None
+        self,
+        number: int,
+        state: State,
+        savepoint: bool = False,
+        labels: Mapping[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
     ) -> Checkpoint:
         """Add a completed checkpoint, then remove those beyond the retained number; if the add fails, nothing is
         removed.
@@ -83,20 +99,25 @@ class CheckpointRegistry:
         if self.latest is not None and number <= self.latest.number:
             raise ValueError(f"checkpoint {number} is not newer than the latest, {self.latest.number}")
         name = name_of(number)
-        self._cleaner.catch_up()
-        self._make_room(number)
+        budget = Budget(timeout)
+        self._cleaner.catch_up(budget)
+        self._make_room(number, budget)
         flag = {SAVEPOINT_LABEL: "true"} if savepoint else {}
         try:
-            handle = self._store.add_and_lock(name, state, {**(labels or {}), **flag})
+            handle = self._store.add_and_lock(
+                name, state, {**(labels or {}), **flag}, timeout=budget.left, progress=progress
+            )
         except OutcomeUnknown as error:
-            handle = self._landed(name, state, error)
+            handle = self._landed(name, state, error, budget)
         self._cleaner.forget(name)
         checkpoint = Checkpoint(number, savepoint, handle)
         self._checkpoints.append(checkpoint)
-        self._subsume(number)
+        self._subsume(number, budget)
         return checkpoint
 
-    def recover(self, *, start_over: bool = False) -> Recovery:
+    def recover(
+        self, *, start_over: bool = False, timeout: float | None = None, progress: Progress | None = None
+    ) -> Recovery:
         """Lock every checkpoint in the store and read the newest one that is intact. Raises `Closed` after `shutdown`.
 
         A damaged checkpoint is skipped with a warning, unlocked, and removed once a checkpoint with its number or a
@@ -104,17 +125,19 @@ class CheckpointRegistry:
         raises `NoIntactCheckpoint`, unless the caller accepts by ``start_over`` to begin with nothing.
         """
         self._raise_if_down()
-        candidates, skipped = self._lock_all()
+        budget = Budget(timeout)
+        candidates, skipped = self._lock_all(budget)
         state = b""
         while candidates:
             try:
-                state = self._intact(candidates[-1].handle)
+                state = self._intact(candidates[-1].handle, budget, progress)
                 break
             except (Damaged, NotExist, StateTruncated, VersionMismatch) as error:
                 if hindrance(error) is not None:
                     raise
                 damaged = candidates.pop()
-                skipped.append(self._skip(damaged.handle.name, damaged.number, damaged.handle.version, str(error)))
+                handle = damaged.handle
+                skipped.append(self._skip(handle.name, damaged.number, handle.version, str(error), budget))
         skipped.sort(key=lambda skip: -skip.number)
         if skipped and not candidates and not start_over:
             reasons = "; ".join(f"checkpoint {skip.number}: {skip.reason}" for skip in skipped)
@@ -124,22 +147,23 @@ class CheckpointRegistry:
             self._cleaner.forget(checkpoint.handle.name)
         return Recovery(self.latest, state, self.checkpoints, skipped)
 
-    def shutdown(self, job_ended: bool) -> None:
+    def shutdown(self, job_ended: bool, *, timeout: float | None = None) -> None:
         """Release the checkpoints; nothing can be added from now on.
 
         If the job has ended for good, all checkpoints are removed, except those that other sessions hold. If it is only
         suspended, all are kept and unlocked. Raises `CleanUpLags` if a removal met an outage; the call may be repeated
         to finish.
         """
+        budget = Budget(timeout)
         self._running = False
         if job_ended:
-            self._subsume_all()
+            self._subsume_all(budget)
             if self._cleaner.due:
                 raise CleanUpLags(f"these checkpoints could not be removed yet: {', '.join(self._cleaner.due)}")
             return
         try:
             while self._checkpoints:
-                self._store.release(self._checkpoints[-1].handle.name)
+                self._store.release(self._checkpoints[-1].handle.name, timeout=budget.left)
                 self._checkpoints.pop()
         except SessionLost:
             self._checkpoints.clear()  # the locks went with the session
@@ -148,10 +172,11 @@ class CheckpointRegistry:
         if not self._running:
             raise Closed("this checkpoint registry was shut down")
 
-    def _lock_all(self) -> tuple[list[Checkpoint], list[Skipped]]:
+    def _lock_all(self, budget: Budget) -> tuple[list[Checkpoint], list[Skipped]]:
         mine = self._store.session_id
-        before = {handle.name for handle in self._store.get_all_handles() if mine in handle.locks}
-        locked = self._store.get_all_and_lock()
+        known = self._store.get_all_handles(timeout=budget.left)
+        before = {handle.name for handle in known if mine in handle.locks}
+        locked = self._store.get_all_and_lock(timeout=budget.left)
         found: list[Checkpoint] = []
         self._damaged = {}
         for handle in locked.handles:
@@ -159,67 +184,70 @@ class CheckpointRegistry:
             if checkpoint is not None:
                 found.append(checkpoint)
             elif handle.name not in before:
-                self._store.release(handle.name)
+                self._store.release(handle.name, timeout=budget.left)
         skipped = [
-            self._skip(corrupt.name, number, None, corrupt.reason)
+            self._skip(corrupt.name, number, None, corrupt.reason, budget)
             for corrupt in locked.corrupt
             if (number := number_of(corrupt.name)) is not None
         ]
         return sorted(found, key=lambda checkpoint: checkpoint.number), skipped
 
-    def _intact(self, handle: Handle) -> bytes:
+    def _intact(self, handle: Handle, budget: Budget, progress: Progress | None) -> bytes:
+        def read() -> bytes:
+            return self._store.read(handle.name, handle.version, timeout=budget.left, progress=progress)
+
         try:
-            state = self._store.read(handle.name, handle.version)
+            state = read()
         except StateTruncated as cut:
             if hindrance(cut) is None:
                 raise
             # The second read goes through the service, so wrong bytes of a blob store do not come again.
             log.warning("reading checkpoint %s failed, reading it once more: %s", handle.name, cut)
-            state = self._store.read(handle.name, handle.version)
+            state = read()
         if (len(state), hashlib.sha256(state).hexdigest()) != (handle.size, handle.sha256):
             raise StateTruncated("the bytes that were read do not match the size and digest in the record")
         return state
 
-    def _skip(self, name: str, number: int, version: str | None, reason: str) -> Skipped:
+    def _skip(self, name: str, number: int, version: str | None, reason: str, budget: Budget) -> Skipped:
         log.warning("checkpoint %d is damaged and was skipped; it stays until a newer one is added: %s", number, reason)
         self._damaged[number] = (name, version)
-        self._store.release(name)
+        self._store.release(name, timeout=budget.left)
         return Skipped(number, reason)
 
-    def _make_room(self, number: int) -> None:
+    def _make_room(self, number: int, budget: Budget) -> None:
         """Remove a damaged checkpoint of this number: a job that fell back to an earlier one writes the later numbers
         again.
         """
         if number in self._damaged:
             name, version = self._damaged[number]
-            if self._store.release_and_try_remove(name, version).removed:
+            if self._store.release_and_try_remove(name, version, timeout=budget.left).removed:
                 del self._damaged[number]
 
-    def _landed(self, name: str, state: State, unknown: OutcomeUnknown) -> Handle:
+    def _landed(self, name: str, state: State, unknown: OutcomeUnknown, budget: Budget) -> Handle:
         """Return the handle if it is there with this state and this session's lock; otherwise raise ``unknown``.
 
         Absence proves nothing, because the write may still be on its way.
         """
         if isinstance(state, bytes):
             with suppress(NotExist):
-                handle = self._store.get(name)
+                handle = self._store.get(name, timeout=budget.left)
                 if self._store.session_id in handle.locks and handle.sha256 == hashlib.sha256(state).hexdigest():
                     return handle
         raise unknown from unknown.__cause__
 
-    def _subsume(self, number: int) -> None:
+    def _subsume(self, number: int, budget: Budget) -> None:
         for checkpoint in superfluous(self._checkpoints, self._retain):
             self._checkpoints.remove(checkpoint)
             self._cleaner.add(checkpoint.handle.name, checkpoint.handle.version)
         for damaged in [damaged for damaged in self._damaged if damaged < number]:
             self._cleaner.add(*self._damaged.pop(damaged))
-        self._cleaner.clean()
+        self._cleaner.clean(budget)
 
-    def _subsume_all(self) -> None:
+    def _subsume_all(self, budget: Budget) -> None:
         for checkpoint in self._checkpoints:
             self._cleaner.add(checkpoint.handle.name, checkpoint.handle.version)
         for name, version in self._damaged.values():
             self._cleaner.add(name, version)
         self._checkpoints.clear()
         self._damaged.clear()
-        self._cleaner.clean()
+        self._cleaner.clean(budget)

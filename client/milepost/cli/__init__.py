@@ -1,4 +1,6 @@
-"""The ``milepost`` command shows what a service holds, and runs Spark jobs. It needs the extra ``milepost[cli]``."""
+"""The ``milepost`` command shows what a service holds, changes it, and runs Spark jobs. It needs the extra
+``milepost[cli]``.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,15 @@ import sys
 
 __all__ = ["main"]
 
+_EXTRA = ("typer", "yaml")
+
 
 def main() -> None:
     """Run the ``milepost`` command."""
     try:
-        from milepost.cli.app import app
+        from milepost.cli.app import application
     except ModuleNotFoundError as missing:
-        if missing.name != "typer":
+        if missing.name not in _EXTRA:
             raise
-        sys.exit("the milepost command needs typer: pip install 'milepost[cli]'")
-    app()
+        sys.exit(f"the milepost command needs {missing.name}: pip install 'milepost[cli]'")
+    application()()

@@ -1,125 +1,101 @@
-"""The commands of ``milepost``. Each prints a table, or JSON with ``--json``; an error goes to stderr, with exit status
-1.
-"""
+"""The command ``milepost``, put together of all commands. Each prints a table, JSON or YAML; errors go to stderr."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+import milepost
+from milepost.cli.backup.commands import backup, restore
+from milepost.cli.config.commands import config
+from milepost.cli.config.reaching import Given
 from milepost.cli.files import files
-from milepost.cli.options import Options
-from milepost.cli.output import show, show_all
-from milepost.cli.run import RUN_SETTINGS, run
-from milepost.client import Client
-
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Show what a Milepost service holds, and run Spark jobs."
+from milepost.cli.fsck.commands import fsck
+from milepost.cli.locks import lock, release
+from milepost.cli.options import (
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Ca,
+    Cert,
+    Context,
+    Key,
+    Options,
+    OutputForm,
+    Timeout,
+    Token,
+    TokenPath,
+    Url,
 )
-sessions = typer.Typer(no_args_is_help=True, help="Show sessions.")
-app.add_typer(sessions, name="sessions")
-app.add_typer(files, name="files")
-app.command("run", context_settings=RUN_SETTINGS)(run)
+from milepost.cli.run import RUN_SETTINGS, run
+from milepost.cli.sessions import sessions
+from milepost.cli.show import epochs, ls, show_handle, status
+from milepost.cli.states import get, put, rm
+from milepost.cli.stepping_down import step_down
 
-Store = Annotated[str, typer.Argument(help="Name of the store.")]
+
+def application() -> typer.Typer:
+    """Return the command with all its commands, in the order of its help.
+
+    Its help is plain text, and an unexpected error shows no values of variables, since the token is one of them.
+    """
+    app = typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        help="Show and change what a Milepost service holds, and run Spark jobs.",
+        epilog="The options of the service and of the output may also stand behind a command.",
+    )
+    app.callback()(_settings)
+    for command in (status, ls):
+        app.command()(command)
+    app.command("show")(show_handle)
+    for command in (get, put, rm, lock, release, epochs, backup, restore, fsck, step_down):
+        app.command()(command)
+    app.add_typer(sessions, name="sessions")
+    app.add_typer(files, name="files")
+    app.add_typer(config, name="config")
+    app.command("run", context_settings=RUN_SETTINGS)(run)
+    return app
 
 
-@app.callback()
-def settings(
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"milepost {milepost.__version__}")
+        raise typer.Exit
+
+
+def _settings(
     context: typer.Context,
-    url: Annotated[
-        str,
-        typer.Option(
-            "--url", "-u", envvar="MILEPOST_URL", help="Address of the service, or several with commas between them."
-        ),
-    ] = "http://127.0.0.1:7070",
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="MILEPOST_TOKEN", help="Bearer token; the environment variable is safer.", show_default=False
-        ),
-    ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Timeout of one call in seconds.")] = 10.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    context_name: Context = None,
+    url: Url = None,
+    token: Token = None,
+    token_file: TokenPath = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+    form: OutputForm = None,
+    as_json: AsJson = False,
+    version: Annotated[  # noqa: ARG001 - the callback reads it
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None:
-    """Read the options that all commands share."""
-    urls = tuple(part.strip() for part in url.split(",") if part.strip())
-    context.obj = Options(urls, token, timeout, as_json)
+    """Read the options that all commands share, and note which of them the environment gave."""
+    given: dict[str, Any] = {
+        "context_name": context_name,
+        "url": url,
+        "token": token,
+        "token_file": token_file,
+        "ca": ca,
+        "cert": cert,
+        "key": key,
+    }
+    of_environment = {name: given.pop(name) for name in list(given) if _is_of_environment(context, name)}
+    environment = Given(context=of_environment.pop("context_name", None), **of_environment)
+    context.obj = Options(environment=environment).but(timeout=timeout, form=form, as_json=as_json, **given)
 
 
-@app.command()
-def status(context: typer.Context) -> None:
-    """Show the status of one replica, and the leader that it knows."""
-    with _client(context) as client:
-        show(context, client.status())
-
-
-@app.command()
-def stores(context: typer.Context) -> None:
-    """List all stores."""
-    with _client(context) as client:
-        show_all(context, client.stores(), ("store", "handles", "revision", "epoch"))
-
-
-@app.command()
-def handles(context: typer.Context, store: Store) -> None:
-    """List the handles of a store."""
-    with _client(context) as client:
-        columns = ("name", "version", "size", "updated", "epoch", "locks", "labels", "removing")
-        show_all(context, client.store(store).get_all_handles(), columns)
-
-
-@app.command()
-def get(
-    context: typer.Context,
-    store: Store,
-    name: Annotated[str, typer.Argument(help="Name of the handle.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File to write the state to, once the state is verified."),
-    ] = None,
-) -> None:
-    """Show the record of a handle; with -o also write its state, verified, to a file (``-``: standard output)."""
-    with _client(context) as client:
-        handle = client.store(store).get(name)
-        if output is None:
-            show(context, handle)
-            return
-        with client.store(store).open(name, handle.version) as chunks:
-            if str(output) == "-":
-                _write(chunks, sys.stdout.buffer.write)
-                return
-            part = output.with_name(output.name + ".part")
-            with part.open("wb") as file:
-                _write(chunks, file.write)
-            part.replace(output)
-        typer.echo(f"{handle.size} bytes, sha256 {handle.sha256}, version {handle.version}")
-
-
-@app.command()
-def epoch(context: typer.Context, store: Store) -> None:
-    """Show which driver leads a store."""
-    with _client(context) as client:
-        show(context, client.store(store).current_epoch())
-
-
-@sessions.command("show")
-def show_session(context: typer.Context, session: Annotated[str, typer.Argument(help="Id of the session.")]) -> None:
-    """Show one session."""
-    with _client(context) as client:
-        show(context, client.session_info(session))
-
-
-def _client(context: typer.Context) -> AbstractContextManager[Client]:
-    options: Options = context.obj
-    return options.client()
-
-
-def _write(chunks: Iterable[bytes], write: Callable[[bytes], object]) -> None:
-    for chunk in chunks:
-        write(chunk)
+def _is_of_environment(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "ENVIRONMENT"

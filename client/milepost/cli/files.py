@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from milepost.cli.options import Options
-from milepost.cli.output import show, show_all
-from milepost.client import Client
-from milepost.store import StateHandleStore
+from milepost.cli.acting import changing
+from milepost.cli.exit_codes import ExitCode
+from milepost.cli.options import Options, shared
+from milepost.cli.output import show, show_all, tell
 from milepost.types import Cut
 
-_SESSION_SECONDS = 30.0
-
-files = typer.Typer(no_args_is_help=True, help="Show, verify and keep the files of a job.")
+files = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Job = Annotated[str, typer.Argument(help="Name of the job's store.")]
 Within = Annotated[float, typer.Option(min=0.1, help="Seconds that it may take.")]
@@ -34,31 +30,45 @@ class Snapshot:
     intact: bool | None
 
 
+@files.callback()
+@shared
+def about_files(context: typer.Context) -> None:
+    """Show, verify and keep the files of a job."""
+
+
 @files.command()
+@shared
 def cuts(context: typer.Context, store: Job) -> None:
-    """List the cuts and pins that are kept, by the names of their snapshots."""
-    with _client(context) as client:
+    """List the cuts and pins that are kept, by snapshot."""
+    options: Options = context.obj
+    with options.client() as client:
         kept = client.store(store).files.cuts()
         lines = [_line(cut.snapshot, cut) for cut in kept.cuts] + [_line(pin.snapshot, pin.cut) for pin in kept.pins]
         show_all(context, lines, ("snapshot", "directory", "batch", "revision"))
 
 
 @files.command()
+@shared
 def verify(
     context: typer.Context,
     store: Job,
     digests: Annotated[bool, typer.Option(help="Read all bytes and compare their digests.")] = False,
     within: Within = 600.0,
 ) -> None:
-    """Look whether the bytes of all files are there; the exit status is 1 if any are not, of now or of what is kept."""
-    with _client(context) as client:
+    """Look whether the bytes of all files are there.
+
+    The exit code is 1 if any are not, of now or of what is kept.
+    """
+    options: Options = context.obj
+    with options.client() as client:
         found = client.store(store).files.verify(digests=digests, timeout=within)
     show(context, found)
     if found.damaged_count:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.REFUSED)
 
 
 @files.command()
+@shared
 def pin(
     context: typer.Context,
     store: Job,
@@ -66,29 +76,38 @@ def pin(
     revision: Annotated[int, typer.Option(min=0, help="Revision of the cut; 0: the newest.")] = 0,
 ) -> None:
     """Keep a cut under a name: a savepoint."""
-    with _store(context, store) as opened:
-        typer.echo(f"{name} keeps the cut at revision {opened.files.pin(name, revision)}")
+    with changing(context, store) as opened:
+        kept = opened.files.pin(name, revision)
+    tell(context, f"{name} keeps the cut at revision {kept}", pin=name, revision=kept)
 
 
 @files.command()
+@shared
 def unpin(context: typer.Context, store: Job, name: Annotated[str, typer.Argument(help="Name of the pin.")]) -> None:
     """Keep a cut no longer for the sake of its name."""
-    with _store(context, store) as opened:
+    with changing(context, store) as opened:
         opened.files.unpin(name)
+    tell(context, f"{name} keeps no cut", pin=name)
 
 
 @files.command("roll-back")
+@shared
 def roll_back(
     context: typer.Context,
     store: Job,
     revision: Annotated[int, typer.Argument(min=1, help="Revision of a cut or a pin.")],
 ) -> None:
-    """Let the files be those of a cut again. It needs the job's epoch, so no driver may lead the job."""
-    with _store(context, store) as opened, _led(opened):
-        typer.echo(f"the files are those of revision {opened.files.roll_back(revision)} again")
+    """Let the files be those of a cut again.
+
+    It needs the job's epoch, so no driver may lead the job.
+    """
+    with changing(context, store, campaign=True) as opened:
+        now = opened.files.roll_back(revision)
+    tell(context, f"the files are those of revision {now} again", revision=now)
 
 
 @files.command()
+@shared
 def clone(
     context: typer.Context,
     source: Annotated[str, typer.Argument(help="Name of the job to be cloned.")],
@@ -96,34 +115,12 @@ def clone(
     store: Annotated[str, typer.Argument(help="Name of the job that begins, which must have no files.")],
     within: Within = 600.0,
 ) -> None:
-    """Begin a job with copies of the files that a snapshot of another one shows."""
-    with _store(context, store) as opened, _led(opened):
+    """Begin a job with the files of a snapshot of another."""
+    with changing(context, store, campaign=True) as opened:
         copied = opened.files.clone(source, snapshot, timeout=within)
-        typer.echo(f"{store} begins with {copied.files} files of {copied.bytes} bytes")
+    sentence = f"{store} begins with {copied.files} files of {copied.bytes} bytes"
+    tell(context, sentence, store=store, files=copied.files, bytes=copied.bytes)
 
 
 def _line(snapshot: str, cut: Cut) -> Snapshot:
     return Snapshot(snapshot, cut.directory, cut.batch, cut.revision, cut.intact)
-
-
-@contextmanager
-def _client(context: typer.Context) -> Iterator[Client]:
-    options: Options = context.obj
-    with options.client() as client:
-        yield client
-
-
-@contextmanager
-def _store(context: typer.Context, name: str) -> Iterator[StateHandleStore]:
-    with _client(context) as client, client.session(ttl=_SESSION_SECONDS, holder="milepost files") as session:
-        yield session.store(name)
-
-
-@contextmanager
-def _led(store: StateHandleStore) -> Iterator[None]:
-    """Have the epoch of the job meanwhile. Raises `EpochHeld` if a driver leads it."""
-    store.campaign()
-    try:
-        yield
-    finally:
-        store.resign()

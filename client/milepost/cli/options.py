@@ -1,32 +1,198 @@
-"""The options that all commands share, and what is done with them."""
+"""The options that all commands share: how the service is reached, and how answers are shown.
+
+They may stand in front of a command and behind it; behind it they count more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
+from milepost.cli.config.contexts import ConfigError, ContextFile
+from milepost.cli.config.reaching import DEFAULT_URL, Given, Reached, reached
+from milepost.cli.exit_codes import errors_end_the_command
+from milepost.cli.output import Form
 from milepost.client import Client
-from milepost.errors import MilepostError
+from milepost.core.calls.credentials import Token as GivenToken
+from milepost.core.direct import DIRECT_ABOVE
+from milepost.drivers.connections import Verify, trusting
+from milepost.drivers.environment import TOKEN, TOKEN_FILE, URL
+
+DEFAULT_TIMEOUT: Final = 10.0
+
+_CONTEXT_HELP = "Name of the context that says how the service is reached (milepost config)."
+_URL_HELP = "Address of the service, or several with commas between them."
+_TOKEN_HELP = "Bearer token; the environment variable is safer."
+_TOKEN_FILE_HELP = "File with the bearer token in it and nothing else, read for each request."
+_TIMEOUT_HELP = "Timeout of one call in seconds."
+_CA_HELP = "File of the authorities whose certificates the service may have (PEM)."
+_CERT_HELP = "File of the certificate to show (PEM), for a service that wants one."
+_KEY_HELP = "File of its key (PEM)."
+_FORM_HELP = "How answers are printed."
+
+# In front of a command: here are the environment and the defaults.
+Context = Annotated[
+    str | None,
+    typer.Option("--context", envvar="MILEPOST_CONTEXT", help=_CONTEXT_HELP, show_default="the current one"),
+]
+Url = Annotated[str | None, typer.Option("--url", "-u", envvar=URL, help=_URL_HELP, show_default=DEFAULT_URL)]
+Token = Annotated[str | None, typer.Option("--token", envvar=TOKEN, help=_TOKEN_HELP, show_default=False)]
+TokenPath = Annotated[
+    Path | None, typer.Option("--token-file", envvar=TOKEN_FILE, help=_TOKEN_FILE_HELP, show_default=False)
+]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help=_TIMEOUT_HELP)]
+Ca = Annotated[Path | None, typer.Option("--ca", envvar="MILEPOST_CA", help=_CA_HELP, show_default="public ones")]
+Cert = Annotated[Path | None, typer.Option("--cert", envvar="MILEPOST_CERT", help=_CERT_HELP, show_default=False)]
+Key = Annotated[Path | None, typer.Option("--key", envvar="MILEPOST_KEY", help=_KEY_HELP, show_default="the same file")]
+OutputForm = Annotated[Form | None, typer.Option("--output", "-o", help=_FORM_HELP, show_default=Form.TABLE.value)]
+AsJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
+
+# Behind a command: what is not given there is as it is in front of it.
+_CONNECTION: Mapping[str, Any] = {
+    "context_name": Annotated[str | None, typer.Option("--context", help=_CONTEXT_HELP)],
+    "url": Annotated[str | None, typer.Option("--url", "-u", help=_URL_HELP)],
+    "token": Annotated[str | None, typer.Option("--token", help=_TOKEN_HELP)],
+    "token_file": Annotated[Path | None, typer.Option("--token-file", help=_TOKEN_FILE_HELP)],
+    "timeout": Annotated[float | None, typer.Option("--timeout", min=0.1, help=_TIMEOUT_HELP)],
+    "ca": Annotated[Path | None, typer.Option("--ca", help=_CA_HELP)],
+    "cert": Annotated[Path | None, typer.Option("--cert", help=_CERT_HELP)],
+    "key": Annotated[Path | None, typer.Option("--key", help=_KEY_HELP)],
+}
+_SHOWN: Mapping[str, Any] = {
+    "form": Annotated[Form | None, typer.Option("--output", "-o", help=_FORM_HELP)],
+    "as_json": Annotated[bool | None, typer.Option("--json", help="The same as -o json.")],
+}
 
 
 @dataclass(frozen=True)
 class Options:
     """How the service is reached, and how answers are shown."""
 
-    urls: tuple[str, ...]
-    token: str | None
-    timeout: float
-    as_json: bool
+    flags: Given = field(default_factory=Given)
+    environment: Given = field(default_factory=Given)
+    timeout: float = DEFAULT_TIMEOUT
+    form: Form = Form.TABLE
+
+    def but(
+        self,
+        context_name: str | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        token_file: Path | None = None,
+        timeout: float | None = None,
+        ca: Path | None = None,
+        cert: Path | None = None,
+        key: Path | None = None,
+        form: Form | None = None,
+        as_json: bool | None = None,
+    ) -> Options:
+        """Return these options, but with the flags that are given here."""
+        if as_json and form not in (None, Form.JSON):
+            raise typer.BadParameter("is the same as -o json, so no other form goes with it", param_hint="'--json'")
+        if token is not None and token_file is not None:
+            raise typer.BadParameter("is one place of the token, and --token another", param_hint="'--token-file'")
+        given = {"context": context_name, "url": url, "ca": ca, "cert": cert, "key": key}
+        changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if token is not None or token_file is not None:  # the one takes the place of the other
+            changed |= {"token": token, "token_file": token_file}
+        return Options(
+            replace(self.flags, **changed),
+            self.environment,
+            self.timeout if timeout is None else timeout,
+            Form.JSON if as_json else form or self.form,
+        )
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses of the service."""
+        return self.reached.urls
+
+    @property
+    def token(self) -> str | None:
+        """The bearer token as it is now; one in a file may be another one soon."""
+        token = self.reached.token
+        return token() if callable(token) else token
+
+    @property
+    def credential(self) -> GivenToken | None:
+        """The bearer token, or what returns it for each request."""
+        return self.reached.token
+
+    @cached_property
+    def reached(self) -> Reached:
+        """How the service is reached. What its owner should know of the file of contexts goes to stderr."""
+        try:
+            found = reached(self.flags, self.environment, lambda: ContextFile.of_user(os.environ).read())
+        except ConfigError as error:
+            raise typer.BadParameter(str(error), param_hint="'--context', '--token-file'") from error
+        for warning in found.warnings:
+            typer.echo(f"warning: {warning}", err=True)
+        return found
 
     @contextmanager
-    def client(self, failed: int = 1) -> Iterator[Client]:
-        """A client of the service. An error ends the command with a line on stderr and the exit status ``failed``."""
+    def client(self, failed: int | None = None, *, direct: bool = True) -> Iterator[Client]:
+        """A client of the service. An error ends the command with its exit code, or with ``failed``.
+
+        Without ``direct`` all bytes go through the service.
+        """
+        with errors_end_the_command(failed), self.client_of(self.urls, direct=direct) as client:
+            yield client
+
+    def client_of(self, urls: tuple[str, ...], *, direct: bool = True) -> Client:
+        """Return a client of these addresses."""
+        verify = self.verify()
         try:
-            with Client(self.urls, token=self.token, timeout=self.timeout) as client:
-                yield client
-        except (MilepostError, OSError, ValueError) as error:
-            typer.echo(f"{type(error).__name__}: {error}", err=True)
-            raise typer.Exit(failed) from error
+            above = DIRECT_ABOVE if direct else None
+            return Client(urls, token=self.credential, timeout=self.timeout, verify=verify, direct_above=above)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="'--url'") from error
+
+    def verify(self) -> Verify:
+        """Return what certificates of the service are believed, and which one is shown to it."""
+        reached = self.reached
+        if reached.key is not None and reached.cert is None:
+            raise typer.BadParameter("is the key of a certificate: give --cert too", param_hint="'--key'")
+        if reached.ca is None and reached.cert is None:
+            return True
+        try:
+            return trusting(reached.ca, reached.cert, reached.key)
+        except (ValueError, OSError) as error:
+            raise typer.BadParameter(str(error), param_hint="'--ca', '--cert', '--key'") from error
+
+
+def shared(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take all the shared options behind its name too."""
+    return _taking({**_CONNECTION, **_SHOWN}, command)
+
+
+def connecting(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command that prints no answers take those of the connection behind its name too."""
+    return _taking(_CONNECTION, command)
+
+
+def showing(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command that asks no service take those of the output behind its name too."""
+    return _taking(_SHOWN, command)
+
+
+def _taking(options: Mapping[str, Any], command: Callable[..., None]) -> Callable[..., None]:
+    @wraps(command)
+    def taking(context: typer.Context, **given: Any) -> None:
+        context.obj = context.obj.but(**{name: given.pop(name) for name in options})
+        command(context, **given)
+
+    own = inspect.signature(command, eval_str=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in options.items()]
+    parameters = [*own.parameters.values(), *added]
+    taking.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    taking.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return taking

@@ -1,36 +1,58 @@
-"""Print records: as a table, or as JSON with ``--json``."""
+"""Print answers: as a table, as JSON or as YAML."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from enum import Enum
 from typing import Any
 
 import typer
+import yaml
 
 from milepost.cli.table import table
+
+
+class Form(str, Enum):
+    """A form of answers."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
 
 
 def show(context: typer.Context, record: Any) -> None:
     """Print one record, a field in each line."""
     fields = _plain(record)
-    if context.obj.as_json:
-        typer.echo(json.dumps(fields, indent=2))
-    else:
+    if not _structured(context, fields):
         typer.echo(table([(key, value) for key, value in fields.items()]))
 
 
 def show_all(context: typer.Context, records: Iterable[Any], columns: tuple[str, ...]) -> None:
-    """Print these fields of each record, a record in each line."""
+    """Print these fields of each record, a record in each line; JSON and YAML have all fields."""
     rows = [_plain(record) for record in records]
-    if context.obj.as_json:
-        typer.echo(json.dumps(rows, indent=2))
-    else:
+    if not _structured(context, rows):
         typer.echo(table([tuple(column.upper() for column in columns), *([row[c] for c in columns] for row in rows)]))
 
 
+def tell(context: typer.Context, sentence: str, **fields: Any) -> None:
+    """Print what was done: a sentence in place of a table, or these fields."""
+    if not _structured(context, fields):
+        typer.echo(sentence)
+
+
+def _structured(context: typer.Context, value: Any) -> bool:
+    """Print a value as JSON or YAML; return whether it is to be one of them."""
+    form: Form = context.obj.form
+    if form is Form.JSON:
+        typer.echo(json.dumps(value, indent=2, default=str))  # a file of contexts may have a date in it
+    elif form is Form.YAML:
+        typer.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+    return form is not Form.TABLE
+
+
 def _plain(record: Any) -> dict[str, Any]:
-    fields = dataclasses.asdict(record)
+    fields = record if isinstance(record, Mapping) else dataclasses.asdict(record)
     return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in fields.items()}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 import typer
 
-from milepost.cli.options import Options
+from milepost.cli.exit_codes import say
+from milepost.cli.options import Options, connecting
 from milepost.cli.patient_log import PatientLog
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import CheckpointDamaged, Damaged, EpochHeld
@@ -29,6 +32,7 @@ NOT_FOUND: Final = 127
 DAMAGED: Final = 65
 
 
+@connecting
 def run(
     context: typer.Context,
     command: Annotated[list[str], typer.Argument(help="The command, such as spark-submit, with its arguments.")],
@@ -77,14 +81,15 @@ def run(
         bool, typer.Option("--digests", help="Look at each byte of the job's files before each start.")
     ] = False,
 ) -> None:
-    """Run a Spark job under a fenced checkpoint location, one driver at a time, and start it again when it fails.
+    """Run a Spark job, one driver at a time.
 
-    The job's checkpoint location is in MILEPOST_CHECKPOINT_LOCATION; queries that name none get one below it.
+    It has a fenced checkpoint location, and is started again when it fails. The location is in
+    MILEPOST_CHECKPOINT_LOCATION; queries that name none get one below it.
     """
     options: Options = context.obj
     log = _log_to_stderr()
     terms = Terms(None if standby else wait, ttl, grace, restarts, within)
-    with options.client(FAILED) as client:
+    with options.client(FAILED) as client, _refusals_end_the_command():
         client.store(job)  # refuses a wrong name before anything else
         # With a token, there will be a credential of the job's too.
         secret = None if options.token is None else FileCredential(0, "", "")
@@ -120,6 +125,15 @@ def run(
             typer.echo(str(error), err=True)
             raise typer.Exit(NOT_EXECUTABLE if error.found else NOT_FOUND) from error
     raise typer.Exit(status)
+
+
+@contextmanager
+def _refusals_end_the_command() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        say(error)
+        raise typer.Exit(FAILED) from error
 
 
 def _log_to_stderr() -> logging.Handler:

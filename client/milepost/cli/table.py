@@ -20,4 +20,4 @@ def _cell(value: object) -> str:
         return ",".join(f"{key}={item}" for key, item in value.items()) or "-"
     if isinstance(value, (list, tuple)):
         return ",".join(str(item) for item in value) or "-"
-    return str(value)
+    return f"{value:.1f}" if isinstance(value, float) else str(value)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from milepost.core.progress import Transfer
 from milepost.errors import DigestMismatch
 from milepost.wire import Code
 
@@ -40,6 +42,7 @@ class Body:
     sha256: str | None = None
     once: bool = False
     taken: bool = field(default=False, init=False)
+    transfer: Transfer | None = field(default=None, init=False)
 
     @property
     def spent(self) -> bool:
@@ -52,7 +55,12 @@ class Body:
         return self.size is not None and self.size <= SMALL
 
     def begin(self) -> Content:
-        """Return the bytes from their start. Iterating over them raises `SourceFailed`."""
+        """Return the bytes from their start. Iterating over them raises `SourceFailed`, and so does this, for what the
+        caller's progress function raises.
+        """
+        if self.transfer is not None:
+            with _as_source_failed():
+                self.transfer.begin(self.size)
         content = self.source()
         if isinstance(content, bytes):
             return content
@@ -60,23 +68,38 @@ class Body:
             return self._watched_async(content)
         return self._watched(content)
 
+    def tell(self) -> None:
+        """Tell how much is done, before the next piece is sent. Raises `SourceFailed`."""
+        if self.transfer is not None:
+            with _as_source_failed():
+                self.transfer.tell()
+
+    def sent(self, size: int) -> None:
+        """Note that ``size`` bytes were sent."""
+        if self.transfer is not None:
+            self.transfer.add(size)
+
     def _watched(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         self.taken = True
-        try:
+        with _as_source_failed():
             if self.size is None:
                 yield from chunks
             else:
                 yield from _exactly(self.size, chunks)
-        except Exception as error:
-            raise SourceFailed(error) from error
 
     async def _watched_async(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self.taken = True
-        try:
+        with _as_source_failed():
             async for chunk in chunks:
                 yield chunk
-        except Exception as error:
-            raise SourceFailed(error) from error
+
+
+@contextmanager
+def _as_source_failed() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise SourceFailed(error) from error
 
 
 def body_of_bytes(data: bytes) -> Body:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from milepost.core.body import Body
 from milepost.core.clock import Clock
-from milepost.core.effects import Lost, Send
+from milepost.core.effects import Answer, Lost, Send
 from milepost.core.urls import http_url
 
-log = logging.getLogger("milepost")
+log = logging.getLogger("milepost.transfers")
 
 DIRECT_ABOVE = 1024 * 1024
 AVOID_SECONDS = 600.0
@@ -121,6 +122,14 @@ def signed(method: str, url: str, headers: Mapping[str, str], body: Body | None,
         signed=True,
         connect=min(CONNECT_SECONDS, left / 4),
     )
+
+
+def log_signed(send: Send, result: object, seconds: float) -> None:
+    """Log how a request for a signed URL ended, without the URL."""
+    if log.isEnabledFor(logging.DEBUG):
+        ended = f"status {result.status}" if isinstance(result, Answer) else "no answer"
+        host = urlsplit(send.url).hostname
+        log.debug("%s by a signed URL at %s: %s, %.0f ms", send.method, host, ended, 1000 * seconds)
 
 
 def _enough(body: Body | None) -> float:

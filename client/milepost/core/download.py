@@ -5,20 +5,23 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from milepost.core.calls import answers
 from milepost.core.calls.calls import Caller
 from milepost.core.calls.request import Request, if_match
-from milepost.core.direct import signed, trouble_with
+from milepost.core.direct import log_signed, signed, trouble_with
 from milepost.core.effects import Answer, Emit, Lost, Operation, Read
-from milepost.errors import ConnectionFailed, MilepostError, StateTruncated
-from milepost.wire import Header, parse_digest_header, unquote_version
+from milepost.core.patience import Patience
+from milepost.core.progress import Progress, Transfer
+from milepost.errors import ConnectionFailed, InvalidRequest, MilepostError, StateTruncated
+from milepost.wire import Code, Header, parse_digest_header, unquote_version
 
-log = logging.getLogger("milepost")
+log = logging.getLogger("milepost.transfers")
 
 MAX_RESUMPTIONS = 5  # resumptions in a row that bring no byte
+_LAST_LOOK = 1.0  # seconds for the end of an answer whose bytes all came in time
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)$")
 _SIZE = re.compile(r"\d{1,18}\Z", re.ASCII)
 
@@ -29,56 +32,111 @@ class _Start:
     size: int
     sha256: str
     url: str | None = field(default=None, repr=False)  # a signed URL, if the bytes come straight from the blob store
+    first: int = 0
+    end: int | None = None  # None: that of the state
+
+    @property
+    def until(self) -> int:
+        """The end of the bytes that were asked for."""
+        return self.size if self.end is None else self.end
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are all bytes of the state, so that its digest is theirs."""
+        return self.first == 0 and self.until == self.size
 
 
-def download(caller: Caller, handle: str, version: str | None) -> Operation[None]:
-    """Emit the state of the handle at the path ``handle`` in chunks; the first one is empty and comes once an answer
-    has begun.
+def download(
+    caller: Caller,
+    path: str,
+    version: str | None,
+    *,
+    record: str | None = None,
+    start: int = 0,
+    length: int | None = None,
+    timeout: float | None = None,
+    whole: bool = False,
+    progress: Progress | None = None,
+) -> Operation[None]:
+    """Emit the state, or the file of a job, whose bytes are at ``path``, in chunks; the first one is empty and comes
+    once an answer has begun. ``record`` is the path of the handle's record; None: they never come directly.
 
     A connection that is cut is resumed at the byte where it broke, on condition of the same version. The last chunk is
-    emitted only after size and digest were verified. The timeout bounds the start and each resumption, not the whole
-    download. Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`, `StateTruncated`. The cause of a
-    `StateTruncated` is what kept the rest from being read; it has none if the bytes of the service itself are wrong.
+    emitted only after size and digest were verified. Of a part, ``length`` bytes from ``start`` on (None: the rest),
+    there is no digest; what lies behind the end is empty. ``timeout`` (seconds; None is the caller's) bounds the start
+    and each resumption, or the ``whole`` download. Raises `NotExist`, `VersionMismatch`, `BlobMissing`, `Corrupt`,
+    `StateTruncated`, and what ``progress`` raises. The cause of a `StateTruncated` is what kept the rest from being
+    read; it has none if the bytes of the service itself are wrong.
     """
-    path = f"{handle}/state"
     headers = {} if version is None else if_match(version)
-    found = None
-    if (yield from _is_for_the_direct_way(caller, handle)):
-        found = yield from _straight(caller, path, headers)
-    if found is None:
-        reply = yield from caller.call(Request("GET", path, _start, headers), stream=True)
-        found = reply.answer, reply.value
-    answer, start = found
+    patience = Patience(caller.timeout if timeout is None else timeout, whole, caller.clock)
+    begun = None
+    if record is not None and (yield from _is_for_the_direct_way(caller, record, patience)):
+        begun = yield from _straight(caller, path, headers, patience)
+    if begun is None:
+        begun = yield from _begun(caller, path, headers, patience, start, length)
+    answer, found = begun
     digest = hashlib.sha256()
-    received = 0
+    received = found.first
     fruitless = 0
     held = b""
+    transfer = Transfer(progress, caller.clock)
+    transfer.begin(found.until - found.first)
     yield Emit(b"")
     while True:
-        chunk = yield Read(answer.stream)
+        if received < found.until:
+            patience.raise_if_over(received, found.until)
+        transfer.tell()
+        left = patience.left_in_all if received < found.until else _LAST_LOOK
+        chunk = (yield Read(answer.stream, left)) if answer.stream is not None else b""
         if isinstance(chunk, bytes) and chunk:
             fruitless = 0
             received += len(chunk)
+            transfer.add(len(chunk))
             digest.update(chunk)
-            if received > start.size:
-                raise _wrong(caller, start, f"the state has {start.size} bytes, but {received} or more were received")
+            if received > found.until:
+                detail = f"there are {found.until} bytes, but {received} or more were received"
+                raise _wrong(caller, found, detail)
             if held:
                 yield Emit(held)
             held = chunk
             continue
-        if received == start.size:
+        if received == found.until:
             break
+        patience.raise_if_over(received, found.until)
         reason = chunk.reason if isinstance(chunk, Lost) else "the answer ended early"
         fruitless += 1
         if fruitless > MAX_RESUMPTIONS:
-            detail = f"the state ended after {received} of {start.size} bytes: {reason}"
+            detail = f"the state ended after {received} of {found.until} bytes: {reason}"
             raise StateTruncated(detail) from ConnectionFailed(reason)
-        log.info("download of a state broke off, resuming at byte %d of %d: %s", received, start.size, reason)
-        answer = yield from _resume(caller, path, start, received)
-    if digest.hexdigest() != start.sha256:
-        raise _wrong(caller, start, f"the {received} bytes received do not match the digest that came with them")
+        log.info("download of a state broke off, resuming at byte %d of %d: %s", received, found.until, reason)
+        answer = yield from _resume(caller, path, found, received, patience)
+    if found.whole and digest.hexdigest() != found.sha256:
+        raise _wrong(caller, found, f"the {received} bytes received do not match the digest that came with them")
+    transfer.end()
     if held:
         yield Emit(held)
+
+
+def _begun(
+    caller: Caller, path: str, headers: Mapping[str, str], patience: Patience, start: int, length: int | None
+) -> Operation[tuple[Answer, _Start]]:
+    """Begin a download at the service: all bytes, or a part of them."""
+    if start == 0 and length is None:
+        reply = yield from caller.call(Request("GET", path, _start, headers), stream=True, timeout=patience.left)
+        return reply.answer, reply.value
+    if length == 0:
+        seen = yield from caller.call(Request("HEAD", path, _start, headers), timeout=patience.left)
+        return seen.answer, replace(seen.value, end=0)
+    asked = f"bytes={start}-" + ("" if length is None else str(start + length - 1))
+    request = Request("GET", path, _start_of_part(start, length), {**headers, "Range": asked})
+    try:
+        reply = yield from caller.call(request, stream=True, timeout=patience.left)
+    except InvalidRequest as refused:
+        if refused.code is not Code.RANGE_NOT_SATISFIABLE:
+            raise
+        return Answer(416, {}), _Start("", 0, hashlib.sha256().hexdigest())
+    return reply.answer, reply.value
 
 
 def _wrong(caller: Caller, start: _Start, detail: str) -> StateTruncated:
@@ -102,6 +160,23 @@ def _start(answer: Answer) -> _Start:
     return _Start(answers.version(answer), int(size), sha256)
 
 
+def _start_of_part(first: int, length: int | None) -> Callable[[Answer], _Start]:
+    """Make a reader of the start of a part; it refuses any other part."""
+
+    def read(answer: Answer) -> _Start:
+        span = _CONTENT_RANGE.match(answer.headers.get("content-range", ""))
+        sha256 = parse_digest_header(answer.headers.get(Header.REPR_DIGEST.lower(), ""))
+        version = unquote_version(answer.headers.get(Header.ETAG.lower(), ""))
+        if answer.status != 206 or span is None or sha256 is None or version is None:
+            raise ValueError("no part, or without the digest or the version of what it is of")
+        size, end = int(span[3]), int(span[2]) + 1
+        if int(span[1]) != first or end != (size if length is None else min(size, first + length)):
+            raise ValueError("another part than the one that was asked for")
+        return _Start(version, size, sha256, None, first, end)
+
+    return read
+
+
 def _start_or_place(answer: Answer) -> _Start:
     """Read the start of a state, or the place of its bytes if the service redirects there; then the size is still
     unknown.
@@ -115,24 +190,27 @@ def _start_or_place(answer: Answer) -> _Start:
     return _Start(version, 0, sha256, answer.headers[Header.LOCATION.lower()])
 
 
-def _is_for_the_direct_way(caller: Caller, handle: str) -> Operation[bool]:
+def _is_for_the_direct_way(caller: Caller, handle: str, patience: Patience) -> Operation[bool]:
     """Decide by the size in the record whether a state is downloaded directly.
 
     Whether the service signs URLs at all is found out by asking it for the first state.
     """
     if not (caller.direct.open and caller.direct.signs):
         return caller.direct.open
-    reply = yield from caller.call(Request("GET", handle, answers.document(answers.handle)))
+    request = Request("GET", handle, answers.document(answers.handle))
+    reply = yield from caller.call(request, timeout=patience.left)
     return caller.direct.suits(reply.value.size)
 
 
-def _straight(caller: Caller, path: str, headers: Mapping[str, str]) -> Operation[tuple[Answer, _Start] | None]:
+def _straight(
+    caller: Caller, path: str, headers: Mapping[str, str], patience: Patience
+) -> Operation[tuple[Answer, _Start] | None]:
     """Begin the download at the blob store, or at a service that does not sign URLs.
 
     Returns None if the state should be asked for through the service instead.
     """
     request = Request("GET", f"{path}?redirect=true", _start_or_place, headers, located=True)
-    reply = yield from caller.call(request, stream=True)
+    reply = yield from caller.call(request, stream=True, timeout=patience.left)
     place = reply.value
     if place.url is None:
         caller.direct.avoid("the service does not sign downloads", logging.DEBUG)
@@ -142,21 +220,25 @@ def _straight(caller: Caller, path: str, headers: Mapping[str, str]) -> Operatio
     if trouble is not None:
         caller.direct.avoid(trouble)
         return None
-    answer = yield from _from_blob_store(caller, place.url, 0)
+    answer = yield from _from_blob_store(caller, place.url, 0, patience)
     if answer is None or not _SIZE.match(answer.headers.get("content-length", "")):
         return None
     return answer, replace(place, size=int(answer.headers["content-length"]))
 
 
-def _from_blob_store(caller: Caller, url: str, received: int) -> Operation[Answer | None]:
+def _from_blob_store(caller: Caller, url: str, received: int, patience: Patience) -> Operation[Answer | None]:
     """Ask the blob store for the bytes from ``received`` on.
 
     Returns None if it does not give them; the service will say why.
     """
     headers = {"Range": f"bytes={received}-"} if received else {}
     for _ in range(2):  # twice: a connection that was kept open may turn out closed
-        began, send = caller.clock(), signed("GET", url, headers, None, caller.timeout)
+        left = patience.left
+        if left <= 0:
+            return None
+        began, send = caller.clock(), signed("GET", url, headers, None, left)
         result = yield send
+        log_signed(send, result, caller.clock() - began)
         if isinstance(result, Answer):
             return result if result.status == (206 if received else 200) else None
         if not caller.direct.worth_another_try(send, result, caller.clock() - began):
@@ -164,13 +246,13 @@ def _from_blob_store(caller: Caller, url: str, received: int) -> Operation[Answe
     return None
 
 
-def _resume(caller: Caller, path: str, start: _Start, received: int) -> Operation[Answer]:
+def _resume(caller: Caller, path: str, start: _Start, received: int, patience: Patience) -> Operation[Answer]:
     """Ask for the rest of the same version of the state.
 
     If the service refuses, the download that was begun cannot be completed.
     """
     if start.url is not None:
-        rest = yield from _from_blob_store(caller, start.url, received)
+        rest = yield from _from_blob_store(caller, start.url, received, patience)
         if rest is not None and _is_rest(rest, start, received):
             return rest
 
@@ -179,16 +261,20 @@ def _resume(caller: Caller, path: str, start: _Start, received: int) -> Operatio
             raise ValueError("not the rest that was asked for")
         return answer
 
-    headers = {"Range": f"bytes={received}-", **if_match(start.version)}
+    asked = f"bytes={received}-" + ("" if start.end is None else str(start.end - 1))
+    headers = {"Range": asked, **if_match(start.version)}
     try:
-        return (yield from caller.call(Request("GET", path, rest_of, headers), stream=True)).value
+        request = Request("GET", path, rest_of, headers)
+        return (yield from caller.call(request, stream=True, timeout=patience.left)).value
     except MilepostError as error:
-        raise StateTruncated(
+        truncated = StateTruncated(
             f"the state ended after {received} of {start.size} bytes; the rest is refused: {error}"
-        ) from error
+        )
+        truncated.request_id = error.request_id
+        raise truncated from error
 
 
 def _is_rest(answer: Answer, start: _Start, received: int) -> bool:
     found = _CONTENT_RANGE.match(answer.headers.get("content-range", ""))
-    expected = (str(received), str(start.size - 1), str(start.size))
+    expected = (str(received), str(start.until - 1), str(start.size))
     return answer.status == 206 and found is not None and found.groups() == expected

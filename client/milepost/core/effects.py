@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 from typing import Any, TypeVar
 
 from milepost.core.body import Body
@@ -26,8 +28,8 @@ class Send:
     """
 
     method: str
-    url: str
-    headers: Mapping[str, str]
+    url: str = field(repr=False)  # it and the headers may hold secrets
+    headers: Mapping[str, str] = field(repr=False)
     body: Body | None
     timeout: float
     stream: bool = False
@@ -39,9 +41,12 @@ class Send:
 class Read:
     """Ask the driver for the next bytes of an open stream. The operation is resumed with bytes (empty at the end) or
     `Lost`.
+
+    ``timeout`` bounds the wait in seconds; the one of the request bounds it as well.
     """
 
     stream: object
+    timeout: float = inf
 
 
 @dataclass(frozen=True)
@@ -62,13 +67,59 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Ask:
+    """Ask the driver to `call` a function of the caller's. The result of one that is ``awaited`` has to be awaited.
+
+    The operation is resumed with the function's result, or with the `AskFailed` that was raised.
+    """
+
+    function: Callable[[], Any]
+
+    @property
+    def awaited(self) -> bool:
+        """Return whether this is a coroutine function."""
+        return is_coroutine_function(self.function)
+
+    def call(self) -> Any:
+        """Call the function, or make the coroutine that does. Raises `AskFailed`, and so does the coroutine."""
+        return self._awaited() if self.awaited else self._called()
+
+    def _called(self) -> Any:
+        try:
+            return self.function()
+        except Exception as error:
+            raise AskFailed(error) from error
+
+    async def _awaited(self) -> Any:
+        try:
+            return await self.function()
+        except Exception as error:
+            raise AskFailed(error) from error
+
+
+class AskFailed(Exception):
+    """The function that an `Ask` named raised ``error``."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def is_coroutine_function(function: object) -> bool:
+    """Return whether calling ``function`` gives a coroutine; an object with such a ``__call__`` counts too."""
+    if not callable(function):
+        return False
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+@dataclass(frozen=True)
 class Emit:
     """Hand one item to the code that iterates over the operation. The operation is resumed with None."""
 
     item: Any
 
 
-Effect = Send | Read | Sleep | Work | Emit
+Effect = Send | Read | Sleep | Work | Ask | Emit
 Operation = Generator[Effect, Any, T]
 
 

@@ -15,7 +15,7 @@ from milepost.errors import MilepostError, SessionExpired, SessionLost
 from milepost.types import SessionInfo
 from milepost.wire import Code
 
-log = logging.getLogger("milepost")
+log = logging.getLogger("milepost.sessions")
 
 
 class _Named(Protocol):

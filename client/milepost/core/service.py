@@ -5,42 +5,79 @@ Like all of the core they do no input or output: an `Operation` yields what it n
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from milepost.core.calls import answers
 from milepost.core.calls.calls import Caller
 from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, checked_name, json_body, path
 from milepost.core.effects import Emit, Operation
 from milepost.core.lease import Lease
-from milepost.errors import InvalidRequest, SessionLost
-from milepost.types import SessionInfo, Status
+from milepost.errors import InvalidRequest, NotSupported, SessionLost
+from milepost.types import SessionInfo, Status, SteppedDown
 from milepost.wire import MAX_PAGE, MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code
 
 END_SESSION_SECONDS = 2.0
 """How long the end of a session is waited for: if the service cannot be reached, the session's TTL ends it anyway."""
 
 
-def status(caller: Caller) -> Operation[Status]:
+def status(caller: Caller, timeout: float | None = None) -> Operation[Status]:
     """Ask any one replica, whether it leads or not, for its own status and for the leader that it knows."""
     request = Request("GET", path("status"), answers.document(answers.status), local=True)
-    return (yield from caller.call(request)).value
+    return (yield from caller.call(request, timeout=timeout)).value
 
 
-def stores(caller: Caller) -> Operation[None]:
-    """Fetch page after page of the list of stores, and emit a `StoreSummary` for each store."""
+def step_down(caller: Caller, term: int | None, timeout: float | None) -> Operation[SteppedDown]:
+    """Ask the leader to let another replica lead.
+
+    It may need the whole timeout to end what is in flight. Raises `Fenced` if ``term`` does not lead.
+    """
+    timeout = caller.timeout if timeout is None else timeout
+    body = json_body({} if term is None else {"term": term})
+    reader = answers.document(answers.stepped_down)
+    request = Request("POST", path("step-down"), reader, {"Content-Type": JSON_MEDIA_TYPE}, body, timeout)
+    return (yield from caller.call(request, timeout=timeout)).value
+
+
+def stores(caller: Caller, timeout: float | None = None) -> Operation[None]:
+    """Fetch page after page of the list of stores, each within ``timeout``, and emit each `StoreSummary`."""
+    yield from _pages(caller, "stores", answers.stores, timeout)
+
+
+def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
+    """Fetch page after page of the list of living sessions, each within ``timeout``, and emit each `SessionSummary`.
+
+    Raises `NotSupported` where the service is of a release that cannot list them.
+    """
+    try:
+        yield from _pages(caller, "sessions", answers.sessions, timeout)
+    except InvalidRequest as refused:
+        if refused.code is not Code.METHOD_NOT_ALLOWED:
+            raise
+        detail = "this service is of a release that does not list sessions; one session can be asked for by its id"
+        raise NotSupported(Code.NOT_SUPPORTED, detail) from refused
+
+
+def _pages(
+    caller: Caller, kind: str, reader: Callable[[str | None], Callable[[Any], Any]], timeout: float | None
+) -> Operation[None]:
+    """Fetch page after page of a list, and emit each of its entries."""
     token: str | None = None
     while True:
-        target = path("stores", limit=MAX_PAGE, token=token)
-        reply = yield from caller.call(Request("GET", target, answers.document(answers.stores(token))))
+        target = path(kind, limit=MAX_PAGE, token=token)
+        reply = yield from caller.call(Request("GET", target, answers.document(reader(token))), timeout=timeout)
         found, token = reply.value
-        for summary in found:
-            yield Emit(summary)
+        for entry in found:
+            yield Emit(entry)
         if token is None:
             return
 
 
-def session_info(caller: Caller, session: str) -> Operation[SessionInfo]:
+def session_info(caller: Caller, session: str, timeout: float | None = None) -> Operation[SessionInfo]:
     """Ask how the service sees a session. Raises `SessionExpired`, `SessionUnknown`."""
     target = path("sessions", checked_name(session, "session"))
-    return (yield from caller.call(Request("GET", target, answers.document(answers.session)))).value
+    request = Request("GET", target, answers.document(answers.session))
+    return (yield from caller.call(request, timeout=timeout)).value
 
 
 def begin_session(
@@ -64,8 +101,9 @@ def begin_session(
     return Lease(reply.value.session, reply.value.ttl, reply.began, caller.clock)
 
 
-def end_session(caller: Caller, lease: Lease, timeout: float = END_SESSION_SECONDS) -> Operation[None]:
-    """End a session within ``timeout`` seconds. A session that has ended already is no error."""
+def end_session(caller: Caller, lease: Lease, timeout: float | None = None) -> Operation[None]:
+    """End a session within ``timeout`` seconds (default: `END_SESSION_SECONDS`). One that has ended is no error."""
+    timeout = END_SESSION_SECONDS if timeout is None else timeout
     lease.end("it was closed")  # before the request is sent: from now on nothing may be done in its name
     try:
         yield from caller.call(Request("DELETE", path("sessions", lease.session), answers.nothing), timeout=timeout)

@@ -1,111 +1,138 @@
-"""The operations of one store: Flink's ten, reading a state's bytes, the epoch, and the files of a job."""
+"""The operations of one store: Flink's ten, reading a state's bytes, and the epoch."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
-from milepost.core.acting import Acting
 from milepost.core.body import AsyncState, Body, body_of
-from milepost.core.calls import answers
+from milepost.core.calls import answers, file_answers
 from milepost.core.calls.answers import Reader
-from milepost.core.calls.calls import Caller, Key, Reply
-from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, checked_name, if_match, json_body, label_headers, path
+from milepost.core.calls.calls import Key, Reply
+from milepost.core.calls.request import Request, checked_name, if_match, json_body, label_headers
 from milepost.core.download import download
 from milepost.core.effects import Emit, Operation, Work
+from milepost.core.progress import Progress, Transfer
+from milepost.core.store_calls import JSON, StoreCalls
 from milepost.core.upload import REFUSED_FOR_NOW, Upload, put, upload_of
 from milepost.errors import NotExist, NotSupported, ServerFault, UploadUnknown
-from milepost.types import Clone, Epoch, FileCredential, Handle, KeptCuts, LockedHandles, Removal, Verification
-from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, Code, Header
+from milepost.types import Epoch, FileCredential, Handle, LockedHandles, Removal
+from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 
-T = TypeVar("T")
-
-log = logging.getLogger("milepost")
+log = logging.getLogger("milepost.stores")
 
 EXAMINED_BYTES_PER_SECOND = 32 * 1024 * 1024  # how fast the service surely checks the bytes of an upload
 LEAST_TO_ASK = 1.0  # seconds that are spent on finding the leader, however short the wait is
-_JSON = {"Content-Type": JSON_MEDIA_TYPE}
 
 
-class StoreOperations:
+class StoreOperations(StoreCalls):
     """The operations of one session in one store. Add, replace, remove and clear carry ``epoch``."""
-
-    def __init__(self, caller: Caller, store: str, acting: Acting, epoch: int | None = None) -> None:
-        self.caller = caller
-        self.store = checked_name(store, "store")
-        self.acting = acting
-        self.epoch = epoch
 
     def under(self, epoch: int) -> StoreOperations:
         """Return the same operations under a given epoch."""
         return StoreOperations(self.caller, self.store, self.acting, epoch)
 
     def add_and_lock(
-        self, name: str, state: AsyncState, labels: Mapping[str, str] | None, timeout: float | None
+        self,
+        name: str,
+        state: AsyncState,
+        labels: Mapping[str, str] | None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
     ) -> Operation[Handle]:
         """Do Flink's addAndLock: add a handle, locked by the session. Raises `AlreadyExists`."""
-        return (yield from self._write("POST", name, state, labels, {}, timeout))
+        return (yield from self._write("POST", name, state, labels, {}, timeout, progress))
 
     def replace(
-        self, name: str, version: str, state: AsyncState, labels: Mapping[str, str] | None, timeout: float | None
+        self,
+        name: str,
+        version: str,
+        state: AsyncState,
+        labels: Mapping[str, str] | None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
     ) -> Operation[Handle]:
         """Do Flink's replace: set a new state if ``version`` is current. Raises `NotExist`, `VersionMismatch`,
         `NotLocked`.
         """
-        return (yield from self._write("PUT", name, state, labels, if_match(version), timeout))
+        return (yield from self._write("PUT", name, state, labels, if_match(version), timeout, progress))
 
-    def exists(self, name: str) -> Operation[str | None]:
+    def exists(self, name: str, timeout: float | None = None) -> Operation[str | None]:
         """Do Flink's exists: return the handle's version, or None. Raises `Corrupt`."""
+        deadline = self.caller.clock() + (self.caller.timeout if timeout is None else timeout)
         try:
-            reply = yield from self.caller.call(Request("HEAD", self._handle(name), answers.version))
+            reply = yield from self.caller.call(Request("HEAD", self._handle(name), answers.version), timeout=timeout)
         except NotExist:
             return None
-        except ServerFault:
-            return (yield from self.get(name)).version  # an answer to HEAD has no body that says what is wrong
+        except ServerFault:  # an answer to HEAD has no body that says what is wrong
+            return (yield from self.get(name, deadline - self.caller.clock())).version
         return reply.value
 
-    def get(self, name: str) -> Operation[Handle]:
+    def get(self, name: str, timeout: float | None = None) -> Operation[Handle]:
         """Return the record of a handle, without locking it. Raises `NotExist`, `Corrupt`."""
         request = Request("GET", self._handle(name), answers.document(answers.handle_named(name)))
-        return (yield from self.caller.call(request)).value
+        return (yield from self.caller.call(request, timeout=timeout)).value
 
-    def download(self, name: str, version: str | None) -> Operation[None]:
-        """Emit the state in chunks; the first is empty. Raises the errors that the function `download` names."""
-        return download(self.caller, self._handle(name), version)
+    def download(
+        self,
+        name: str,
+        version: str | None,
+        timeout: float | None = None,
+        *,
+        whole: bool = False,
+        progress: Progress | None = None,
+    ) -> Operation[None]:
+        """Emit the state in chunks; the first is empty. The arguments and errors are those of the function
+        `download`.
+        """
+        handle = self._handle(name)
+        state = f"{handle}/state"
+        return download(self.caller, state, version, record=handle, timeout=timeout, whole=whole, progress=progress)
 
-    def get_and_lock(self, name: str) -> Operation[Handle]:
+    def get_and_lock(self, name: str, timeout: float | None = None) -> Operation[Handle]:
         """Do Flink's getAndLock: lock a handle and return its record. Raises `NotExist`, `Corrupt` (and then holds no
         lock).
         """
         reader = answers.document(answers.handle_named(name))
-        return (yield from self._act("POST", self._handle(name, "lock"), reader)).value
+        return (yield from self.act("POST", self._handle(name, "lock"), reader, timeout=timeout)).value
 
-    def get_all_and_lock(self) -> Operation[LockedHandles]:
+    def get_all_and_lock(self, timeout: float | None = None) -> Operation[LockedHandles]:
         """Do Flink's getAllAndLock: lock all handles and return their records, and the damaged ones."""
-        return (yield from self._act("POST", self._path("locks"), answers.document(answers.locked))).value
+        reader = answers.document(answers.locked)
+        return (yield from self.act("POST", self.path("locks"), reader, timeout=timeout)).value
 
-    def get_all_handles(self, page: int) -> Operation[None]:
-        """Do Flink's getAllHandles: fetch page after page, and emit each `Handle`."""
+    def get_all_handles(
+        self, page_size: int, timeout: float | None = None, *, with_damaged: bool = False
+    ) -> Operation[None]:
+        """Do Flink's getAllHandles: fetch page after page, each within ``timeout``, and emit each `Handle`.
+
+        Those whose record is damaged are emitted too, as a `CorruptHandle`, or else logged.
+        """
         token: str | None = None
         while True:
-            target = self._path("handles", limit=page, token=token)
-            reply = yield from self.caller.call(Request("GET", target, answers.document(answers.page(token))))
+            target = self.path("handles", limit=page_size, token=token)
+            request = Request("GET", target, answers.document(answers.page(token)))
+            reply = yield from self.caller.call(request, timeout=timeout)
             found, corrupt, token = reply.value
             for damaged in corrupt:
-                log.warning(
-                    "handle %s of store %s is damaged and left out of the listing: %s",
-                    damaged.name,
-                    self.store,
-                    damaged.reason,
-                )
+                if with_damaged:
+                    yield Emit(damaged)
+                else:
+                    log.warning(
+                        "handle %s of store %s is damaged and left out of the listing: %s",
+                        damaged.name,
+                        self.store,
+                        damaged.reason,
+                    )
             for handle in found:
                 yield Emit(handle)
             if token is None:
                 return
 
-    def release_and_try_remove(self, name: str, version: str | None, timeout: float | None) -> Operation[Removal]:
+    def release_and_try_remove(
+        self, name: str, version: str | None, timeout: float | None = None
+    ) -> Operation[Removal]:
         """Do Flink's releaseAndTryRemove: release the session's lock, and remove the handle unless other sessions hold
         it.
 
@@ -113,37 +140,37 @@ class StoreOperations:
         """
         headers = {} if version is None else if_match(version)
         reader = answers.document(answers.removal)
-        headers = {**headers, **self._token()}
-        return (yield from self._act("DELETE", self._handle(name), reader, headers, timeout=timeout)).value
+        headers = {**headers, **self.epoch_header()}
+        return (yield from self.act("DELETE", self._handle(name), reader, headers, timeout=timeout)).value
 
-    def clear_entries(self) -> Operation[int]:
+    def clear_entries(self, timeout: float | None = None) -> Operation[int]:
         """Do Flink's clearEntries: remove all handles, and return how many there were."""
         reader = answers.document(answers.cleared)
-        return (yield from self._act("DELETE", self._path("handles"), reader, self._token())).value
+        return (yield from self.act("DELETE", self.path("handles"), reader, self.epoch_header(), timeout=timeout)).value
 
-    def release(self, name: str) -> Operation[None]:
+    def release(self, name: str, timeout: float | None = None) -> Operation[None]:
         """Do Flink's release: release the session's lock on a handle."""
-        yield from self._act("DELETE", self._handle(name, "lock"), answers.nothing)
+        yield from self.act("DELETE", self._handle(name, "lock"), answers.nothing, timeout=timeout)
 
-    def release_all(self) -> Operation[None]:
+    def release_all(self, timeout: float | None = None) -> Operation[None]:
         """Do Flink's releaseAll: release all locks of the session in this store."""
-        yield from self._act("DELETE", self._path("locks"), answers.nothing)
+        yield from self.act("DELETE", self.path("locks"), answers.nothing, timeout=timeout)
 
-    def current_epoch(self) -> Operation[Epoch]:
+    def current_epoch(self, timeout: float | None = None) -> Operation[Epoch]:
         """Ask for the store's current epoch, whoever holds it."""
-        request = Request("GET", self._path("epoch"), answers.document(answers.epoch))
-        return (yield from self.caller.call(request)).value
+        request = Request("GET", self.path("epoch"), answers.document(answers.epoch))
+        return (yield from self.caller.call(request, timeout=timeout)).value
 
     def poll_epoch(self, wait: float, within: float = math.inf) -> Operation[Epoch]:
         """Campaign once: ask for the epoch, and let the service hold its answer back for up to ``wait`` seconds until
         the epoch is free. No attempt begins after ``within`` seconds. Raises `EpochHeld`.
         """
         within = max(within, LEAST_TO_ASK)
-        reply = yield from self._act(
+        reply = yield from self.act(
             "POST",
-            self._path("epoch"),
+            self.path("epoch"),
             answers.document(answers.epoch_of(self.acting.session)),
-            _JSON,
+            JSON,
             json_body({"wait": wait}),
             timeout=min(self.caller.timeout + wait, within + self.caller.attempt_timeout),
             begin_within=within,
@@ -151,57 +178,21 @@ class StoreOperations:
         )
         return reply.value
 
-    def file_credential(self) -> Operation[FileCredential | None]:
+    def file_credential(self, timeout: float | None = None) -> Operation[FileCredential | None]:
         """Ask for the credential of the store's files under the epoch that the session holds; None if none is needed.
 
         Raises `Fenced` if the session does not hold the epoch.
         """
-        reader = answers.document(answers.file_credential)
+        reader = answers.document(file_answers.file_credential)
         try:
-            return (yield from self._act("POST", self._path("epoch", "credentials"), reader)).value
+            return (yield from self.act("POST", self.path("epoch", "credentials"), reader, timeout=timeout)).value
         except NotSupported:
             return None
 
-    def resign(self) -> Operation[None]:
+    def resign(self, timeout: float | None = None) -> Operation[None]:
         """Give up the epoch. Raises `Fenced` if another session holds it."""
-        yield from self._act("DELETE", self._path("epoch"), answers.nothing)
+        yield from self.act("DELETE", self.path("epoch"), answers.nothing, timeout=timeout)
         self.epoch = None
-
-    def kept_cuts(self) -> Operation[KeptCuts]:
-        """Return the cuts and pins of the files of the job. Raises `Corrupt`."""
-        request = Request("GET", self._path("tree"), answers.document(answers.kept_cuts))
-        return (yield from self.caller.call(request)).value
-
-    def verify(self, digests: bool, timeout: float | None) -> Operation[Verification]:
-        """Look whether the bytes of all files of the job are there. Raises `Corrupt`."""
-        timeout = self.caller.timeout if timeout is None else timeout
-        target, reader = self._path("tree", "verification"), answers.document(answers.verification)
-        request = Request("POST", target, reader, _JSON, json_body({"digests": digests}), timeout)
-        return (yield from self.caller.call(request, timeout=timeout)).value
-
-    def pin(self, name: str, revision: int) -> Operation[int]:
-        """Keep a cut under a name. Raises `NotExist`, `AlreadyExists`."""
-        target, reader = self._path("tree", "pins", checked_name(name)), answers.document(answers.revision)
-        return (yield from self._act("PUT", target, reader, _JSON, json_body({"revision": revision}))).value
-
-    def unpin(self, name: str) -> Operation[None]:
-        """Keep a cut no longer for the sake of its name. Raises `NotExist`."""
-        yield from self._act("DELETE", self._path("tree", "pins", checked_name(name)), answers.nothing)
-
-    def roll_back(self, revision: int, keep: Collection[str]) -> Operation[int]:
-        """Let the files of the job be those of a cut again, but for those in ``keep``. Raises `NotExist`, `Fenced`."""
-        target, reader = self._path("tree", "rollback"), answers.document(answers.revision)
-        headers = {**_JSON, **self._token()}
-        body = json_body({"revision": revision, **({"keep": list(keep)} if keep else {})})
-        return (yield from self._act("POST", target, reader, headers, body)).value
-
-    def clone(self, source: str, snapshot: str, timeout: float | None) -> Operation[Clone]:
-        """Begin the files of the job with copies of a snapshot of another one. Raises `NotExist`, `NotEmpty`."""
-        target, reader = self._path("tree", "clone"), answers.document(answers.clone, 201)
-        timeout = self.caller.timeout if timeout is None else timeout
-        body = json_body({"source": checked_name(source), "snapshot": snapshot})
-        headers = {**_JSON, **self._token()}
-        return (yield from self._act("POST", target, reader, headers, body, timeout=timeout, wait=timeout)).value
 
     def _write(
         self,
@@ -211,12 +202,14 @@ class StoreOperations:
         labels: Mapping[str, str] | None,
         headers: dict[str, str],
         timeout: float | None,
+        progress: Progress | None,
     ) -> Operation[Handle]:
         target = self._handle(name)
         reader = answers.document(answers.handle_named(name), 201 if method == "POST" else 200)
-        headers = {**headers, **label_headers(labels), **self._token()}
+        headers = {**headers, **label_headers(labels), **self.epoch_header()}
         self.acting.headers()  # raises if the session is lost, before a large state is read
         body: Body = yield Work(lambda: body_of(state))
+        body.transfer = Transfer(progress, self.caller.clock)
         key = self.caller.new_key()
         deadline = key.since + (self.caller.timeout if timeout is None else timeout)
         reply = None
@@ -225,7 +218,8 @@ class StoreOperations:
         if reply is None:
             headers["Content-Type"] = STATE_MEDIA_TYPE
             left = deadline - self.caller.clock()
-            reply = yield from self._act(method, target, reader, headers, body, timeout=left, key=key)
+            reply = yield from self.act(method, target, reader, headers, body, timeout=left, key=key)
+        body.transfer.end_stored(reply.value.size)
         return reply.value
 
     def _write_directly(
@@ -245,8 +239,8 @@ class StoreOperations:
 
         def announce(request: Body, timeout: float) -> Operation[Reply[Upload]]:
             announced = answers.document(upload_of, 201)
-            target = self._path("uploads")
-            return self._act("POST", target, announced, _JSON, request, timeout=timeout, final=REFUSED_FOR_NOW)
+            target = self.path("uploads")
+            return self.act("POST", target, announced, JSON, request, timeout=timeout, final=REFUSED_FOR_NOW)
 
         for _ in range(2):  # twice: an upload may expire just before it is named
             upload = yield from put(self.caller, announce, body, deadline)
@@ -254,7 +248,7 @@ class StoreOperations:
                 break
             try:
                 return (
-                    yield from self._act(
+                    yield from self.act(
                         method,
                         target,
                         reader,
@@ -269,31 +263,5 @@ class StoreOperations:
                 continue
         return None
 
-    def _act(
-        self,
-        method: str,
-        target: str,
-        reader: Reader[T],
-        headers: Mapping[str, str] | None = None,
-        body: Body | None = None,
-        *,
-        timeout: float | None = None,
-        begin_within: float | None = None,
-        wait: float = 0.0,
-        key: Key | None = None,
-        final: Collection[Code] = (),
-    ) -> Operation[Reply[T]]:
-        request = Request(method, target, reader, {**(headers or {}), **self.acting.headers()}, body, wait)
-        with self.acting.watched():
-            return (
-                yield from self.caller.call(request, timeout=timeout, begin_within=begin_within, key=key, final=final)
-            )
-
-    def _path(self, *segments: str, **query: object) -> str:
-        return path("stores", self.store, *segments, **query)
-
     def _handle(self, name: str, *segments: str) -> str:
-        return self._path("handles", checked_name(name), *segments)
-
-    def _token(self) -> dict[str, str]:
-        return {} if self.epoch is None else {Header.EPOCH: str(self.epoch)}
+        return self.path("handles", checked_name(name), *segments)

@@ -12,12 +12,12 @@ from milepost.core.body import Body, SourceFailed
 from milepost.core.calls.calls import LONGEST_PAUSE, Caller, Reply
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.core.calls.request import json_body
-from milepost.core.direct import AVOID_BRIEFLY_SECONDS, AVOID_SECONDS, signed, trouble_with
+from milepost.core.direct import AVOID_BRIEFLY_SECONDS, AVOID_SECONDS, log_signed, signed, trouble_with
 from milepost.core.effects import Answer, Lost, Operation, Sleep
 from milepost.errors import InvalidRequest, MilepostError, NotSupported, OutcomeUnknown, Unavailable, UploadUnknown
 from milepost.wire import Code
 
-log = logging.getLogger("milepost")
+log = logging.getLogger("milepost.transfers")
 
 URLS = 3
 TRIES_PER_URL = 3
@@ -49,7 +49,7 @@ class Upload:
 
     id: str
     url: str = field(repr=False)
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     expires_in: float
 
 
@@ -103,6 +103,7 @@ def _put(caller: Caller, upload: Upload, body: Body, deadline: float) -> Operati
             return _End.EXPIRED
         send = signed("PUT", upload.url, upload.headers, body, (deadline - now) * SHARE_TO_PUT)
         result = yield send
+        log_signed(send, result, caller.clock() - now)
         if isinstance(result, SourceFailed):
             raise result.error
         if isinstance(result, Lost):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
@@ -10,12 +11,15 @@ import anyio.to_thread
 import httpx
 
 from milepost.core.body import Body, SourceFailed
-from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
-from milepost.drivers.connections import Connections, Progress, answer, is_strange, lost, overdue, request_of
+from milepost.core.effects import Answer, Ask, AskFailed, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
+from milepost.drivers.connections import FOREIGN, Connections, Sent, answer, is_strange, lost, overdue, request_of
 from milepost.drivers.early_response import listen
 from milepost.errors import Closed
 
 T = TypeVar("T")
+
+_ASKERS = 8
+"""So many threads call functions that return tokens at most."""
 
 
 class AsyncDriver:
@@ -24,7 +28,15 @@ class AsyncDriver:
     def __init__(self, connections: Connections) -> None:
         self._http = httpx.AsyncClient(**connections.settings())
         listen(self._http)
+        self._foreign = connections.transport is not None
         self._closed = False
+        self._process = os.getpid()
+        self._askers: anyio.CapacityLimiter | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Return whether `close` was called."""
+        return self._closed
 
     async def close(self) -> None:
         """Close every connection. Calls under way fail, and later ones raise `Closed`."""
@@ -69,19 +81,23 @@ class AsyncDriver:
         if isinstance(effect, Send):
             return await self._send(effect, opened)
         if isinstance(effect, Read):
-            return await _read(cast("AsyncIterator[bytes]", effect.stream))
+            return await _read(cast("AsyncIterator[bytes]", effect.stream), effect.timeout)
         if isinstance(effect, Sleep):
             return await anyio.sleep(effect.seconds)
         if isinstance(effect, Work):
             return await anyio.to_thread.run_sync(effect.function)
+        if isinstance(effect, Ask):
+            return await self._asked(effect)
         raise TypeError(f"an operation that emits items must be run with stream(): {effect!r}")
 
     async def _send(self, send: Send, opened: _Opened) -> Answer | Lost | SourceFailed:
         if self._closed:
             raise Closed("the client was closed")
-        progress, begun = Progress(), _Begun()
-        content = None if send.body is None else _content(send.body, progress)
+        if self._process != os.getpid():
+            raise Closed("an AsyncClient stays in the process that made it: make one after the fork")
+        sent, begun = Sent(), _Begun(self._foreign)
         try:
+            content = None if send.body is None else _content(send.body, sent)
             request = request_of(self._http, send, content)
             request.extensions = {**request.extensions, "trace": begun.note}
             with anyio.move_on_after(send.timeout):
@@ -91,18 +107,31 @@ class AsyncDriver:
                     return answer(response, b"")
                 if send.stream and response.is_success:
                     await opened.hold(response)
-                    return answer(response, b"", response.aiter_raw())
+                    return answer(response, b"", _pieces(response))
                 try:
-                    return answer(response, b"".join([chunk async for chunk in response.aiter_raw()]))
+                    return answer(response, b"".join([chunk async for chunk in _pieces(response)]))
                 finally:
                     await response.aclose()
-        except (httpx.TransportError, UnicodeError) as error:
+        except FOREIGN as error:
             if self._closed:
                 raise Closed("the client was closed during this call") from error
-            return lost(error, send, progress)
+            return lost(error, send, sent)
         except SourceFailed as failure:
             return failure
-        return overdue(send, begun.connected, progress)
+        return overdue(send, begun.connected, sent)
+
+    async def _asked(self, ask: Ask) -> Any:
+        """Ask a function in a thread, as it may block, and await a coroutine function.
+
+        These threads are not those that read states: a token must not wait for the slow sources of others.
+        """
+        try:
+            if ask.awaited:
+                return await ask.call()
+            self._askers = self._askers or anyio.CapacityLimiter(_ASKERS)
+            return await anyio.to_thread.run_sync(ask.call, limiter=self._askers)
+        except AskFailed as failure:
+            return failure
 
 
 class _Opened:
@@ -123,29 +152,43 @@ class _Opened:
 
 
 class _Begun:
-    """Follows httpcore's trace of a request, to know whether there was a connection and the request set out over it."""
+    """Follows httpcore's trace of a request, to know whether there was a connection and the request set out over it.
 
-    def __init__(self) -> None:
-        self.connected = False
+    A ``foreign`` transport may not trace anything, so its requests may always have set out.
+    """
+
+    def __init__(self, foreign: bool) -> None:
+        self.connected = foreign
 
     async def note(self, event: str, _details: Mapping[str, Any]) -> None:
         self.connected = self.connected or event.endswith(".send_request_headers.started")
 
 
-def _content(body: Body, progress: Progress) -> bytes | AsyncIterator[bytes]:
+async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield the bytes as they come; a transport of the caller's may have them all already."""
+    if response.is_stream_consumed:
+        yield response.content
+        return
+    async for chunk in response.aiter_raw():
+        yield chunk
+
+
+def _content(body: Body, sent: Sent) -> bytes | AsyncIterator[bytes]:
     content = body.begin()
     if isinstance(content, bytes):
         return content
     chunks = content if isinstance(content, AsyncIterator) else _in_threads(content)
-    return _watched(chunks, progress, body.size)
+    return _watched(chunks, sent, body)
 
 
-async def _watched(chunks: AsyncIterator[bytes], progress: Progress, size: int | None) -> AsyncIterator[bytes]:
-    progress.begin(size)
+async def _watched(chunks: AsyncIterator[bytes], sent: Sent, body: Body) -> AsyncIterator[bytes]:
+    sent.begin(body.size)
     async for chunk in chunks:
-        progress.next(chunk)
+        body.tell()
+        sent.next(chunk)
         yield chunk
-    progress.end()
+        body.sent(len(chunk))
+    sent.end()
 
 
 async def _in_threads(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
@@ -153,8 +196,10 @@ async def _in_threads(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
         yield chunk
 
 
-async def _read(chunks: AsyncIterator[bytes]) -> bytes | Lost:
+async def _read(chunks: AsyncIterator[bytes], timeout: float) -> bytes | Lost:
     try:
-        return await anext(chunks, b"")
-    except httpx.TransportError as error:
+        with anyio.move_on_after(timeout):
+            return await anext(chunks, b"")
+    except FOREIGN as error:
         return lost(error)
+    return Lost(f"no more bytes within {timeout:.3g} s", sent=True, timed_out=True)

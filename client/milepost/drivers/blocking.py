@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 import httpx
 
 from milepost.core.body import Body, SourceFailed
-from milepost.core.effects import Answer, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
-from milepost.drivers.connections import Connections, Progress, answer, is_strange, lost, request_of
+from milepost.core.effects import Answer, Ask, AskFailed, Effect, Emit, Lost, Operation, Read, Send, Sleep, Work
+from milepost.drivers.connections import FOREIGN, Connections, Sent, answer, is_strange, lost, request_of
 from milepost.drivers.deadlines import Deadline, keep
 from milepost.errors import Closed
 
@@ -28,6 +28,11 @@ class BlockingDriver:
         self._http = self._connect()
         self._process = os.getpid()
         self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Return whether `close` was called."""
+        return self._closed
 
     def close(self) -> None:
         """Close every connection. Calls under way fail, and later ones raise `Closed`."""
@@ -69,18 +74,20 @@ class BlockingDriver:
         if isinstance(effect, Send):
             return self._send(effect, opened)
         if isinstance(effect, Read):
-            return _read(cast("Iterator[bytes]", effect.stream))
+            return self._read(cast("Iterator[bytes]", effect.stream), effect.timeout)
         if isinstance(effect, Sleep):
             return pause(effect.seconds)
         if isinstance(effect, Work):
             return effect.function()
+        if isinstance(effect, Ask):
+            return _asked(effect)
         raise TypeError(f"not an effect: {effect!r}")
 
     def _send(self, send: Send, opened: _Opened) -> Answer | Lost | SourceFailed:
         http = self._own_connections()
-        progress = Progress()
-        content = None if send.body is None else _content(send.body, progress)
+        sent = Sent()
         try:
+            content = None if send.body is None else _content(send.body, sent)
             request = request_of(http, send, content)
             with self._deadline.within(send.timeout):
                 response = http.send(request, stream=True)
@@ -89,21 +96,35 @@ class BlockingDriver:
                     return answer(response, b"")
                 if send.stream and response.is_success:
                     opened.hold(response)
-                    return answer(response, b"", response.iter_raw())
+                    return answer(response, b"", _pieces(response))
                 try:
-                    return answer(response, b"".join(response.iter_raw()))
+                    return answer(response, b"".join(self._kept_to_the_deadline(_pieces(response))))
                 finally:
                     response.close()
-        except (httpx.TransportError, UnicodeError) as error:
+        except FOREIGN as error:
             if self._closed:
                 raise Closed("the client was closed during this call") from error
-            return lost(error, send, progress)
+            return lost(error, send, sent)
         except RuntimeError as error:  # httpx raises it for a request on a closed client
             if self._closed:
                 raise Closed("the client was closed") from error
             raise
         except SourceFailed as failure:
             return failure
+
+    def _read(self, chunks: Iterator[bytes], timeout: float) -> bytes | Lost:
+        try:
+            with self._deadline.within(timeout):
+                return next(chunks, b"")
+        except FOREIGN as error:
+            return lost(error)
+
+    def _kept_to_the_deadline(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Look at the clock between the chunks of a transport of the caller's; connections do it by themselves."""
+        for chunk in chunks:
+            if self._connections.transport is not None:
+                self._deadline.left(None, httpx.ReadTimeout)
+            yield chunk
 
     def _connect(self) -> httpx.Client:
         http = httpx.Client(**self._connections.settings())
@@ -114,6 +135,8 @@ class BlockingDriver:
         if self._closed:
             raise Closed("the client was closed")
         if self._process != os.getpid():
+            if self._connections.transport is not None:
+                raise Closed("a transport of your own stays in the process that made it: make a client after the fork")
             self._inherited = self._http  # kept open: its sockets belong to the parent
             self._http = self._connect()
             self._process = os.getpid()
@@ -136,25 +159,32 @@ class _Opened:
             self._response = None
 
 
-def _content(body: Body, progress: Progress) -> bytes | Iterator[bytes]:
+def _pieces(response: httpx.Response) -> Iterator[bytes]:
+    """Return the bytes as they come; a transport of the caller's may have them all already."""
+    return iter((response.content,)) if response.is_stream_consumed else response.iter_raw()
+
+
+def _content(body: Body, sent: Sent) -> bytes | Iterator[bytes]:
     content = body.begin()
     if isinstance(content, bytes):
         return content
     if isinstance(content, Iterator):
-        return _watched(content, progress, body.size)
+        return _watched(content, sent, body)
     raise TypeError("an asynchronous source of bytes needs milepost.aio")
 
 
-def _watched(chunks: Iterator[bytes], progress: Progress, size: int | None) -> Iterator[bytes]:
-    progress.begin(size)
+def _watched(chunks: Iterator[bytes], sent: Sent, body: Body) -> Iterator[bytes]:
+    sent.begin(body.size)
     for chunk in chunks:
-        progress.next(chunk)
+        body.tell()
+        sent.next(chunk)
         yield chunk
-    progress.end()
+        body.sent(len(chunk))
+    sent.end()
 
 
-def _read(chunks: Iterator[bytes]) -> bytes | Lost:
+def _asked(ask: Ask) -> Any:
     try:
-        return next(chunks, b"")
-    except httpx.TransportError as error:
-        return lost(error)
+        return ask.call()
+    except AskFailed as failure:
+        return failure

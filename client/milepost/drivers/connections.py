@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
+from os import PathLike, fspath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from milepost.core.effects import Answer, Lost, Send
 from milepost.wire import Header
 
 CONNECT_SECONDS = 5.0
-Verify = ssl.SSLContext | bool
+Verify = ssl.SSLContext | bool | str | PathLike[str]
 
 _LOCATION = re.compile(r"(\(b'location', b'[^'?]*)\?[^']*", re.IGNORECASE)
 
@@ -33,14 +34,35 @@ _NOT_SENT = (
 )
 
 
+FOREIGN = (httpx.TransportError, UnicodeError, ssl.SSLError)
+"""What a request can raise: httpx lets pass what TLS says after the handshake, such as that it wants a certificate."""
+
+
 @dataclass(frozen=True)
 class Connections:
     """The settings of the connections to the service and the blob store.
 
-    ``verify`` is that of httpx: False trusts any certificate, an `ssl.SSLContext` decides itself.
+    ``verify`` says which certificates of the service are trusted: True those of public authorities, a path those of the
+    authorities in that file (PEM), False any. An `ssl.SSLContext` decides itself, and may show a certificate, too.
+
+    ``proxy`` is the URL of a proxy for all requests. With ``trust_env`` httpx reads `HTTPS_PROXY` and its like, and
+    `SSL_CERT_FILE`. ``transport`` carries requests in the place of connections that are made here, so that none of the
+    other settings goes with it.
     """
 
     verify: Verify = True
+    proxy: str | None = field(default=None, repr=False)  # it may have a password in it
+    trust_env: bool = True
+    transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None = None
+
+    def __post_init__(self) -> None:
+        """Read the file of authorities. Raises ValueError for settings that cannot be used."""
+        if self.transport is not None and (self.proxy is not None or self.verify is not True):
+            raise ValueError("a transport of your own makes its connections itself: give proxy and certificates to it")
+        if self.proxy is not None and urlsplit(self.proxy).scheme not in ("http", "https", "socks5", "socks5h"):
+            raise ValueError("a proxy is an http, https or socks5 URL")  # not quoted: it may have a password in it
+        if isinstance(self.verify, (str, PathLike)):
+            object.__setattr__(self, "verify", trusting(self.verify))
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments of an httpx client.
@@ -49,10 +71,39 @@ class Connections:
         """
         logging.getLogger("httpcore.http11").addFilter(_without_signature)
         headers = {"User-Agent": f"milepost-python/{version('milepost')}", "Accept-Encoding": "identity"}
-        return {"verify": self.verify, "headers": headers, "follow_redirects": False, "limits": _LIMITS}
+        made = {"verify": self.verify, "proxy": self.proxy, "trust_env": self.trust_env, "limits": _LIMITS}
+        own = {"transport": self.transport, "trust_env": False}
+        return {**(made if self.transport is None else own), "headers": headers, "follow_redirects": False}
 
 
-class Progress:
+def trusting(
+    ca: str | PathLike[str] | None, cert: str | PathLike[str] | None = None, key: str | PathLike[str] | None = None
+) -> ssl.SSLContext:
+    """Return a context that trusts the authorities in a file (None: public ones), and shows a certificate if there is
+    one.
+
+    Raises ValueError for a file that cannot be used.
+    """
+    context = httpx.create_ssl_context() if ca is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if ca is not None:
+            context.load_verify_locations(cafile=ca)
+    except OSError as error:  # those of the ssl module do not name the file
+        raise ValueError(f"cannot read authorities of certificates in {fspath(ca or '')}: {_said(error)}") from error
+    try:
+        if cert is not None:
+            context.load_cert_chain(cert, key)
+    except OSError as error:
+        files = " and ".join(fspath(file) for file in (cert, key) if file is not None)
+        raise ValueError(f"cannot read the certificate and its key in {files}: {_said(error)}") from error
+    return context
+
+
+def _said(error: OSError) -> str:
+    return (error.reason if isinstance(error, ssl.SSLError) else error.strerror) or str(error)
+
+
+class Sent:
     """Counts how much of a request's body was sent; ``complete`` is true once its last bytes may be on their way."""
 
     def __init__(self) -> None:
@@ -121,13 +172,13 @@ def is_strange(send: Send, response: httpx.Response) -> bool:
 
 
 def lost(
-    error: httpx.TransportError | UnicodeError, send: Send | None = None, progress: Progress | None = None
+    error: httpx.TransportError | UnicodeError | ssl.SSLError, send: Send | None = None, body: Sent | None = None
 ) -> Lost:
     """Translate an httpx exception into the core's `Lost`. A request that was not sent whole cannot have been acted on.
 
     A UnicodeError is caused by an answer: httpx decodes the host of every Location, although it does not follow any.
     """
-    sent = not isinstance(error, _NOT_SENT) and (progress is None or progress.complete)
+    sent = not isinstance(error, _NOT_SENT) and (body is None or body.complete)
     where = "" if send is None else f"{urlsplit(send.url).hostname}:{urlsplit(send.url).port or ''} "
     timed_out = isinstance(error, httpx.TimeoutException) and not isinstance(error, _NOT_SENT)
     # A PoolTimeout is a wait for one of the client's own connections, and says nothing about the other side.
@@ -136,11 +187,11 @@ def lost(
     return Lost(reason, sent=sent, timed_out=timed_out, unreachable=unreachable)
 
 
-def overdue(send: Send, connected: bool, progress: Progress) -> Lost:
+def overdue(send: Send, connected: bool, body: Sent) -> Lost:
     """Make the `Lost` for an attempt that was given up because its time was over.
 
     ``connected`` says whether there was a connection to send it over.
     """
     if not connected:
         return Lost(f"no connection within {send.timeout:.3g} s", sent=False)
-    return Lost(f"no answer within {send.timeout:.3g} s", sent=progress.complete, timed_out=True)
+    return Lost(f"no answer within {send.timeout:.3g} s", sent=body.complete, timed_out=True)

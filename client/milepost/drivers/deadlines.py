@@ -88,6 +88,12 @@ class _Backend(httpcore.NetworkBackend):
                 return _Stream(stream, self._deadline)
         raise httpcore.ConnectTimeout("the time for this attempt is up")
 
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.NetworkStream:
+        seconds = self._deadline.left(timeout, httpcore.ConnectTimeout)
+        return _Stream(self._backend.connect_unix_socket(path, seconds, socket_options), self._deadline)
+
 
 class _Stream(httpcore.NetworkStream):
     def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:

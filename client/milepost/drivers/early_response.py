@@ -44,6 +44,11 @@ class _Backend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         return _Listening(await self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
 
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        return _Listening(await self._backend.connect_unix_socket(path, timeout, socket_options))
+
     async def sleep(self, seconds: float) -> None:
         await self._backend.sleep(seconds)
 

@@ -44,6 +44,11 @@ not deterministic (``rand()``, a clock in a UDF), against input files that are r
 than the staged output (`BatchContext`): avoiding these is up to the user.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 try:
     import pyspark  # noqa: F401  (another missing module names itself in its error)
 except ModuleNotFoundError as missing:
@@ -60,4 +65,33 @@ from milepost.spark.output.manifest import PublishedBatch
 from milepost.spark.output.reader import published_batches, read_published
 from milepost.spark.recovery import JobRecovery
 
-__all__ = ["lead", "Job", "BatchContext", "JobRecovery", "read_published", "published_batches", "PublishedBatch"]
+if TYPE_CHECKING:
+    from milepost.spark.managed.stateful import stateful
+    from milepost.spark.managed.table import read_state, state_reader
+
+_WITH_STATE = {
+    "stateful": "milepost.spark.managed.stateful",
+    "read_state": "milepost.spark.managed.table",
+    "state_reader": "milepost.spark.managed.table",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs ``milepost[state]`` when it is first asked for: most jobs do without."""
+    if name not in _WITH_STATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_WITH_STATE[name]), name)
+
+
+__all__ = [
+    "lead",
+    "stateful",
+    "state_reader",
+    "read_state",
+    "Job",
+    "BatchContext",
+    "JobRecovery",
+    "read_published",
+    "published_batches",
+    "PublishedBatch",
+]

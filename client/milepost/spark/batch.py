@@ -15,6 +15,7 @@ from milepost.spark.context import BatchContext
 from milepost.spark.driver.running import calling_run
 from milepost.spark.driver.stopping import BatchGate, end_as_stopped
 from milepost.spark.guard import QueryGuard
+from milepost.spark.managed.published import ManagedState
 from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
 from milepost.spark.recovery import JobRecovery
@@ -45,6 +46,7 @@ class ExactlyOnce:
     guard: QueryGuard
     recovery: JobRecovery
     """From where the query goes on, which its first batch has to prove."""
+    state: ManagedState
     began: bool = field(default=False, init=False)
     gate: BatchGate = field(default_factory=BatchGate, init=False)
     failure: BaseException | None = field(default=None, init=False)
@@ -103,12 +105,17 @@ class ExactlyOnce:
             # Without this, each driver of a job without new input would be counted as one that ended inside this batch.
             self.pointer.move(self.pointer.record.replayed(self.pointer.store.epoch))
             return False
-        manifest = self._publish(frame, batch)
+        self.state.enter(batch)
+        try:
+            manifest = self._publish(frame, batch)
+            state = self.state.staged()
+        finally:
+            self.state.leave()
         if not query.isActive:
             # The stop may have cut the function's writes short without the function noticing. So this attempt does
             # not count: the next driver runs the batch again.
             return True
-        self.pointer.move(self.pointer.record.publishing(batch, manifest, self.pointer.store.epoch))
+        self.pointer.move(self.pointer.record.publishing(batch, manifest, self.pointer.store.epoch, state))
         return False
 
     def _begin(self, batch: int, query: StreamingQuery) -> None:
@@ -140,7 +147,7 @@ class ExactlyOnce:
 
     def _publish(self, frame: DataFrame, batch: int) -> Any:
         """Return what the publishing function returned, for the job record."""
-        if isinstance(self.publish, FilesSink):
+        if isinstance(self.publish, FilesSink) and not self.publish.transforms:
             # The sink writes the frame once, every partition to its end: this is the one complete evaluation. Nobody
             # sees what it writes before the batch is published.
             return self.publish(frame, self._context(batch))

@@ -20,7 +20,7 @@ class BatchContext:
 
     ``batchId`` is Spark's. ``epoch`` is the driver's, and higher than that of every driver before it. ``attempt`` is
     how often this batch was entered so far, by all drivers together. ``job`` is the job's own identity, the same for
-    every driver. ``previousManifest`` is what the function returned for the batch that was published last (None before
+    every driver. ``previous_manifest`` is what the function returned for the batch that was published last (None before
     the first).
     """
 
@@ -28,7 +28,7 @@ class BatchContext:
     epoch: int
     attempt: int
     job: str
-    previousManifest: Any = None
+    previous_manifest: Any = None
 
     @property
     def txnAppId(self) -> str:

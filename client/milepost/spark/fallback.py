@@ -5,6 +5,9 @@ sink may have seen, with the same input. So what it logged about that input stay
 was: the logs of the sources, and the offsets of B + 1. Spark itself runs no more than one logged batch again. If there
 are two, because B + 1 was published and a driver had begun L = B + 2, the offsets of L are set aside. Once B + 1 is
 committed they come back, by the next driver: this one's query ends when Spark plans L anew (`RestartNeeded`).
+
+Managed state in the job's tree stays as it is. The job record names the commits of the batch that was published last,
+which the cut of an older batch does not have; and its files never change, so a cut has none that would be better.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from milepost.types import Cut, Verification
 _log = logging.getLogger(__name__)
 _ROOT = "checkpoint"
 """Where the checkpoint lies among the files of a job."""
+_STATES = "_milepost"
+"""Where the managed states of a job lie (`milepost.state.store.TreeFiles`)."""
 
 
 class Writable(Checkpoint, Protocol):
@@ -67,7 +72,8 @@ def fall_back(
         cut.batch,
         cut.revision,
     )
-    files.roll_back(cut.revision, keep=[f"{_ROOT}/{path}" for path in keep])
+    states = [file.path for file in files.list("") if file.path == _STATES]
+    files.roll_back(cut.revision, keep=[*(f"{_ROOT}/{path}" for path in keep), *states])
     return cut
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -18,11 +18,12 @@ from milepost.spark.driver.awaiting import Awaiting
 from milepost.spark.driver.calls import within
 from milepost.spark.driver.queries import JobQueries, let_commit
 from milepost.spark.guard import QueryGuard
+from milepost.spark.managed.published import ManagedState
 from milepost.spark.output.claim import claim
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.manifest import published_by_files
-from milepost.spark.output.sink import FilesSink
+from milepost.spark.output.sink import FilesSink, Transform
 from milepost.spark.pointer import JobPointer
 from milepost.spark.recovery import JobRecovery, check_published
 from milepost.spark.session_settings import SessionSettings
@@ -39,7 +40,8 @@ _CLOSE_SECONDS = 120.0
 class Job:
     """One job under this driver's epoch, for one start of one query. `milepost.spark.lead` makes it.
 
-    Its attributes are named in Spark's style.
+    What imitates Spark is named in its style. Threads may share a job: `stop` may be called while another one waits in
+    `awaitTermination`.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Job:
         tree: CheckpointTree,
         recovery: JobRecovery,
         grace: float,
+        access: Mapping[str, Any],
     ) -> None:
         self.recovery = recovery
         self._spark = spark
@@ -63,6 +66,7 @@ class Job:
         self._settings = settings
         self._tree = tree
         self._grace = grace
+        self._state = ManagedState(pointer, tree, {**access, "store": name, "epoch": pointer.store.epoch})
         self._function: ExactlyOnce | None = None
         self._queries = JobQueries(spark, location)
         self._raised = False
@@ -70,6 +74,9 @@ class Job:
         self._one_stops = threading.RLock()
         self._awaiting = Awaiting()
         self._given_up: SparkDriverError | None = None
+
+    def __repr__(self) -> str:
+        return f"<Job {self._name!r}, epoch {self.epoch}, published up to batch {self.published}>"
 
     @property
     def checkpointLocation(self) -> str:
@@ -97,6 +104,11 @@ class Job:
         """The value that the publishing function returned for the batch that was published last."""
         return self._pointer.record.manifest
 
+    @property
+    def state(self) -> ManagedState:
+        """The job's managed states, which `milepost.spark.stateful` processes."""
+        return self._state
+
     def exactlyOnce(self, publish: Publish, *, beside: str | None = None) -> Callable[[DataFrame, int], None]:
         """Make the function for ``foreachBatch``: it calls ``publish(frame, context)`` and counts each batch as
         published once.
@@ -120,17 +132,17 @@ class Job:
         if beside is not None:
             self._claim(HadoopFiles(self._spark), beside)
         guard = QueryGuard(self._spark, self._location)
-        self._function = ExactlyOnce(publish, self._pointer, self._tree, guard, self.recovery)
+        self._function = ExactlyOnce(publish, self._pointer, self._tree, guard, self.recovery, self._state)
         return self._function
 
-    def files(self, output: str) -> Callable[[DataFrame, int], None]:
+    def files(self, output: str, *, transform: Transform | None = None) -> Callable[[DataFrame, int], None]:
         """Make the function for ``foreachBatch`` that publishes Parquet files under ``output`` (any Hadoop file
-        system).
+        system): the rows of each batch, or of what ``transform(frame, context)`` returns for it.
 
         Readers use `read_published`, and see published batches only. Raises the errors of `exactlyOnce`, and from the
         first batch `UnsafeQuery` if the job published elsewhere before.
         """
-        return self.exactlyOnce(FilesSink(HadoopFiles(self._spark), output), beside=output)
+        return self.exactlyOnce(FilesSink(HadoopFiles(self._spark), output, transform), beside=output)
 
     def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
         """Wait like ``query.awaitTermination``.
@@ -202,11 +214,11 @@ class Job:
             self._function.gate.hurry()
             self._function.gate.close(0.0)
 
-    def stop_within(self, seconds: float) -> bool:
-        """Ask Spark to stop the query, and wait for so many seconds; return whether it has ended."""
+    def stop_within(self, timeout: float) -> bool:
+        """Ask Spark to stop the query, and wait for ``timeout`` seconds; return whether it has ended."""
         thread = threading.Thread(target=self._queries.stop_quietly, name="milepost-stop", daemon=True)
         thread.start()
-        thread.join(seconds)
+        thread.join(timeout)
         return not thread.is_alive()
 
     def release(self) -> None:
@@ -229,6 +241,7 @@ class Job:
             within(self._grace + _CLOSE_SECONDS, self.stop)
         except (Py4JError, ConnectionError, TimeoutError) as error:
             _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
+        self._state.close()
 
     def raise_end(self) -> None:
         """Raise what ended the query, unless `awaitTermination` has raised it already."""

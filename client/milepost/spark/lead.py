@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.errors import SparkNoSuchElementException
 
 from milepost.client import Client
-from milepost.core.calls.calls import Token
+from milepost.core.calls.credentials import Token
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
+from milepost.core.calls.request import checked_name
 from milepost.core.checkpoint_location import checkpoint_location, default_authority
 from milepost.drivers.connections import Verify
+from milepost.drivers.environment import File, access
 from milepost.errors import Fenced, NoProgress, SessionLost, UnsafeQuery
 from milepost.integrity import IfDamaged, look
 from milepost.spark.driver.driver import Driver
@@ -49,8 +51,8 @@ _led_lock = threading.Lock()
 @contextmanager
 def lead(
     spark: SparkSession,
-    url: str | Sequence[str],
-    store: str,
+    url: str | Sequence[str] | None = None,
+    job: str = "",
     *,
     authority: str | None = None,
     holder: str | None = None,
@@ -66,23 +68,27 @@ def lead(
     if_damaged: Literal["refuse", "fall-back", "go-on"] = "fall-back",
     digests: bool = False,
     token: Token | None = None,
+    token_file: File | None = None,
     token_url: str | None = None,
-    verify: Verify = True,
+    verify: Verify | None = None,
+    cert: File | None = None,
+    key: File | None = None,
 ) -> Iterator[Job]:
-    """Wait until this driver leads the job ``store``, put the settings of its epoch into the session, and yield the
+    """Wait until this driver leads ``job``, put the settings of its epoch into the session, and yield the
     `Job`.
 
     Standbys wait here, at most ``wait`` seconds (None: for ever), through outages and lost sessions. Leaving the block
     stops the query, takes the settings out of the session and resigns. SIGTERM does the same if this runs in the main
     thread; before there is a query, it ends the program with status 143. ``url`` is the address of the service, or
-    several; Spark's executors have to reach it as well. ``holder`` is the name that others see. ``token`` and
-    ``verify`` are those of `milepost.Client`. With ``must_exist``, a service that does not know the job is refused
+    several; Spark's executors have to reach it as well. Without it the environment says where the service is, as to
+    `milepost.Client`, from which ``token``, ``token_file``, ``verify``, ``cert`` and ``key`` are known as well.
+    ``holder`` is the name that others see. With ``must_exist``, a service that does not know the job is refused
     (`JobUnknown`), instead of beginning the job there.
 
     Where the service has tokens, Spark is given a credential for this job's files under this driver's epoch. With it
     Spark gets itself tokens at ``token_url``, by default at the first of the addresses.
 
-    ``authority`` is what the job's checkpoint location begins with, ``webhdfs://<authority>/jobs/<store>/…``. It never
+    ``authority`` is what the job's checkpoint location begins with, ``webhdfs://<authority>/jobs/<job>/…``. It never
     changes: the first driver chooses it, by default the host and port of a lone server and a name for several, and the
     others follow.
 
@@ -102,21 +108,25 @@ def lead(
     driver falls back to the newest cut that is whole and safe, and says so in the log and in `Job.recovery`;
     ``if_damaged`` may also let it refuse, or go on all the same, as long as no query needs what is damaged.
 
-    Raises `EpochHeld` when the wait has ended, `UnsafeQuery`, `WrongCheckpoint`, `NoSafeCheckpoint`,
-    `CheckpointDamaged`, `InputMissing`, `RecordUnreadable`, and the errors of `milepost.Client`.
+    Raises `InvalidName` for a name that no job can have, `EpochHeld` when the wait has ended, `UnsafeQuery`,
+    `WrongCheckpoint`, `NoSafeCheckpoint`, `CheckpointDamaged`, `InputMissing`, `RecordUnreadable`, and the
+    errors of `milepost.Client`.
     """
     for name, least in (("jvm_timeout", jvm_timeout), ("batch_timeout", batch_timeout), ("max_entries", max_entries)):
         if least is not None and least <= 0:
             raise ValueError(f"{name} must be more than 0, or None")
     chosen = IfDamaged(if_damaged)
-    urls = [url] if isinstance(url, str) else list(url)
+    store = checked_name(job, "job")  # its handles and files are in the store of its name
+    way = access(url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
+    urls = way.addresses
+    reached = {"url": url, "token": token, "token_file": token_file, "verify": verify, "cert": cert, "key": key}
     _check_session(spark, checkpoint_location(urls, store, 0, authority=authority).fence)
     who = holder or f"{spark.sparkContext.applicationId}@{socket.gethostname()}:{os.getpid()}"
     driver = Driver(spark)
     with (
         _alone(spark, store),
         on_sigterm(driver.stop, driver.running, driver.forget_calls),
-        Client(url, token=token, timeout=timeout, verify=verify) as client,
+        Client(url, token=token, token_file=token_file, timeout=timeout, verify=verify, cert=cert, key=key) as client,
         driver.standing_by(
             Standby(client, who, store, ttl, wait, driver.lost, lambda: warm_up(spark, urls, store))
         ) as standby,
@@ -144,7 +154,9 @@ def lead(
                 recovery = _recovered(tree, spark, pointer, max_entries)
                 recovery = replace(recovery, damaged=damaged, went_back_to=None if cut is None else cut.batch)
                 tree = CheckpointTree(spark, location, outage_timeout)
-                driver.job = Job(spark, store, standby.led_by, pointer, location, settings, tree, recovery, grace)
+                driver.job = Job(
+                    spark, store, standby.led_by, pointer, location, settings, tree, recovery, grace, reached
+                )
                 standby.led_by.raise_if_lost()  # if it was lost before there was a job, nothing was stopped
             except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:
                 driver.job = None

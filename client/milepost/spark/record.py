@@ -13,6 +13,8 @@ from typing import Any
 from milepost.errors import RecordUnreadable
 
 SCHEMA = 2
+_STATE_SCHEMA = 3
+"""The schema of records that have managed state, which a release that does not know it would lose."""
 _LAYERED_SCHEMA = 1
 """The schema of releases that stored checkpoints as archives, and named them in the record."""
 JOB = "job"
@@ -27,6 +29,7 @@ class JobRecord:
     ``manifest`` (JSON) is what its publishing function returned. ``authority`` is the one that stands in the job's
     checkpoint location, for ever. ``entered`` and ``entries`` count how often drivers began with the newest batch and
     did not finish it. ``layered`` says that an older release stored the job's checkpoint, in a form of its own.
+    ``state`` has the published snapshots of the job's managed states (JSON) by name, None where it has none.
     """
 
     job: str
@@ -37,14 +40,15 @@ class JobRecord:
     entries: int = 0
     authority: str = ""
     layered: bool = False
+    state: Any = None
 
     def entering(self, batch: int, entries: int, epoch: int) -> JobRecord:
         """Return the record with ``batch`` entered, for the ``entries``-th time."""
         return replace(self, epoch=epoch, entered=batch, entries=entries)
 
-    def publishing(self, batch: int, manifest: Any, epoch: int) -> JobRecord:
-        """Return the record with ``batch`` published."""
-        return replace(self, epoch=epoch, published=batch, manifest=manifest, entries=0)
+    def publishing(self, batch: int, manifest: Any, epoch: int, state: Any = None) -> JobRecord:
+        """Return the record with ``batch`` published, and with it what its states are now."""
+        return replace(self, epoch=epoch, published=batch, manifest=manifest, entries=0, state=state)
 
     def replayed(self, epoch: int) -> JobRecord:
         """Return the record after the published batch was evaluated once more, so that no driver counts as ended inside
@@ -57,9 +61,10 @@ class JobRecord:
 
         Each call returns different bytes, so that the digest of a stored state shows whose write it was.
         """
+        state = {} if self.state is None else {"state": self.state}
         return json.dumps(
             {
-                "schema": SCHEMA,
+                "schema": SCHEMA if self.state is None else _STATE_SCHEMA,
                 "write": uuid.uuid4().hex,
                 "job": self.job,
                 "epoch": self.epoch,
@@ -67,6 +72,7 @@ class JobRecord:
                 "manifest": self.manifest,
                 "entered": {"batch": self.entered, "times": self.entries} if self.entries else None,
                 "authority": self.authority,
+                **state,
             },
             separators=(",", ":"),
         ).encode()
@@ -79,8 +85,10 @@ def decode(state: bytes) -> JobRecord:
     """
     try:
         raw = json.loads(state)
-        if raw["schema"] not in (SCHEMA, _LAYERED_SCHEMA):
-            raise RecordUnreadable(f"the job record has schema {raw['schema']!r}, this version knows up to {SCHEMA}")
+        if raw["schema"] not in (SCHEMA, _LAYERED_SCHEMA, _STATE_SCHEMA):
+            raise RecordUnreadable(
+                f"the job record has schema {raw['schema']!r}, this version knows up to {_STATE_SCHEMA}"
+            )
         entered = raw["entered"] or {"batch": -1, "times": 0}
         older = raw["schema"] == _LAYERED_SCHEMA
         return JobRecord(
@@ -92,6 +100,7 @@ def decode(state: bytes) -> JobRecord:
             entries=_number(entered["times"]),
             authority="" if older else _text(raw["authority"]),
             layered=older and bool(raw["checkpoints"]),
+            state=_documents(raw["state"]) if raw["schema"] == _STATE_SCHEMA else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordUnreadable(f"the state of handle {JOB!r} is not a job record: {error!r}") from error
@@ -100,6 +109,12 @@ def decode(state: bytes) -> JobRecord:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _documents(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
+        raise TypeError(f"{value!r} are no snapshots of states")
     return value
 
 

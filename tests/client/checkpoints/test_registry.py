@@ -420,7 +420,7 @@ def test_recovery_leaves_other_handles_and_their_locks_as_they_were(a: StateHand
 def test_an_outage_is_no_damage(a: StateHandleStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The outage is made up, since the service would have to vanish in the middle of one answer."""
 
-    def fail(*_: Any) -> bytes:
+    def fail(*_: Any, **__: Any) -> bytes:
         raise milepost.StateTruncated("3 of 10 bytes came") from milepost.Unavailable(Code.NO_LEADER)
 
     CheckpointRegistry(a).add(1, b"state")

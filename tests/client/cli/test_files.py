@@ -52,7 +52,7 @@ def test_cuts_are_listed_pinned_and_gone_back_to(said: Said, run: Run, job: str)
         first["snapshot"],
         "savepoint",
     ]
-    assert said("files", "unpin", job, "savepoint") == ""
+    assert said("files", "unpin", job, "savepoint") == "savepoint keeps no cut\n"
     ended = run("files", "roll-back", job, str(second["revision"]))
     assert (ended.returncode, ended.stderr.split(b":")[0]) == (1, b"NotExist")
 

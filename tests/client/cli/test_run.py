@@ -17,7 +17,7 @@ import pytest
 
 import milepost
 from testbed.ports import Port
-from tests.client.cli.test_cli import MAIN
+from tests.client.cli.conftest import MAIN
 from tests.client.conftest import Service, eventually, serving
 
 DEADLINE = 60.0

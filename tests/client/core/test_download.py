@@ -46,7 +46,7 @@ def rest(*chunks: bytes | Lost, said: str = "bytes {}-9/10") -> Callable[[Send],
 
 
 def read(world: World, version: str | None = None) -> bytes:
-    world.run(download(world.caller, HANDLE, version))
+    world.run(download(world.caller, f"{HANDLE}/state", version, record=HANDLE))
     return b"".join(world.emitted)
 
 

@@ -59,7 +59,7 @@ def direct(*script: Reaction, signs: bool = True) -> World:
 
 def read(world: World, version: str | None = None) -> bytes:
     world.emitted.clear()
-    world.run(download(world.caller, HANDLE, version))
+    world.run(download(world.caller, f"{HANDLE}/state", version, record=HANDLE))
     return b"".join(world.emitted)
 
 

@@ -13,7 +13,7 @@ from milepost.core.body import SourceFailed, body_of
 from milepost.core.calls.calls import Caller, Reply
 from milepost.core.calls.replicas import Replicas
 from milepost.core.calls.request import Request
-from milepost.core.effects import Answer, Emit, Lost, Operation, Read, Send, Sleep, Work
+from milepost.core.effects import Answer, Ask, AskFailed, Emit, Lost, Operation, Read, Send, Sleep, Work
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Outcome
 
 T = TypeVar("T")
@@ -80,6 +80,11 @@ class World:
                 self.now += effect.seconds
             elif isinstance(effect, Work):
                 resumed = effect.function()
+            elif isinstance(effect, Ask):
+                try:
+                    resumed = effect.call()
+                except AskFailed as failure:
+                    resumed = failure
             elif isinstance(effect, Emit):
                 self.emitted.append(effect.item)
 

@@ -111,7 +111,7 @@ def test_an_answer_that_comes_before_the_last_byte_is_heard(
             break
     else:
         pytest.fail("none of ten answers was heard")
-    assert not [record for record in caplog.records if record.name == "milepost"]
+    assert not [record for record in caplog.records if record.name == "milepost.transfers"]
 
 
 def heard(flavour: str, status: int, announcements: int) -> bool:
@@ -146,5 +146,5 @@ def test_a_blob_store_behind_a_wall_is_passed_by(flavour: str, caplog: pytest.Lo
         session.store("s").add_and_lock("h", STATE)
     bodies = [seen.body for seen in server.seen if seen.path.startswith("/v1/stores/s/handles/")]
     assert bodies.count(STATE) == 2
-    assert [record.levelno for record in caplog.records if record.name == "milepost"] == [logging.WARNING]
+    assert [record.levelno for record in caplog.records if record.name == "milepost.transfers"] == [logging.WARNING]
     assert "very-secret" not in caplog.text

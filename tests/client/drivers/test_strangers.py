@@ -90,7 +90,7 @@ def test_nobody_there_is_logged_at_the_first_retry(flavour: str, caplog: pytest.
     ):
         client.store("s").get("h")
         url = server.url
-    warning, information = [record for record in caplog.records if record.name == "milepost"]
+    warning, information = [record for record in caplog.records if record.name == "milepost.calls"]
     assert (warning.levelno, information.levelno) == (logging.WARNING, logging.INFO)
     assert warning.getMessage().startswith(f"GET /v1/stores/s/handles/h failed at {url} (")
     assert "asking again in" in warning.getMessage()

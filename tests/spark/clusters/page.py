@@ -22,10 +22,6 @@ class Page:
         """Its application's id."""
         return str(self._told()["app"])
 
-    def executors(self) -> dict[str, Any]:
-        """What there is to know of each executor that is alive, by its number."""
-        return {each["id"]: each for each in self._get("executors") if each["id"] != "driver"}
-
     def busy(self, seconds: float = 0.0) -> list[str]:
         """The numbers of the executors that have been in a task with state for so long."""
         found = []
@@ -34,6 +30,21 @@ class Page:
                 tasks = self._get(f"stages/{stage['stageId']}/{stage['attemptId']}/taskList?status=running")
                 found += [task["executorId"] for task in tasks if task.get("duration", 0) >= 1000 * seconds]
         return sorted(set(found))
+
+    def takers(self, seconds: float) -> list[str]:
+        """The numbers of the executors busy for so long that only take in what is shuffled: none of it came from them.
+
+        Whichever executor read the rows of a batch gives them to the others, so that those wait while it stands still.
+        """
+        giving = {
+            task["executorId"]
+            for job in self._get("jobs?status=running")
+            for stage in job["stageIds"]
+            for attempt in self._get(f"stages/{stage}")
+            if attempt["numTasks"] != REDUCERS
+            for task in self._get(f"stages/{stage}/{attempt['attemptId']}/taskList?status=success")
+        }
+        return [number for number in self.busy(seconds) if number not in giving]
 
     def processes(self, cluster: Standalone) -> dict[str, Executor]:
         """The process of each of its executors."""

@@ -5,22 +5,21 @@ It is started by ``python -m tests.spark.clusters.program SETUP``. Whoever leads
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import milepost
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import OffsetsExpired, SparkDriverError
-from milepost.spark.kafka import check_offsets
+from tests.docs.blocks import ROOT, blocks_of
 from tests.spark.clusters.setup import COPY, DISTINCT, Setup
 from tests.spark.trials.queries import PROVIDERS
 from tests.spark.under_test.hooks import wait_for
-from tests.spark.under_test.program import Events, spark_session
+from tests.spark.under_test.program import Events, log_to_standard_error, spark_session
 from tests.wire.support.api import connect
 
 if TYPE_CHECKING:
@@ -54,9 +53,8 @@ def main(setup: Setup) -> int:
             for name, value in location.settings.items():
                 spark.conf.set(name, value)
             tell("leading", epoch=epoch)
-            source = {"kafka.bootstrap.servers": setup.kafka, "subscribe": setup.topic}
             try:
-                check_offsets(spark, location.url, source, timeout=_KAFKA_SECONDS)
+                source = _checked(spark, setup, location.url)
             except OffsetsExpired as error:
                 tell("expired", detail=str(error), lost=[list(lost) for lost in error.lost])
                 return 0
@@ -75,6 +73,24 @@ def main(setup: Setup) -> int:
     finally:
         tell("left")
         spark.stop()
+
+
+def _checked(spark: SparkSession, setup: Setup, checkpoint: str) -> dict[str, str]:
+    """The options of the source, checked by the lines of docs/clusters.md, which also make a writer of them."""
+    (text,) = (block.text for block in blocks_of(ROOT / "docs" / "clusters.md") if block.language == "python")
+    for old, new in (
+        ("127.0.0.1:9092", setup.kafka),
+        ('"flights"', repr(setup.topic)),
+        ("webhdfs://milepost/jobs/flights/checkpoint", checkpoint),
+        (", source)", f", source, timeout={_KAFKA_SECONDS})"),
+    ):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    given: dict[str, Any] = {"spark": spark}
+    exec(compile(text, "docs/clusters.md", "exec"), given)
+    assert type(given["query"]).__name__ == "DataStreamWriter"
+    source: dict[str, str] = given["source"]
+    return source
 
 
 def _start(spark: SparkSession, setup: Setup, checkpoint: str, source: dict[str, str], tell: Events) -> StreamingQuery:
@@ -147,7 +163,5 @@ def _sight(frame: DataFrame, path: str) -> list[tuple[str, bool]]:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    for noisy in ("py4j", "httpx", "httpcore"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    log_to_standard_error()
     sys.exit(main(Setup.decode(sys.argv[1])))

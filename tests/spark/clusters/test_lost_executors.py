@@ -65,7 +65,7 @@ def test_a_task_that_goes_on_after_another_did_it_changes_nothing(
 ) -> None:
     """Three times an executor stands still in a task with its state open until Spark has let the other one do it.
 
-    There is one partition, so that one executor reads it and has all that is shuffled: it is the other that is paused.
+    There is one partition, so that one executor reads a batch and has all that is shuffled: the other one is paused.
     """
     spread.setup = replace(
         spread.setup,
@@ -84,9 +84,8 @@ def test_a_task_that_goes_on_after_another_did_it_changes_nothing(
     while _done_twice(driver) < 3:
         tries += 1
         assert tries <= _TRIES, f"{_done_twice(driver)} tasks were done twice in {_TRIES} tries"
-        number = feed.until(lambda: _reader(page))
-        assert number is not None
-        zombie, done = page.processes(cluster)[number], spread.batches()
+        takers = feed.until(lambda: page.takers(0.5))
+        zombie, done = page.processes(cluster)[takers[0]], spread.batches()
         zombie.pause()
         wait_until(partial(spread.went_on, done))
         zombie.resume()
@@ -101,9 +100,3 @@ def test_a_task_that_goes_on_after_another_did_it_changes_nothing(
 def _done_twice(driver: Driver) -> int:
     """How many tasks another executor did while the first one stood still."""
     return len(re.findall("Killing attempt 0 for task .* as the attempt 1 succeeded", driver.log.read_text()))
-
-
-def _reader(page: Page) -> str | None:
-    """The executor in the midst of a task that reads all that is shuffled from the other one."""
-    executors = page.executors()
-    return next((number for number in page.busy(0.5) if not executors[number]["totalShuffleWrite"]), None)

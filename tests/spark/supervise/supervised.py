@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,8 +17,10 @@ from types import TracebackType
 import httpx
 
 from testbed.server import ServerProcess
+from tests.docs.blocks import ROOT, blocks_of
 
 DEADLINE_SECONDS = 200.0
+_MILEPOST = [sys.executable, "-c", "from milepost.cli import main; main()"]
 _STARTED = re.compile(r"leading job \S+ under epoch (\d+), started process (\d+)")
 
 
@@ -28,14 +31,27 @@ class Supervised:
         self, url: str, job: str, log: Path, options: Sequence[str], command: Sequence[str], **environment: str
     ) -> None:
         self._log = log
-        self._arguments = [sys.executable, "-c", "from milepost.cli import main; main()"]
-        self._arguments += ["--url", url, "run", "--job", job, *options, "--", *command]
+        self._arguments = [*_MILEPOST, "--url", url, "run", "--job", job, *options, "--", *command]
         self._environment = {
             **os.environ,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
             **environment,
         }
+
+    @classmethod
+    def pasted(cls, page: str, replaced: Mapping[str, Sequence[str]], log: Path) -> Supervised:
+        """The command that a page shows, with words of ours for some of its own. Each of these must be there."""
+        (text,) = (
+            block.text
+            for block in blocks_of(ROOT / page)
+            if block.language == "sh" and " run --job flights" in block.text
+        )
+        words = [replaced.get(word, [word]) for word in shlex.split(text.replace("\\\n", " "))]
+        assert replaced.keys() <= {*shlex.split(text.replace("\\\n", " "))}, text
+        made = cls("", "", log, [], [])
+        made._arguments = [word for each in words for word in each]
+        return made
 
     def __enter__(self) -> Supervised:
         with self._log.open("ab") as log:
@@ -87,6 +103,19 @@ class Supervised:
     def ended(self) -> int:
         """Wait for the end of the supervisor; its exit status."""
         return self._process.wait(DEADLINE_SECONDS)
+
+
+def on_the_page(url: str, job: str, command: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Words for those of the pages: the service, the job, and a command of `spark_submit`, whose class is in a jar."""
+    at = command.index("--class")
+    return {
+        "milepost": _MILEPOST,
+        "flights": [job],
+        "spark-submit": command[:at],
+        "Flights": [command[at + 1]],
+        "flights.jar": command[at + 2 :],
+        "http://127.0.0.1:7070": [url],
+    }
 
 
 def spark_submit(java_options: str, *arguments: str, settings: Mapping[str, str] | None = None) -> list[str]:

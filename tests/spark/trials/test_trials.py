@@ -1,17 +1,22 @@
 """A cut of the trials: two runs that between them have both ways in, one server and several, and all sorts of faults.
 
-``make test-spark-full`` plays 300 rounds of them.
+``make test-spark-full`` plays 300 rounds of them. Its lines in docs/trials.md go on where they were cut.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.docs.blocks import ROOT, blocks_of
+from tests.docs.checkout import variables
 from tests.spark.supervise.jars import NoCompiler, compile_into, jar_of
 from tests.spark.trials.__main__ import CACHE, SOURCES
 from tests.spark.trials.plan import (
@@ -79,3 +84,29 @@ def test_whatever_is_hit_the_job_goes_on_and_nothing_is_lost_doubled_or_written_
     assert result.epochs >= 2
     assert result.rows > 0
     print(result)
+
+
+def test_the_lines_of_the_page_go_on_where_they_were_cut(tmp_path: Path) -> None:
+    """All runs that they ask for are in the file of results, so none is left to play: they count what there is."""
+    (block,) = (block for block in blocks_of(ROOT / "docs" / "trials.md") if block.language == "sh")
+    played = [json.loads(line) for line in (ROOT / "docs" / "trials-1.jsonl").read_text().splitlines()]
+    well = next(line for line in played if line["verdict"] == "ok")
+    others = [{**well, "seed": seed} for seed in (*range(1, 61), *range(1000, 1010))]
+    results = tmp_path / "results"
+    results.write_text("".join(f"{json.dumps(line)}\n" for line in [*others, *played]))
+    before = results.read_bytes()
+    told = []
+    for line in block.text.splitlines():
+        ran = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", line],
+            cwd=ROOT,
+            env=variables(ARGS=f"--results {results} --directory {tmp_path}"),
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        told += re.findall(r"^(\d+ of \d+ runs: \d+ rounds), \d+ rows, none lost or doubled", ran.stdout, re.MULTILINE)
+    assert told == ["60 of 60 runs: 300 rounds", "10 of 10 runs: 50 rounds", "1 of 1 runs: 5 rounds"]
+    assert results.read_bytes() == before

@@ -12,26 +12,37 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyspark
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 _DEADLINE_SECONDS = 240.0
+_NOT_AGAIN_SECONDS = 3600.0
 
 
 def options(cache: Path) -> str:
-    """The options, with the archive made if it is not there yet. A Java that cannot make one goes without.
+    """The options, with the archive made if it is not there yet.
 
-    Of several that begin at a time one makes it, and the others wait.
+    Of several that begin at a time one makes it, and the others wait. A Java that cannot make one goes without, and so
+    does a machine that is too busy to make it in time, for an hour: the tests are slower then, and nothing else.
     """
     archive = cache / f"spark-classes-{pyspark.__version__}-{_java_id()}.jsa"
     cache.mkdir(parents=True, exist_ok=True)
     with archive.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not archive.exists():
-            _make(archive)
+        failed = archive.with_suffix(".failed")
+        if not archive.exists() and not _is_recent(failed):
+            try:
+                _make(archive)
+            except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+                failed.touch()
     return f"{QUICK} -XX:SharedArchiveFile={archive}" if archive.exists() else QUICK
+
+
+def _is_recent(mark: Path) -> bool:
+    return mark.exists() and time.time() - mark.stat().st_mtime < _NOT_AGAIN_SECONDS
 
 
 def _java_id() -> str:

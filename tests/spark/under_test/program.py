@@ -10,7 +10,8 @@ import logging
 import os
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -96,8 +97,9 @@ def main(setup: Setup) -> int:
         setup.java_options, PROVIDERS[setup.provider] | setup.spark | {"spark.local.dir": setup.scratch}
     )
     tell("standing by", application=spark.sparkContext.applicationId)
-    try:
-        with milepost.spark.lead(
+    with (
+        told_to_the_end(spark, tell),
+        milepost.spark.lead(
             spark,
             setup.urls or setup.url,
             setup.store,
@@ -105,29 +107,41 @@ def main(setup: Setup) -> int:
             jvm_timeout=setup.jvm_timeout,
             batch_timeout=setup.batch_timeout,
             grace=setup.grace,
-        ) as job:
-            resumes_at, entries = job.recovery.resumes_at, job.recovery.entries
-            tell("leading", epoch=job.epoch, resumes_at=resumes_at, published=job.published, entries=entries)
-            frame = setup.reading.frame(spark) if setup.reading else read_input(spark, setup.input)
-            rows = kind.build(frame).selectExpr("k", slowly("w", setup.slow))
-            writer = rows.writeStream.outputMode(kind.mode)
-            writer = writer.option("checkpointLocation", job.checkpointLocation).foreachBatch(job.files(setup.output))
-            query = (writer.trigger(availableNow=True) if setup.available_now else writer).start()
-            tell("started")
-            job.awaitTermination(query)
-            tell("finished", published=job.published)
+        ) as job,
+    ):
+        resumes_at, entries = job.recovery.resumes_at, job.recovery.entries
+        tell("leading", epoch=job.epoch, resumes_at=resumes_at, published=job.published, entries=entries)
+        frame = setup.reading.frame(spark) if setup.reading else read_input(spark, setup.input)
+        rows = kind.build(frame).selectExpr("k", slowly("w", setup.slow))
+        writer = rows.writeStream.outputMode(kind.mode)
+        writer = writer.option("checkpointLocation", job.checkpointLocation).foreachBatch(job.files(setup.output))
+        query = (writer.trigger(availableNow=True) if setup.available_now else writer).start()
+        tell("started")
+        job.awaitTermination(query)
+        tell("finished", published=job.published)
+    return 0
+
+
+@contextmanager
+def told_to_the_end(spark: SparkSession, tell: Events) -> Iterator[None]:
+    """Tell of an end that `milepost` has a name for, and that the driver leaves; then stop Spark."""
+    try:
+        yield
     except MilepostError as error:
         tell("ended", error=type(error).__name__, detail=str(error))
-        return 0
     finally:
         tell("left")
         with suppress(Py4JError, ConnectionError):  # there may be no JVM any more
             spark.stop()
-    return 0
 
 
-if __name__ == "__main__":
+def log_to_standard_error() -> None:
+    """Let a driver under test log what Milepost says, and of its libraries no more than warnings."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     for noisy in ("py4j", "httpx", "httpcore"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+if __name__ == "__main__":
+    log_to_standard_error()
     sys.exit(main(Setup.decode(sys.argv[1])))

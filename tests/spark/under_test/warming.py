@@ -15,7 +15,7 @@ from tests.spark.under_test.program import spark_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_DEADLINE_SECONDS = 120.0
+_DEADLINE_SECONDS = 200.0
 
 
 def main(java_options: str) -> None:

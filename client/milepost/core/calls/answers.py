@@ -8,39 +8,29 @@ answer that is no such record. Such an answer did not come from the service, and
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable
 from typing import Any, TypeVar
 
+from milepost.core.calls import members
+from milepost.core.calls.members import Document
 from milepost.core.effects import Answer
 from milepost.types import (
-    Clone,
     CorruptHandle,
-    Cut,
-    DamagedFile,
     Epoch,
-    FileCredential,
     Handle,
-    KeptCuts,
     LockedHandles,
-    Pin,
     Removal,
     SessionInfo,
+    SessionSummary,
     Status,
+    SteppedDown,
     StoreSummary,
-    Verification,
 )
 from milepost.wire import Header, unquote_version
 
 T = TypeVar("T")
 
-Document = Mapping[str, Any]
 Reader = Callable[[Answer], T]
-
-_TIME = re.compile(r"(.{19})(?:\.(\d+))?(?:Z|z|\+00:00)\Z")
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def whatever(answer: Answer) -> Any:
@@ -77,20 +67,17 @@ def document(reader: Callable[[Document], T], *statuses: int) -> Reader[T]:
 
 def handle(document: Document) -> Handle:
     """Read the record of a handle."""
-    sha256 = _text(document, "sha256")
-    if not _SHA256.match(sha256):
-        raise ValueError("sha256 is not a SHA-256 digest")
     return Handle(
-        name=_text(document, "name"),
-        version=_text(document, "version"),
-        size=_whole(document, "size"),
-        sha256=sha256,
-        created=time(document["created"]),
-        updated=time(document["updated"]),
-        labels=_labels(document.get("labels", {})),
-        locks=_texts(document, "locks"),
-        epoch=None if document.get("epoch") is None else _whole(document, "epoch"),
-        removing=_flag(document.get("removing", False)),
+        name=members.text(document, "name"),
+        version=members.text(document, "version"),
+        size=members.whole(document, "size"),
+        sha256=members.sha256(document),
+        created=members.time(document["created"]),
+        updated=members.time(document["updated"]),
+        labels=members.labels(document.get("labels", {})),
+        locks=members.texts(document, "locks"),
+        epoch=None if document.get("epoch") is None else members.whole(document, "epoch"),
+        removing=members.flag(document.get("removing", False)),
     )
 
 
@@ -115,38 +102,38 @@ def page(after: str | None) -> Callable[[Document], tuple[list[Handle], list[Cor
 
     def read(document: Document) -> tuple[list[Handle], list[CorruptHandle], str | None]:
         both = locked(document)
-        return both.handles, both.corrupt, _next(document, after)
+        return both.handles, both.corrupt, members.next_page(document, after)
 
     return read
 
 
 def locked(document: Document) -> LockedHandles:
     """Read all handles of a store that the request locked, and the damaged ones."""
-    damaged = _list(document, "corrupt") if "corrupt" in document else []
+    damaged = members.entries(document, "corrupt") if "corrupt" in document else []
     return LockedHandles(
-        handles=[handle(entry) for entry in _list(document, "handles")],
-        corrupt=[CorruptHandle(_text(entry, "name"), _text(entry, "reason")) for entry in damaged],
+        handles=[handle(entry) for entry in members.entries(document, "handles")],
+        corrupt=[CorruptHandle(members.text(entry, "name"), members.text(entry, "reason")) for entry in damaged],
     )
 
 
 def removal(document: Document) -> Removal:
     """Read how a removal ended."""
-    return Removal(_flag(document["removed"]), _texts(document, "locks"))
+    return Removal(members.flag(document["removed"]), members.texts(document, "locks"))
 
 
 def cleared(document: Document) -> int:
     """Read how many handles were cleared."""
-    return _whole(document, "cleared")
+    return members.whole(document, "cleared")
 
 
 def epoch(document: Document) -> Epoch:
     """Read an epoch; a store that never had one has epoch 0."""
     since = document.get("since")
     return Epoch(
-        epoch=_whole(document, "epoch"),
-        session=_text_or_none(document, "session"),
-        holder=_text_or_none(document, "holder"),
-        since=None if since is None else time(since),
+        epoch=members.whole(document, "epoch"),
+        session=members.text_or_none(document, "session"),
+        holder=members.text_or_none(document, "holder"),
+        since=None if since is None else members.time(since),
     )
 
 
@@ -162,63 +149,16 @@ def epoch_of(session: str | None) -> Callable[[Document], Epoch]:
     return read
 
 
-def kept_cuts(document: Document) -> KeptCuts:
-    """Read the cuts and pins of the files of a job."""
-    pins = [Pin(_text(pin, "name"), _cut(pin)) for pin in _list(document, "pins")]
-    return KeptCuts([_cut(cut) for cut in _list(document, "cuts")], pins)
-
-
-def revision(document: Document) -> int:
-    """Read the revision of the cut that a request was about."""
-    return _whole(document, "revision")
-
-
-def verification(document: Document) -> Verification:
-    """Read what was found of the files of a job."""
-    return Verification(
-        files=_whole(document, "files"),
-        bytes=_whole(document, "bytes"),
-        intact=_flag(document["intact"]),
-        damaged=[DamagedFile(_text(file, "path"), _text(file, "reason")) for file in _list(document, "damaged")],
-        damaged_count=_whole(document, "damagedCount"),
-        kept=kept_cuts(document),
-    )
-
-
-def clone(document: Document) -> Clone:
-    """Read what was copied from another job."""
-    return Clone(_whole(document, "files"), _whole(document, "bytes"))
-
-
-def _cut(document: Document) -> Cut:
-    return Cut(
-        directory=_text(document, "directory"),
-        batch=_whole(document, "batch"),
-        revision=_whole(document, "revision"),
-        intact=_flag(document["intact"]) if "intact" in document else None,
-    )
-
-
-def file_credential(document: Document) -> FileCredential:
-    """Read the credential of a store's files."""
-    return FileCredential(
-        _whole(document, "epoch"),
-        _text(document, "client_id"),
-        _text(document, "client_secret"),
-        _text(document, "token_path"),
-    )
-
-
 def session(document: Document) -> SessionInfo:
     """Read a session as the service describes it."""
-    ttl = _seconds(document, "ttl")
-    locks = _list(document, "locks") if "locks" in document else []
+    ttl = members.seconds(document, "ttl")
+    locks = members.entries(document, "locks") if "locks" in document else []
     return SessionInfo(
-        session=_text(document, "session"),
+        session=members.text(document, "session"),
         ttl=ttl,
-        holder=_text_or_none(document, "holder"),
-        expires_in=_seconds(document, "expires_in") if "expires_in" in document else ttl,
-        locks=tuple(f"{_text(lock, 'store')}/{_text(lock, 'name')}" for lock in locks),
+        holder=members.text_or_none(document, "holder"),
+        expires_in=members.seconds(document, "expires_in") if "expires_in" in document else ttl,
+        locks=tuple(f"{members.text(lock, 'store')}/{members.text(lock, 'name')}" for lock in locks),
     )
 
 
@@ -234,6 +174,35 @@ def session_of(id_: str) -> Callable[[Document], SessionInfo]:
     return read
 
 
+def sessions(after: str | None) -> Callable[[Document], tuple[list[SessionSummary], str | None]]:
+    """Make a reader for the page of sessions after the token ``after``: the sessions, and the next page's token.
+
+    It refuses a page whose next token is ``after`` again, with which a listing would never end.
+    """
+
+    def read(document: Document) -> tuple[list[SessionSummary], str | None]:
+        return [_session_summary(entry) for entry in members.entries(document, "sessions")], members.next_page(
+            document, after
+        )
+
+    return read
+
+
+def _session_summary(document: Document) -> SessionSummary:
+    return SessionSummary(
+        session=members.text(document, "session"),
+        ttl=members.seconds(document, "ttl"),
+        holder=members.text_or_none(document, "holder"),
+        expires_in=members.seconds(document, "expires_in"),
+        locks=members.whole(document, "locks"),
+        locked_stores=members.whole(document, "locked_stores"),
+        epochs={
+            members.text(held, "store"): members.whole(held, "epoch") for held in members.entries(document, "epochs")
+        },
+        more_epochs=members.flag(document["more_epochs"]),
+    )
+
+
 def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], str | None]]:
     """Make a reader for the page of stores after the token ``after``: the stores, and the next page's token.
 
@@ -243,14 +212,14 @@ def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], 
     def read(document: Document) -> tuple[list[StoreSummary], str | None]:
         found = [
             StoreSummary(
-                _text(entry, "store"),
-                _whole(entry, "handles"),
-                _whole(entry, "revision"),
-                None if entry.get("epoch") is None else _whole(entry, "epoch"),
+                members.text(entry, "store"),
+                members.whole(entry, "handles"),
+                members.whole(entry, "revision"),
+                None if entry.get("epoch") is None else members.whole(entry, "epoch"),
             )
-            for entry in _list(document, "stores")
+            for entry in members.entries(document, "stores")
         ]
-        return found, _next(document, after)
+        return found, members.next_page(document, after)
 
     return read
 
@@ -258,88 +227,25 @@ def stores(after: str | None) -> Callable[[Document], tuple[list[StoreSummary], 
 def status(document: Document) -> Status:
     """Read the status of a replica."""
     return Status(
-        replica=_text(document, "replica"),
-        role=_text(document, "role"),
-        leader=_text_or_none(document, "leader"),
-        term=None if document.get("term") is None else _whole(document, "term"),
-        lease_remaining=None if document.get("lease_remaining") is None else _seconds(document, "lease_remaining"),
-        version=_text(document, "version"),
-        pointers=_text(document, "pointers"),
-        blobs=_text(document, "blobs"),
+        replica=members.text(document, "replica"),
+        role=members.text(document, "role"),
+        leader=members.text_or_none(document, "leader"),
+        term=None if document.get("term") is None else members.whole(document, "term"),
+        lease_remaining=None
+        if document.get("lease_remaining") is None
+        else members.seconds(document, "lease_remaining"),
+        version=members.text(document, "version"),
+        pointers=members.text(document, "pointers"),
+        blobs=members.text(document, "blobs"),
+        epochs_above=None if document.get("epochs_above") is None else members.whole(document, "epochs_above"),
     )
 
 
-def time(text: object) -> datetime:
-    """Parse an RFC 3339 time in UTC (Python 3.10 itself reads neither ``Z`` nor any number of digits)."""
-    match = _TIME.match(text) if isinstance(text, str) else None
-    if match is None:
-        raise ValueError("not a time in UTC")
-    return datetime.fromisoformat(f"{match[1]}.{(match[2] or '0')[:6]:0<6}+00:00")
+def stepped_down(document: Document) -> SteppedDown:
+    """Read which replica let another lead."""
+    return SteppedDown(members.text(document, "replica"), members.whole(document, "term"))
 
 
 def _check_status(answer: Answer, statuses: tuple[int, ...]) -> None:
     if answer.status not in statuses:
         raise ValueError("not the status of a success here")
-
-
-def _text(document: Document, name: str) -> str:
-    value = document[name]
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is not a string")
-    return value
-
-
-def _text_or_none(document: Document, name: str) -> str | None:
-    return None if document.get(name) is None else _text(document, name)
-
-
-def _whole(document: Document, name: str) -> int:
-    value = document[name]
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise TypeError(f"{name} is not a whole number of 0 or more")
-    return value
-
-
-def _seconds(document: Document, name: str) -> float:
-    """Read a number of seconds that is finite and not negative.
-
-    Python's JSON parser accepts NaN and Infinity, with which a lease would never end.
-    """
-    value = document[name]
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
-        raise TypeError(f"{name} is not a number of seconds")
-    return float(value)
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError("a flag is neither true nor false")
-    return value
-
-
-def _list(document: Document, name: str) -> list[Any]:
-    value = document[name]
-    if not isinstance(value, list):
-        raise TypeError(f"{name} is not a list")
-    return value
-
-
-def _texts(document: Document, name: str) -> tuple[str, ...]:
-    """Read a list of texts; a missing list is empty."""
-    found = _list(document, name) if name in document else []
-    if not all(isinstance(value, str) for value in found):
-        raise TypeError(f"{name} holds an entry that is not a string")
-    return tuple(found)
-
-
-def _labels(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise TypeError("labels are not an object of strings")
-    return dict(value)
-
-
-def _next(document: Document, after: str | None) -> str | None:
-    token = _text_or_none(document, "next")
-    if token is not None and token == after:
-        raise ValueError("a listing that repeats the same page")
-    return token

@@ -9,12 +9,14 @@ from random import Random
 from typing import Any, Generic, TypeVar
 
 from milepost.core.body import SourceFailed
+from milepost.core.calls.credentials import AsyncToken, Credentials
 from milepost.core.calls.history import History
 from milepost.core.calls.judgement import Again, Done, Redirected, Refused, Verdict, judge
 from milepost.core.calls.outages import OUTAGES
 from milepost.core.calls.replicas import Replicas, Round
 from milepost.core.calls.reports import Reports
 from milepost.core.calls.request import Request
+from milepost.core.calls.trace import Trace
 from milepost.core.clock import Clock, monotonic
 from milepost.core.direct import Direct
 from milepost.core.effects import Answer, Lost, Operation, Send, Sleep
@@ -31,9 +33,6 @@ SLOWEST_BYTES_PER_SECOND = 1024 * 1024  # the time that an attempt gets for its 
 KEY_LIFETIME = 9 * 60.0  # the service keeps a key for ten minutes; a later retry could be applied twice
 
 T = TypeVar("T")
-
-Token = str | Callable[[], str]
-"""A bearer token, or a function that returns one and is called at each attempt."""
 
 
 @dataclass
@@ -70,13 +69,13 @@ class Caller:
         replicas: Replicas,
         *,
         timeout: float = 30.0,
-        token: Token | None = None,
+        token: AsyncToken | None = None,
         direct_above: int | None = None,
         clock: Clock = monotonic,
         random: Random | None = None,
         new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
-        if timeout <= 0:
+        if not timeout > 0:  # what is no number is not above 0 either
             raise ValueError("timeout must be a number of seconds above 0")
         self.replicas = replicas
         self.timeout = timeout
@@ -84,7 +83,7 @@ class Caller:
         self.new_id = new_id
         self.direct = Direct(direct_above, clock)
         self._reports = Reports(clock)
-        self._token = _checked(token) if isinstance(token, str) else token
+        self._credentials = Credentials(token)
         self._random = random or Random()
 
     @property
@@ -112,9 +111,9 @@ class Caller:
 
         One attempt may take ``attempt_timeout`` seconds, beside the wait that the request asks for and the time for its
         bytes; then another replica is asked. A change is sent under ``key``, or under a new one. An answer with a code
-        in ``final`` ends the call, even if asking again might help. Raises the errors of `milepost.errors`: a refusal
-        as it is, `OutcomeUnknown` if an attempt may have been applied, otherwise `Unavailable`, `ConnectionFailed` or
-        `DeadlineExceeded`.
+        in ``final`` ends the call, even if asking again might help. If a function returns the token, a call that is
+        refused with 401 is repeated once. Raises the errors of `milepost.errors`: a refusal as it is, `OutcomeUnknown`
+        if an attempt may have been applied, otherwise `Unavailable`, `ConnectionFailed` or `DeadlineExceeded`.
         """
         started = self.clock()
         deadline = started + (self.timeout if timeout is None else timeout)
@@ -122,19 +121,25 @@ class Caller:
         attempt_timeout = self.attempt_timeout if attempt_timeout is None else attempt_timeout
         key = key or (self.new_key() if request.changes else None)
         history = History(request.changes)
+        trace = Trace(self.clock)
         round_ = self.replicas.round()
+        renewed = False
         pauses = 0
         after = 0.0
         while True:
             if self._must_scout(request):
                 yield from self._scout(request, deadline, history)
                 round_ = self.replicas.round()
+            try:
+                credentials = yield from self._credentials.headers()
+            except AccessDenied as denied:
+                raise history.refusal(denied) from denied.__cause__
             began = self.clock()
             if began >= until:
                 raise history.exhausted("the deadline passed")
             if key is not None and history.in_doubt and began >= key.since + KEY_LIFETIME:
                 raise history.exhausted("the service may have forgotten the idempotency key by now")
-            headers = {**request.headers, **self._credentials(history), **_length_and_digest(request)}
+            headers = {**request.headers, **credentials, **_length_and_digest(request), **trace.header()}
             if key is not None:
                 headers |= {Header.IDEMPOTENCY_KEY: key.id, Header.ATTEMPT: str(key.arrived + history.arrived + 1)}
             longest = _longest(request, attempt_timeout)
@@ -152,8 +157,13 @@ class Caller:
             if isinstance(result, Lost) and (result.timed_out or not result.sent):
                 round_.silent(min(attempt_timeout, attempt_timeout + self.clock() - began - longest))
             verdict = _followed(round_, judge(result, request), request)
+            trace.ended(asked, request, result, verdict)
             if verdict is None:
                 continue
+            if isinstance(verdict, Refused) and not renewed and self._credentials.may_have_changed(verdict.problem):
+                renewed = True
+                if request.body is None or not request.body.spent:
+                    continue  # 401 says that nothing was applied
             if isinstance(verdict, (Done, Refused)) and not request.local:
                 round_.answered()
                 self._reports.answered(asked, started)
@@ -215,19 +225,6 @@ class Caller:
         """
         return self._random.uniform(0.5, 1.0) * min(longest, FIRST_PAUSE * 2.0 ** min(pauses, 16))
 
-    def _credentials(self, history: History) -> dict[str, str]:
-        if self._token is None:
-            return {}
-        if isinstance(self._token, str):
-            return {"Authorization": f"Bearer {self._token}"}
-        try:
-            return {"Authorization": f"Bearer {_checked(self._token())}"}
-        except Exception as error:
-            denied = AccessDenied(
-                Code.UNAUTHENTICATED, f"the function that returns the token failed: {type(error).__name__}"
-            )
-            raise history.refusal(denied) from error
-
 
 def _length_and_digest(request: Request[Any]) -> dict[str, str]:
     body = request.body
@@ -265,10 +262,3 @@ def _followed(round_: Round, verdict: Verdict, request: Request[Any]) -> Done | 
             "the state can be sent only once, and a replica that is not the leader received it; nothing was applied"
         )
     return None if trouble is None else Again(ConnectionFailed(trouble), elsewhere=True)
-
-
-def _checked(token: str) -> str:
-    """Return the token; one that cannot stand in a header is refused here, where the error does not quote it."""
-    if not token.isascii() or not token.isprintable() or not token.strip():
-        raise ValueError("a token must be printable ASCII")
-    return token

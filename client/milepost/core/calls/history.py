@@ -29,6 +29,7 @@ class History:
     def __init__(self, changes: bool) -> None:
         self._changes = changes
         self._last: MilepostError | None = None
+        self._telling: MilepostError | None = None
         self._cut_off = False
         self._problem: Problem | None = None
         self._applied: Problem | None = None
@@ -39,6 +40,8 @@ class History:
         """Remember an attempt that settled nothing; ``cut_off`` says that the call's own deadline ended it."""
         self._last = verdict.error
         self._cut_off = cut_off
+        if self._telling is None or not cut_off:
+            self._telling = verdict.error
         self.in_doubt = self.in_doubt or verdict.doubt
         self.arrived += verdict.arrived
         if isinstance(verdict.error, Problem):
@@ -69,15 +72,19 @@ class History:
             return self._applied
         if self.in_doubt:
             return _unknown(f"{why}; last: {self._last}", self._last)
-        if self._problem is not None and (self._cut_off or isinstance(self._last, DeadlineExceeded)):
-            return self._problem  # the last attempt may have had almost no time left, so its error says less
-        if isinstance(self._last, DeadlineExceeded) or self._last is None:
-            return DeadlineExceeded(f"{why}; last: {self._last or 'nothing was sent'}")
-        return self._last
+        # An attempt that was cut off may have had almost no time left, so its error says less than those before it.
+        if self._problem is not None and (self._cut_off or isinstance(self._telling, DeadlineExceeded)):
+            return self._problem
+        if isinstance(self._telling, DeadlineExceeded) or self._telling is None:
+            overdue = DeadlineExceeded(f"{why}; last: {self._telling or 'nothing was sent'}")
+            overdue.request_id = None if self._telling is None else self._telling.request_id
+            return overdue
+        return self._telling
 
 
 def _unknown(detail: str, cause: MilepostError | None) -> OutcomeUnknown:
     extras = cause.extras if isinstance(cause, Problem) else None
     error = OutcomeUnknown(Code.OUTCOME_UNKNOWN, detail, retryable=False, outcome=Outcome.UNKNOWN, extras=extras)
+    error.request_id = None if cause is None else cause.request_id
     error.__cause__ = cause
     return error

@@ -131,10 +131,10 @@ class Round:
 
 def _checked(address: str) -> str:
     parts = http_url(address)
+    if "@" in address and (parts is None or parts.username or parts.password):
+        raise ValueError("an address must not hold credentials; use a token instead")  # and they are not quoted
     if parts is None:
         raise ValueError(f"not an http or https URL: {address!r}")
-    if parts.username or parts.password:
-        raise ValueError("an address must not hold credentials; use a token instead")
     if parts.query or parts.fragment:
         raise ValueError(f"an address must have no query and no fragment: {address!r}")
     return address.rstrip("/")

@@ -8,7 +8,7 @@ import math
 from milepost.core.clock import Clock
 from milepost.errors import MilepostError
 
-log = logging.getLogger("milepost")
+log = logging.getLogger("milepost.calls")
 
 REMIND_SECONDS = 30.0  # an outage that goes on is logged again after this long
 FLICKER_SECONDS = 1.0  # shorter outages that keep coming back are not logged each time

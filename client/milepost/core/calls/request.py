@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from milepost.core.body import Body, body_of_bytes
 from milepost.core.calls.answers import Reader, whatever
@@ -57,6 +57,17 @@ def checked_name(name: str, what: str = "handle") -> str:
     if not NAME.match(name):
         raise InvalidName(Code.INVALID_NAME, f"not a valid name for a {what}: {name!r}")
     return name
+
+
+def file_segments(name: str) -> str:
+    """Return the path of a file in a tree, quoted for a URL. Raises `InvalidName`, before anything is sent."""
+    segments = name.split("/")
+    if any(segment in ("", ".", "..") for segment in segments) or not name.isprintable():
+        raise InvalidName(Code.INVALID_NAME, f"not a valid path for a file: {name!r}")
+    try:
+        return quote(name)
+    except UnicodeEncodeError as error:
+        raise InvalidName(Code.INVALID_NAME, f"not a valid path for a file: {name!r}") from error
 
 
 def path(*segments: str, **query: object) -> str:

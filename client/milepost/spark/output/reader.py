@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from milepost.client import Client
-from milepost.core.calls.calls import Token
+from milepost.core.calls.credentials import Token
 from milepost.drivers.connections import Verify
+from milepost.drivers.environment import File
 from milepost.errors import RecordUnreadable
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.manifest import Page, PublishedBatch, pages
@@ -26,32 +27,41 @@ _READS = 5
 
 def published_batches(
     spark: SparkSession,
-    url: str | Sequence[str],
-    job: str,
+    url: str | Sequence[str] | None = None,
+    job: str = "",
     *,
     batches: Collection[int] | None = None,
+    timeout: float = 30.0,
     token: Token | None = None,
-    verify: Verify = True,
+    token_file: File | None = None,
+    verify: Verify | None = None,
+    cert: File | None = None,
+    key: File | None = None,
 ) -> list[PublishedBatch]:
     """List what `Job.files` has published so far, batch by batch; with ``batches`` only those of these numbers.
 
     Of the pages, only those from the smallest number on are read.
 
-    ``token`` and ``verify`` are those of `milepost.Client`. Raises `NotExist` if there is no such job,
-    `RecordUnreadable` if a manifest is damaged.
+    ``url``, ``timeout`` and what follows it are those of `milepost.Client`: without ``url`` the environment says where
+    the service is. Raises `NotExist` if there is no such job, `RecordUnreadable` if a manifest is damaged.
     """
-    return _Published(spark, Client(url, token=token, verify=verify), job, batches).batches
+    client = Client(url, token=token, token_file=token_file, timeout=timeout, verify=verify, cert=cert, key=key)
+    return _Published(spark, client, job, batches).batches
 
 
 def read_published(
     spark: SparkSession,
-    url: str | Sequence[str],
-    job: str,
+    url: str | Sequence[str] | None = None,
+    job: str = "",
     *,
     batches: Collection[int] | None = None,
     schema: StructType | None = None,
+    timeout: float = 30.0,
     token: Token | None = None,
-    verify: Verify = True,
+    token_file: File | None = None,
+    verify: Verify | None = None,
+    cert: File | None = None,
+    key: File | None = None,
 ) -> DataFrame:
     """Read the rows that `Job.files` has published so far; the column ``batch`` (long) holds the batch of each row.
 
@@ -62,7 +72,8 @@ def read_published(
     """
     from pyspark.sql.types import LongType, StructField, StructType
 
-    published = _Published(spark, Client(url, token=token, verify=verify), job, batches)
+    client = Client(url, token=token, token_file=token_file, timeout=timeout, verify=verify, cert=cert, key=key)
+    published = _Published(spark, client, job, batches)
     if schema is None:
         schema = StructType.fromJson(json.loads(published.frame)) if published.frame else StructType([])
     schema = StructType([*schema.fields, StructField(BATCH, LongType())])

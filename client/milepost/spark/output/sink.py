@@ -10,6 +10,7 @@ import logging
 import re
 import uuid
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -43,20 +44,32 @@ _TROUBLE = (OSError, Py4JError)  # what the file operations of `LocalFiles` and 
 _log = logging.getLogger(__name__)
 
 
+Transform = Callable[["DataFrame", BatchContext], "DataFrame"]
+"""Makes of the frame of a batch the one that is written."""
+
+
 class FilesSink:
     """The publishing function of `Job.files`: it writes a batch's files, and a page that lists them, under ``output``.
 
     What it returns for the job record is the manifest: a link to that page.
     """
 
-    def __init__(self, hadoop: HadoopFiles, output: str) -> None:
+    def __init__(self, hadoop: HadoopFiles, output: str, transform: Transform | None = None) -> None:
+        self._transform = transform
         self._output = hadoop.qualified(output)
         self._files = LocalFiles() if self._output.startswith(SCHEME) else hadoop
         self._newest: tuple[PageLink, Page] | None = None
         self._began = False
         self._replaced: deque[str] = deque()
 
+    @property
+    def transforms(self) -> bool:
+        """Whether something else is written than the frame of the batch."""
+        return self._transform is not None
+
     def __call__(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
+        if self._transform is not None:
+            frame = self._transform(frame, context)
         if "batch" in (column.lower() for column in frame.columns):
             raise UnsafeQuery(
                 "the output has a column named batch, a name that the sink uses for the number of the batch; rename it"
@@ -79,7 +92,7 @@ class FilesSink:
 
     def _begin(self, context: BatchContext) -> None:
         """Read the page that was published last, to continue from it, and delete what attempts of dead drivers left."""
-        link = published_page(context.previousManifest, self._output)
+        link = published_page(context.previous_manifest, self._output)
         if link is not None:
             try:
                 self._newest = link, load(link, lambda file: self._files.read(f"{self._output}/{file}"))

@@ -117,6 +117,14 @@ def test_what_the_service_said_counts_more_than_an_attempt_that_the_deadline_cut
     assert world.sent[-1].timeout < 0.1
 
 
+def test_why_no_connection_came_about_counts_more_than_an_attempt_that_the_deadline_cut_off() -> None:
+    untrusted = Lost("CERTIFICATE_VERIFY_FAILED", sent=False)
+    world = World((2.9, untrusted), (5.0, Lost("the time for this attempt is up", sent=False)), addresses=[A])
+    with pytest.raises(ConnectionFailed, match="CERTIFICATE"):
+        call(world, READ, timeout=3.0)
+    assert world.sent[-1].timeout < 0.1
+
+
 def test_a_conflict_whose_outcome_is_unknown_is_raised_as_unknown() -> None:
     world = World(CUT, problem(Code.ALREADY_EXISTS, outcome=Outcome.UNKNOWN))
     with pytest.raises(OutcomeUnknown) as raised:

@@ -1,0 +1,92 @@
+"""In whose name a command changes a store: a session of its own or one that lives on, and an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from milepost.cli.options import Options
+from milepost.client import Client
+from milepost.errors import MilepostError
+from milepost.session import Session
+from milepost.store import StateHandleStore
+
+_SESSION_SECONDS = 30.0
+
+InSession = Annotated[
+    str | None,
+    typer.Option(
+        "--session",
+        help="Id of a living session to act for; it lives on. Otherwise the command has one that ends with it.",
+    ),
+]
+UnderEpoch = Annotated[int | None, typer.Option("--epoch", min=1, help="Act under this epoch, which its driver holds.")]
+Campaign = Annotated[
+    bool,
+    typer.Option(
+        "--campaign",
+        help="Have an epoch for as long as the command takes; refused while a driver leads the store.",
+    ),
+]
+
+
+@contextmanager
+def changing(
+    context: typer.Context, store: str, session: str | None = None, epoch: int | None = None, campaign: bool = False
+) -> Iterator[StateHandleStore]:
+    """A store to be changed, in the name of that session and under that epoch."""
+    if campaign and epoch is not None:
+        raise typer.BadParameter("has an epoch of its own, so --epoch does not go with it", param_hint="'--campaign'")
+    options: Options = context.obj
+    with options.client() as client, _session(context, client, session) as opened:
+        changed = opened.store(store)
+        if epoch is not None:
+            yield changed.under(epoch)
+        elif campaign:
+            with led(changed):
+                yield changed
+        else:
+            yield changed
+
+
+@contextmanager
+def continued(client: Client, session: str) -> Iterator[Session]:
+    """A session that lives already, as it is, and that lives on afterwards. Raises `SessionLost`."""
+    known = client.session_info(session)
+    opened = client.session(known.holder, known.ttl, session)
+    try:
+        yield opened
+    finally:
+        opened.detach()
+
+
+@contextmanager
+def led(store: StateHandleStore, wait: float = 30.0) -> Iterator[None]:
+    """Have the epoch of a store meanwhile. Raises `EpochHeld` if a driver leads it for so many seconds."""
+    store.campaign(wait)
+    try:
+        yield
+    finally:
+        try:
+            store.resign()
+        except MilepostError as error:  # what was done under the epoch is what the command's end has to say
+            typer.echo(f"the epoch could not be given up, and ends with its session: {error}", err=True)
+
+
+def holder(context: typer.Context) -> str:
+    """Return the name by which others see who holds the command's session."""
+    group = context.parent.info_name if context.parent is not None and context.parent.parent is not None else None
+    return " ".join(filter(None, ("milepost", group, context.info_name)))
+
+
+@contextmanager
+def _session(context: typer.Context, client: Client, session: str | None) -> Iterator[Session]:
+    if session is not None:
+        with continued(client, session) as opened:
+            yield opened
+        return
+    with client.session(ttl=_SESSION_SECONDS, holder=holder(context)) as opened:
+        yield opened

@@ -1,0 +1,209 @@
+"""The commands `backup` and `restore`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, BinaryIO, cast
+
+import typer
+
+from milepost.cli.acting import holder
+from milepost.cli.arguments import Stores
+from milepost.cli.backup.format import BadBackup
+from milepost.cli.backup.plan import CannotRestore, Planned, Planner
+from milepost.cli.backup.reading import Backup, opened
+from milepost.cli.backup.restoring import Restorer
+from milepost.cli.backup.saving import Saver
+from milepost.cli.backup.writing import ArchiveWriter
+from milepost.cli.exit_codes import ExitCode, errors_end_the_command, say
+from milepost.cli.leader import status_of_leader
+from milepost.cli.options import Options, shared
+from milepost.cli.output import tell
+from milepost.cli.progress import NoProgress, Quiet, transfer
+from milepost.session import Session
+
+_SESSION_SECONDS = 60.0
+_STANDARD = Path("-")
+
+
+@shared
+def backup(
+    context: typer.Context,
+    target: Annotated[Path, typer.Argument(help="File or directory to write the backup to; - is standard output.")],
+    store: Stores = None,
+    quiet: Quiet = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Save handles, states and the files of jobs, while the service runs.
+
+    What is damaged cannot be saved: it is named, all else is saved, and the exit code is 1.
+    """
+    options: Options = context.obj
+    damages: list[str] = []
+    with ExitStack() as stack:
+        client = stack.enter_context(options.client())
+        sessions: list[Session] = []
+
+        def begin() -> Session:
+            if not sessions:
+                sessions.append(stack.enter_context(client.session(holder(context), _SESSION_SECONDS)))
+            return sessions[0]
+
+        path = target / _file_name() if target.is_dir() else target
+        with _written(path) as out, transfer("backup", None, quiet=quiet, no_progress=no_progress) as bar:
+            archive = ArchiveWriter(out)
+            saver = Saver(client, archive, bar, begin)
+            for summary in client.stores():
+                if _wanted(summary.store, store):
+                    damages += saver.save(summary).damages()
+            counts = archive.end()
+    for damage in damages:
+        typer.echo(f"not saved: {damage}", err=True)
+    for job in saver.without_cut:
+        typer.echo(f"not saved: the files of {job}, which has not committed a batch yet", err=True)
+    if path != _STANDARD and not quiet:
+        sentence = f"{path} has {_counted(counts)}"
+        tell(context, sentence, file=str(path), **counts)
+    if damages:
+        raise typer.Exit(ExitCode.REFUSED)
+
+
+@shared
+def restore(
+    context: typer.Context,
+    source: Annotated[Path, typer.Argument(help="File with a backup; - is standard input.")],
+    store: Stores = None,
+    rename: Annotated[
+        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Restore a store under another name.")
+    ] = None,
+    skip_existing: Annotated[
+        bool, typer.Option("--skip-existing", help="Leave alone what is there already and the same; else refuse.")
+    ] = False,
+    verify_only: Annotated[
+        bool, typer.Option("--verify-only", help="Read the backup through, and ask no service.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(min=0.0, max=60.0, help="Seconds to wait where a driver leads a store already.")
+    ] = 0.0,
+    quiet: Quiet = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Restore a backup into a service.
+
+    The backup is read through first, and all that stands in the way is named before anything is written. After an
+    interruption, the same command with --skip-existing goes on.
+    """
+    options: Options = context.obj
+    names = _names(rename or [])
+    if source != _STANDARD and not source.is_file():
+        raise typer.BadParameter(f"there is no file {str(source)!r}", param_hint="'source'")
+    size = source.stat().st_size if source != _STANDARD else None
+    try:
+        with errors_end_the_command(), ExitStack() as stack:
+            with transfer("check", size, quiet=quiet, no_progress=no_progress) as bar:
+                found = stack.enter_context(opened(source, sys.stdin.buffer, bar.advance))
+            if verify_only:
+                lost = [damage for each in found.stores() for damage in each.damages()]
+                _say_lost(lost)
+                tell(context, f"{source} is whole: {_counted(found.counts)}, of {found.created}", **found.counts)
+                return
+            client = stack.enter_context(options.client())
+            leads = status_of_leader(options, client)
+            above = 0 if leads is None else leads.epochs_above or 0
+            planner = Planner(found, client, above, skip_existing=skip_existing)
+            planned = _planned(planner, found, store, names)
+            session = stack.enter_context(client.session(holder(context), _SESSION_SECONDS))
+            bar = stack.enter_context(transfer("restore", found.counts["bytes"], quiet=quiet, no_progress=no_progress))
+            restorer = Restorer(found, session, bar, wait)
+            for each in planned:
+                restorer.restore(each)
+            done = restorer.done
+    except BadBackup as error:
+        say(error)
+        raise typer.Exit(ExitCode.REFUSED) from error
+    lost = [damage for each in planned for damage in each.record.damages()]
+    _say_lost(lost)
+    if not quiet:
+        sentence = f"{done.handles} handles and {done.files} files in {done.stores} stores are restored"
+        more = f"; {done.skipped} were there already" if done.skipped else ""
+        tell(context, sentence + more, **vars(done))
+    if lost:
+        raise typer.Exit(ExitCode.REFUSED)
+
+
+def _planned(planner: Planner, found: Backup, patterns: list[str] | None, names: dict[str, str]) -> list[Planned]:
+    """Return the plans of all stores, each looked at before anything is written. Raises `CannotRestore`."""
+    records = [record for record in found.stores() if _wanted(record.name, patterns)]
+    planned = [planner.plan(record, names.get(record.name, record.name)) for record in records]
+    conflicts = planner.conflicts
+    sources, targets = {each.record.name for each in planned}, Counter(each.target for each in planned)
+    conflicts += [f"--rename: the backup has no store {name!r} to be restored" for name in names.keys() - sources]
+    conflicts += [f"two stores would become {name!r}" for name, count in targets.items() if count > 1]
+    if conflicts:
+        for conflict in conflicts:
+            typer.echo(conflict, err=True)
+        raise CannotRestore(f"nothing was restored, for the reasons above ({len(conflicts)})")
+    return planned
+
+
+def _wanted(name: str, patterns: list[str] | None) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _names(renames: list[str]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in renames]
+    for old, separator, new in pairs:
+        if not (old and separator and new):
+            raise typer.BadParameter(f"takes OLD=NEW, not {old + separator + new!r}", param_hint="'--rename'")
+    return {old: new for old, _, new in pairs}
+
+
+def _file_name() -> str:
+    return f"milepost-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}.tar"
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[BinaryIO]:
+    """A file that is under its name once it is whole, and that only its owner may read: it has all states.
+
+    A link is followed, and what is no file (a pipe, a device) is written as it is.
+    """
+    if path == _STANDARD:
+        yield cast(BinaryIO, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"there is no directory {str(path.parent)!r}", param_hint="'target'")
+    final = path.resolve()
+    if final.exists() and not final.is_file():
+        with final.open("wb") as out:
+            yield out
+        return
+    part = final.with_name(f".{final.name[:200]}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(final)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _say_lost(lost: list[str]) -> None:
+    for damage in lost:
+        typer.echo(f"not in the backup: {damage}", err=True)
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return (
+        f"{counts['stores']} stores, {counts['handles']} handles and {counts['files']} files of {counts['bytes']} bytes"
+    )

@@ -1,0 +1,130 @@
+"""What a backup consists of: a tar whose members are bytes, and lists in JSON that say what the bytes are.
+
+The members come in this order, so that a backup is written, and checked, in one go:
+
+    milepost-backup.json              what this is, and of which version
+    stores/00001/data/00000001        the bytes of a state or a file, once, however many snapshots show the file
+    stores/00001/manifest.jsonl       a line for each record of the store, behind all its bytes
+    end.json                          how much there is, and a digest over the name, size and SHA-256 of each member
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+FORMAT: Final = "milepost-backup"
+VERSION: Final = 1
+HEAD: Final = "milepost-backup.json"
+END: Final = "end.json"
+COUNTS: Final = ("stores", "handles", "files", "bytes", "damaged")
+"""How much there is, as the end says it."""
+PIN_PREFIX: Final = "milepost-backup-"
+"""How the pins are named that hold a cut for the time of a backup. They are no part of it."""
+
+
+class BadBackup(Exception):
+    """A backup is cut short, altered, or none at all."""
+
+
+@dataclass(frozen=True)
+class HandleRecord:
+    """A handle as it was. ``member`` has its bytes; None if they could not be read, for ``damage``."""
+
+    name: str
+    size: int = 0
+    sha256: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+    created: str = ""
+    updated: str = ""
+    epoch: int | None = None
+    member: str | None = None
+    damage: str | None = None
+
+
+@dataclass(frozen=True)
+class SnapshotRecord:
+    """What all files were at ``revision``; ``pin`` is its name if it is a pin, None if it is the last cut."""
+
+    revision: int
+    directory: str
+    batch: int
+    pin: str | None = None
+
+    @property
+    def commit(self) -> str:
+        """The path of the file by which Spark committed the batch."""
+        return f"{self.directory}/commits/{self.batch}".lstrip("/")
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file, or a directory, and the revisions of the snapshots that show it."""
+
+    path: str
+    at: tuple[int, ...]
+    directory: bool = False
+    size: int = 0
+    sha256: str = ""
+    member: str | None = None
+    damage: str | None = None
+
+
+@dataclass
+class StoreRecord:
+    """A store with all that was saved of it. ``damage`` says why nothing could be."""
+
+    name: str
+    epoch: int = 0
+    damage: str | None = None
+    handles: list[HandleRecord] = field(default_factory=list)
+    snapshots: list[SnapshotRecord] = field(default_factory=list)
+    files: list[FileRecord] = field(default_factory=list)
+
+    def damages(self) -> Iterator[str]:
+        """Yield a line about each thing that could not be saved."""
+        if self.damage is not None:
+            yield f"store {self.name}: {self.damage}"
+        yield from (f"handle {self.name}/{each.name}: {each.damage}" for each in self.handles if each.damage)
+        yield from (f"file {each.path} of {self.name}: {each.damage}" for each in self.files if each.damage)
+
+
+def manifest_lines(store: StoreRecord) -> Iterator[bytes]:
+    """Yield the lines of a store's manifest."""
+    yield _line("store", {"name": store.name, "epoch": store.epoch, "damage": store.damage})
+    for kind, records in (("handle", store.handles), ("snapshot", store.snapshots), ("file", store.files)):
+        for record in records:
+            yield _line(kind, asdict(record))
+
+
+def store_of(lines: Iterable[bytes]) -> StoreRecord:
+    """Return the store whose manifest has these lines. Raises `BadBackup`."""
+    found: StoreRecord | None = None
+    try:
+        for line in lines:
+            fields = json.loads(line)
+            kind = fields.pop("kind")
+            if kind == "store":
+                found = StoreRecord(**fields)
+            elif found is None:
+                raise ValueError("a record before its store")
+            elif kind == "handle":
+                found.handles.append(HandleRecord(**fields))
+            elif kind == "snapshot":
+                found.snapshots.append(SnapshotRecord(**fields))
+            elif kind == "file":
+                found.files.append(FileRecord(**{**fields, "at": tuple(fields["at"])}))
+            else:
+                raise ValueError(f"a record of the unknown kind {kind!r}")
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise BadBackup(f"a list of records is not as this release writes it: {error}") from error
+    if found is None:
+        raise BadBackup("a list of records is empty")
+    return found
+
+
+def _line(kind: str, fields: Mapping[str, Any]) -> bytes:
+    return json.dumps({"kind": kind, **fields}, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"

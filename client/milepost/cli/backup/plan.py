@@ -1,0 +1,194 @@
+"""Plan a restore: look at all that is there before anything is written, and refuse what cannot be done whole."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from milepost.cli.backup.format import FileRecord, HandleRecord, SnapshotRecord, StoreRecord
+from milepost.cli.backup.reading import Backup, Slice
+from milepost.cli.backup.walking import walk
+from milepost.client import Client
+from milepost.errors import MilepostError
+from milepost.types import CorruptHandle, StoreSummary
+
+_METADATA = re.compile(r"(?:.*/)?_metadata/v2/\d+")
+"""What Spark says of an operator's state: text, with the absolute paths of the schemas of transformWithState."""
+_MOST_METADATA_BYTES: Final = 1024 * 1024
+_CHUNK: Final = 256 * 1024
+
+
+class CannotRestore(MilepostError):
+    """A backup cannot be restored as it was asked for. Nothing was written."""
+
+
+@dataclass
+class Planned:
+    """What becomes of one store. ``changed`` are the bytes of files that name the directory of their job anew.
+
+    ``granted`` is the epoch that the store has there already.
+    """
+
+    target: str
+    record: StoreRecord
+    handles: list[HandleRecord] = field(default_factory=list)
+    snapshots: list[SnapshotRecord] = field(default_factory=list)
+    changed: dict[str, bytes] = field(default_factory=dict)
+    skipped: int = 0
+    granted: int = 0
+    there: dict[str, str] = field(default_factory=dict)
+    """The files that are there already, of this backup: SHA-256 by path."""
+
+    @property
+    def needs_epoch(self) -> bool:
+        """Whether the store is written under an epoch of its own, above the one that it had, here or there."""
+        return self.record.epoch > 0 or self.granted > 0 or bool(self.record.snapshots)
+
+    @property
+    def done(self) -> bool:
+        """Whether an earlier restore has done all of it."""
+        return not self.handles and not self.snapshots and self.granted > self.record.epoch
+
+    def sha256(self, file: FileRecord) -> str:
+        """Return the digest that a file will have."""
+        changed = None if file.member is None else self.changed.get(file.member)
+        return file.sha256 if changed is None else hashlib.sha256(changed).hexdigest()
+
+    def shown(self, snapshot: SnapshotRecord) -> dict[str, FileRecord]:
+        """Return what a snapshot shows, by path."""
+        return {file.path: file for file in self.record.files if snapshot.revision in file.at}
+
+
+class Planner:
+    """Plans stores against a service that grants only epochs above ``epochs_above``.
+
+    ``skip_existing`` lets what is there already stay, if it is the same.
+    """
+
+    def __init__(self, backup: Backup, client: Client, epochs_above: int, *, skip_existing: bool) -> None:
+        self._backup = backup
+        self._client = client
+        self._epochs_above = epochs_above
+        self._skip_existing = skip_existing
+        self._there: dict[str, StoreSummary] = {each.store: each for each in client.stores()}
+        self.conflicts: list[str] = []
+
+    def plan(self, record: StoreRecord, target: str) -> Planned:
+        """Plan one store. What stands in the way is added to ``conflicts``."""
+        planned = Planned(target, record)
+        self._check_epoch(planned)
+        self._plan_handles(planned)
+        self._plan_files(planned)
+        return planned
+
+    def _check_epoch(self, planned: Planned) -> None:
+        summary, had = self._there.get(planned.target), planned.record.epoch
+        if summary is not None and summary.epoch is None:
+            self.conflicts.append(f"store {planned.target}: its own record is damaged there")
+        planned.granted = (summary.epoch or 0) if summary else 0
+        grants = max(planned.granted, self._epochs_above) + 1
+        if planned.needs_epoch and grants <= had:
+            self.conflicts.append(
+                f"store {planned.target}: it had epoch {had} when it was saved, and this service would grant {grants}: "
+                "a driver of before would pass for a present one. Start the service with --epochs-above and a number "
+                f"above every epoch that was ever granted, {had} at least"
+            )
+
+    def _plan_handles(self, planned: Planned) -> None:
+        there = {}
+        if planned.target in self._there and self._there[planned.target].epoch is not None:
+            there = {handle.name: handle for handle in self._client.store(planned.target).look_through()}
+        for handle in planned.record.handles:
+            found = there.get(handle.name)
+            if handle.member is None:
+                continue
+            if found is None:
+                planned.handles.append(handle)
+            elif isinstance(found, CorruptHandle):
+                self.conflicts.append(f"handle {planned.target}/{handle.name}: its record there is damaged")
+            elif found.removing:
+                self.conflicts.append(f"handle {planned.target}/{handle.name} is being removed there: try again soon")
+            elif (found.sha256, dict(found.labels)) != (handle.sha256, dict(handle.labels)):
+                self.conflicts.append(f"handle {planned.target}/{handle.name}: another state or label is there")
+            elif not self._skip_existing:
+                self.conflicts.append(f"handle {planned.target}/{handle.name} is there; the same (see --skip-existing)")
+            else:
+                planned.skipped += 1
+
+    def _plan_files(self, planned: Planned) -> None:
+        record = planned.record
+        broken = {revision for file in record.files if file.damage for revision in file.at}
+        planned.snapshots = [snapshot for snapshot in record.snapshots if snapshot.revision not in broken]
+        if planned.target != record.name:
+            self._rename_files(planned)
+        if not planned.snapshots:
+            return
+        files = self._client.store(planned.target).files
+        there = [status for status in walk(files) if not status.directory]
+        if there and not self._skip_existing:
+            self.conflicts.append(f"files of {planned.target}: there are some already, such as {there[0].path}")
+            return
+        known = {(file.path, planned.sha256(file)) for file in record.files if not file.directory}
+        for status in there:
+            with files.open(status.path) as chunks:
+                sha256 = digest_of(chunks)
+            if (status.path, sha256) not in known:
+                self.conflicts.append(f"file {status.path} of {planned.target} is there, and not of this backup")
+            planned.there[status.path] = sha256
+        self._skip_snapshots(planned)
+
+    def _skip_snapshots(self, planned: Planned) -> None:
+        """Leave out what an earlier restore has finished: pins that are there, and a tree that is whole."""
+        if not planned.there:
+            return
+        kept = self._client.store(planned.target).files.cuts()
+        pins = {(pin.name, pin.cut.directory, pin.cut.batch) for pin in kept.pins}
+        newest = [(cut.directory, cut.batch) for cut in sorted(kept.cuts, key=lambda cut: cut.revision)[-1:]]
+        last = planned.snapshots[-1]
+        shown = {path: planned.sha256(file) for path, file in planned.shown(last).items() if not file.directory}
+        left = [each for each in planned.snapshots if (each.pin, each.directory, each.batch) not in pins]
+        if (
+            shown == planned.there
+            and all(each.pin is None for each in left)
+            and newest == [(last.directory, last.batch)]
+        ):
+            left = []
+        planned.skipped += len(planned.there) if not left else 0
+        planned.snapshots = left
+
+    def _rename_files(self, planned: Planned) -> None:
+        """Let Spark's descriptions of state name the directory of the new job; other files must not name the old."""
+        old, new = f"/jobs/{planned.record.name}/".encode(), f"/jobs/{planned.target}/".encode()
+        for file in planned.record.files:
+            if file.member is None or file.member in planned.changed:
+                continue
+            content = self._backup.slice(file.member)
+            if _METADATA.fullmatch(file.path) and file.size <= _MOST_METADATA_BYTES:
+                data = content.read()
+                if old in data:
+                    planned.changed[file.member] = data.replace(old, new)
+            elif _has(content, old):
+                self.conflicts.append(
+                    f"file {file.path} of {planned.record.name} names {old.decode()!r}, so it cannot be renamed: its "
+                    "copy would lead there"
+                )
+
+
+def digest_of(chunks: Iterable[bytes]) -> str:
+    """Return the SHA-256 of bytes."""
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _has(content: Slice, wanted: bytes) -> bool:
+    end = b""
+    while chunk := content.read(_CHUNK):
+        if wanted in end + chunk:
+            return True
+        end = (end + chunk)[-len(wanted) :]
+    return False

@@ -1,0 +1,154 @@
+"""Read a backup: prove first that all of it is there as it was written, then give out its bytes from where they lie."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from milepost.cli.backup.format import COUNTS, END, FORMAT, HEAD, VERSION, BadBackup, StoreRecord, store_of
+from milepost.cli.backup.writing import counts_line, member_line
+
+_CHUNK = 256 * 1024
+_MOST_JSON = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A backup that was read through, and is whole."""
+
+    file: BinaryIO
+    counts: dict[str, Any]
+    created: str
+    manifests: tuple[str, ...]
+    places: dict[str, tuple[int, int]] = field(repr=False)
+
+    def stores(self) -> Iterator[StoreRecord]:
+        """Yield one store after the other. Raises `BadBackup`."""
+        for name in self.manifests:
+            store = store_of(io.BufferedReader(self.slice(name), _CHUNK))
+            members = {handle.member for handle in store.handles} | {file.member for file in store.files}
+            if not members - {None} <= self.places.keys():
+                raise BadBackup(f"the list of store {store.name!r} names bytes that are not there")
+            yield store
+
+    def slice(self, member: str) -> Slice:
+        """Return the bytes of a member, as a file that can be read again."""
+        return Slice(self.file, *self.places[member])
+
+
+class Slice(io.RawIOBase):
+    """A part of a file, as a file of its own; others may read elsewhere in the file meanwhile, but not at once."""
+
+    def __init__(self, file: BinaryIO, start: int, size: int) -> None:
+        self._file = file
+        self._start = start
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """It can be read again."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place."""
+        self._at = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence])
+        return self._at
+
+    def tell(self) -> int:
+        """Return where it is read next."""
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read on."""
+        self._file.seek(self._start + self._at)
+        data = self._file.read(max(0, min(len(buffer), self._size - self._at)))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+@contextmanager
+def opened(path: Path, standard: BinaryIO, counted: Callable[[int], None]) -> Iterator[Backup]:
+    """Open and check the backup at a path; ``-`` is ``standard``, which is copied into a temporary file first.
+
+    Raises `BadBackup`, OSError.
+    """
+    if str(path) != "-":
+        with path.open("rb") as file:
+            yield checked(file, counted)
+        return
+    with tempfile.TemporaryFile() as spooled:
+        shutil.copyfileobj(standard, spooled, _CHUNK)
+        spooled.seek(0)
+        yield checked(spooled, counted)
+
+
+def checked(file: BinaryIO, counted: Callable[[int], None]) -> Backup:
+    """Read a backup through, and compare each of its bytes with the digest at its end. Raises `BadBackup`."""
+    total, members, documents = hashlib.sha256(), 0, {}
+    places: dict[str, tuple[int, int]] = {}
+    try:
+        with tarfile.open(fileobj=file, mode="r:") as tar:
+            for member in tar:
+                tar.members = []  # type: ignore[attr-defined]  # it would remember each of them
+                first = not places
+                content = tar.extractfile(member) if member.type == tarfile.REGTYPE else None  # no links, no holes
+                if content is None or member.name in places or END in documents or first != (member.name == HEAD):
+                    raise BadBackup(f"this is no backup of Milepost, or altered: {member.name!r} does not belong there")
+                digest, kept = hashlib.sha256(), b""
+                while chunk := content.read(_CHUNK):
+                    digest.update(chunk)
+                    counted(len(chunk))
+                    kept = chunk if member.name in (HEAD, END) else b""
+                places[member.name] = member.offset_data, member.size
+                if member.name in (HEAD, END):
+                    documents[member.name] = json.loads(kept[:_MOST_JSON])
+                if member.name == HEAD:
+                    _check_head(documents[HEAD])
+                if member.name != END:
+                    total.update(member_line(member.name, member.size, digest.hexdigest()))
+                    members += 1
+            _check_rest(file, tar.offset)
+    except (tarfile.TarError, ValueError, EOFError, RecursionError) as error:
+        raise BadBackup(f"this is no backup, or it is cut short or altered: {error}") from error
+    if HEAD not in documents:
+        raise BadBackup("this is no backup of Milepost")
+    if END not in documents:
+        raise BadBackup("the backup is cut short: its end is missing")
+    end = documents[END]
+    if not isinstance(end, dict) or not all(isinstance(end.get(name), int) for name in COUNTS):
+        raise BadBackup("the backup was altered: its end is not as this release writes it")
+    counts = {name: int(end[name]) for name in COUNTS}
+    total.update(counts_line(counts))
+    if (end.get("members"), end.get("digest")) != (members, total.hexdigest()):
+        raise BadBackup("the backup was altered: its bytes do not have the digest at its end")
+    manifests = tuple(name for name in places if name.endswith("/manifest.jsonl"))
+    return Backup(file, counts, str(documents[HEAD].get("created")), manifests, places)
+
+
+def _check_rest(file: BinaryIO, place: int) -> None:
+    """Refuse what comes behind the end, such as a second backup, which would be left out otherwise."""
+    file.seek(place)
+    while chunk := file.read(_CHUNK):
+        if chunk.strip(b"\0"):
+            raise BadBackup("the backup was altered: there is more behind its end")
+
+
+def _check_head(document: Any) -> None:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise BadBackup("this is no backup of Milepost")
+    if document.get("version") != VERSION:
+        raise BadBackup(f"the backup is of version {document.get('version')}, and this release reads {VERSION}")

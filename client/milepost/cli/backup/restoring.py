@@ -1,0 +1,147 @@
+"""Restore what was planned: handles with their states, and trees snapshot after snapshot, each with its cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from milepost.cli.acting import led
+from milepost.cli.backup.format import FileRecord, SnapshotRecord
+from milepost.cli.backup.plan import CannotRestore, Planned
+from milepost.cli.backup.reading import Backup
+from milepost.cli.progress import Bar
+from milepost.errors import MilepostError
+from milepost.files import JobFiles
+from milepost.session import Session
+from milepost.store import StateHandleStore
+
+_LARGE: Final = 8 * 1024 * 1024
+_LEAST_SECONDS: Final = 30.0
+_SLOWEST_BYTES_PER_SECOND: Final = 1024 * 1024
+_COMMIT = re.compile(r"(?P<directory>(?:.*/)?)commits/(?P<batch>0|[1-9]\d{0,17})")
+_OFFSET = re.compile(r"(?:.*/)?offsets/\d+")
+
+
+@dataclass
+class Restored:
+    """How much was restored, in how many stores."""
+
+    stores: int = 0
+    handles: int = 0
+    files: int = 0
+    skipped: int = 0
+
+
+class Restorer:
+    """Restores one store after the other, in the name of a session, whose locks end with it.
+
+    Where a driver leads a store, ``wait`` seconds are waited for its end."""
+
+    def __init__(self, backup: Backup, session: Session, bar: Bar, wait: float) -> None:
+        self._backup = backup
+        self._session = session
+        self._bar = bar
+        self._wait = wait
+        self.done = Restored()
+
+    def restore(self, planned: Planned) -> None:
+        """Restore a store. Raises `EpochHeld` if a driver leads it already, and what its writes raise."""
+        self._bar.name(planned.target)
+        store = self._session.store(planned.target)
+        self.done.stores += 1
+        self.done.skipped += planned.skipped
+        if planned.done:
+            return
+        if not planned.needs_epoch:
+            self._restore_handles(store, planned)
+            return
+        with led(store, self._wait):
+            epoch = store.epoch or 0
+            if epoch <= planned.record.epoch:
+                raise CannotRestore(
+                    f"store {planned.target} was granted epoch {epoch}, not above {planned.record.epoch}: nothing of "
+                    "it was restored; start every replica with the same --epochs-above"
+                )
+            self._restore_handles(store, planned)
+            current = dict(planned.there)
+            for snapshot in planned.snapshots:
+                self._restore_snapshot(store.files, planned, snapshot, current)
+                if snapshot.pin is not None:
+                    self._pin(store, snapshot, snapshot.pin)
+
+    def _restore_handles(self, store: StateHandleStore, planned: Planned) -> None:
+        for handle in planned.handles:
+            assert handle.member is not None
+            added = store.add_and_lock(handle.name, self._backup.slice(handle.member), handle.labels)
+            if added.sha256 != handle.sha256:
+                raise MilepostError(f"handle {planned.target}/{handle.name} has another digest than in the backup")
+            self._bar.advance(handle.size)
+            self.done.handles += 1
+
+    def _restore_snapshot(
+        self, files: JobFiles, planned: Planned, snapshot: SnapshotRecord, current: dict[str, str]
+    ) -> None:
+        """Let the tree be what the snapshot showed, and make its cut.
+
+        Spark takes a batch for done once its commit is there, so commits come last, and the one of the snapshot at the
+        very end: the cut that it makes shows everything, and has the right number.
+        """
+        shown = planned.shown(snapshot)
+        for path, file in shown.items():
+            if file.directory:
+                files.make_directory(path)
+        wanted = [file for path, file in shown.items() if not file.directory]
+        missing = [file for file in wanted if current.get(file.path) != planned.sha256(file)]
+        for file in sorted(missing, key=lambda file: _OFFSET.fullmatch(file.path) is not None):
+            if _COMMIT.fullmatch(file.path) is None:
+                self._put(files, planned, file, current)
+        for path in [path for path in current if path not in shown]:
+            files.delete(path)
+            del current[path]
+        for file in _in_order(missing):
+            self._put(files, planned, file, current)
+        commit = shown.get(snapshot.commit)
+        if commit is None:
+            raise CannotRestore(f"the snapshot at {snapshot.revision} of {planned.record.name} lacks {snapshot.commit}")
+        self._put(files, planned, commit, current)
+
+    def _put(self, files: JobFiles, planned: Planned, file: FileRecord, current: dict[str, str]) -> None:
+        assert file.member is not None
+        content = planned.changed.get(file.member)
+        # A large file gets more time than one call has otherwise.
+        timeout = None if file.size < _LARGE else _LEAST_SECONDS + file.size / _SLOWEST_BYTES_PER_SECOND
+        files.write(file.path, self._backup.slice(file.member) if content is None else content, timeout=timeout)
+        if current.get(file.path) != planned.sha256(file):
+            self._bar.advance(file.size)
+            self.done.files += 1
+        current[file.path] = planned.sha256(file)
+
+    def _pin(self, store: StateHandleStore, snapshot: SnapshotRecord, name: str) -> None:
+        cuts = [
+            cut for cut in store.files.cuts().cuts if (cut.directory, cut.batch) == (snapshot.directory, snapshot.batch)
+        ]
+        if not cuts:
+            raise MilepostError(
+                f"the commit {snapshot.commit} of {store.name} has made no cut to be pinned as {name!r}"
+            )
+        store.files.pin(name, cuts[-1].revision)
+
+
+def _in_order(files: Iterable[FileRecord]) -> Iterator[FileRecord]:
+    """Yield the commits of each query from the newest to the oldest, and then the newest once more.
+
+    Each makes a cut. This way even a cut on the way shows the newest commit, whose state is there, and the last cut of
+    the query has its number.
+    """
+    queries: dict[str, list[tuple[int, FileRecord]]] = {}
+    for file in files:
+        found = _COMMIT.fullmatch(file.path)
+        if found is not None:
+            queries.setdefault(found["directory"], []).append((int(found["batch"]), file))
+    for commits in queries.values():
+        commits.sort(key=lambda each: each[0], reverse=True)
+        yield from (file for _, file in commits)
+        if len(commits) > 1:
+            yield commits[0][1]

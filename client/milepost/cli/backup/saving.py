@@ -1,0 +1,167 @@
+"""Save stores through the service: handles with their states, and the files of jobs at their last cut and pins."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import islice
+
+from milepost.cli.backup.format import PIN_PREFIX, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
+from milepost.cli.backup.walking import walk
+from milepost.cli.backup.writing import ArchiveWriter
+from milepost.cli.progress import Bar
+from milepost.client import Client
+from milepost.errors import Damaged, NotExist, Unavailable, VersionMismatch
+from milepost.files import JobFiles
+from milepost.session import Session
+from milepost.store import StateHandleStore
+from milepost.types import CorruptHandle, Handle, JobFile, KeptCuts, StoreSummary
+from milepost.wire import Code
+
+_TRIES = 20
+"""So often is a state read again that is replaced before all of it has come."""
+
+
+class Saver:
+    """Saves one store after the other. ``begin`` makes the session that pins cuts, if any has to be pinned.
+
+    ``without_cut`` has the jobs whose files are not saved, since no batch of theirs has been committed yet.
+    """
+
+    def __init__(self, client: Client, archive: ArchiveWriter, bar: Bar, begin: Callable[[], Session]) -> None:
+        self._client = client
+        self._archive = archive
+        self._bar = bar
+        self._begin = begin
+        self.without_cut: list[str] = []
+
+    def save(self, summary: StoreSummary) -> StoreRecord:
+        """Save a store; return what was saved, and what could not be.
+
+        Epochs may be granted meanwhile. The last one that was seen counts, as what was saved may be of it.
+        """
+        found = StoreRecord(summary.store)
+        self._bar.name(summary.store)
+        self._archive.begin_store()
+        try:
+            store = self._client.store(summary.store)
+            found.epoch = store.current_epoch().epoch
+            self._save_handles(store, found)
+            self._save_files(store, found)
+            found.epoch = store.current_epoch().epoch
+        except Damaged as error:
+            found.damage = str(error)
+        self._archive.end_store(found)
+        return found
+
+    def _save_handles(self, store: StateHandleStore, found: StoreRecord) -> None:
+        for handle in store.look_through():
+            if isinstance(handle, CorruptHandle):
+                found.handles.append(HandleRecord(handle.name, damage=f"its record is damaged: {handle.reason}"))
+            elif not handle.removing:
+                with suppress(NotExist):  # it was removed meanwhile
+                    found.handles.append(self._save_handle(store, handle))
+
+    def _save_handle(self, store: StateHandleStore, handle: Handle) -> HandleRecord:
+        for _ in range(_TRIES):
+            saved = None
+            try:
+                with suppress(VersionMismatch), store.open(handle.name, handle.version) as chunks:
+                    saved = self._saved(handle, *self._archive.add_data(handle.size, self._bar.counted(chunks)))
+                if saved is not None and saved.damage is None:
+                    return saved
+                current = store.get(handle.name)
+                if saved is not None and current.version == handle.version:
+                    return saved
+                handle = current
+            except Damaged as error:
+                return _described(handle, damage=str(error))
+        raise Unavailable(Code.STORAGE_UNAVAILABLE, f"{handle.name} of {store.name} is replaced faster than it is read")
+
+    def _saved(self, handle: Handle, member: str, sha256: str, failure: str | None) -> HandleRecord:
+        if failure is None and sha256 != handle.sha256:
+            failure = "its bytes do not have the digest of its record"
+        return _described(handle, damage=failure) if failure else _described(handle, member=member)
+
+    def _save_files(self, store: StateHandleStore, found: StoreRecord) -> None:
+        kept = store.files.cuts()
+        if not (kept.cuts or kept.pins):
+            with suppress(NotExist):
+                self.without_cut += [store.name for _ in islice(store.files.list(""), 1)]
+            return
+        known: dict[tuple[str, str], int] = {}
+        with self._held(store.name, kept) as snapshots:
+            for directory, snapshot in snapshots:
+                self._save_snapshot(found, f".snapshot/{directory}", snapshot, known)
+
+    @contextmanager
+    def _held(self, job: str, kept: KeptCuts) -> Iterator[list[tuple[str, SnapshotRecord]]]:
+        """Return the snapshots to be saved with the names of their directories, the oldest first.
+
+        The last cut is pinned meanwhile, so that collection cannot take what it shows.
+        """
+        snapshots = [
+            (pin.snapshot, SnapshotRecord(pin.cut.revision, pin.cut.directory, pin.cut.batch, pin.name))
+            for pin in kept.pins
+            if not pin.name.startswith(PIN_PREFIX)
+        ]
+        if not kept.cuts:
+            yield sorted(snapshots, key=lambda each: each[1].revision)
+            return
+        name = f"{PIN_PREFIX}{uuid.uuid4().hex[:8]}"
+        files = self._begin().store(job).files
+        files.pin(name)
+        try:
+            (cut,) = (pin.cut for pin in files.cuts().pins if pin.name == name)
+            snapshots.append((name, SnapshotRecord(cut.revision, cut.directory, cut.batch)))
+            yield sorted(snapshots, key=lambda each: (each[1].revision, each[1].pin is None))
+        finally:
+            with suppress(NotExist):
+                files.unpin(name)
+
+    def _save_snapshot(
+        self, found: StoreRecord, root: str, snapshot: SnapshotRecord, known: dict[tuple[str, str], int]
+    ) -> None:
+        """Save what a snapshot shows. Of a file that an earlier one showed, only that it is shown again is noted."""
+        files = self._client.store(found.name).files
+        for status in list(walk(files, root)):
+            path = status.path.removeprefix(f"{root}/")
+            key = path, status.version
+            if key in known:
+                before = found.files[known[key]]
+                found.files[known[key]] = replace(before, at=(*before.at, snapshot.revision))
+            else:
+                known[key] = len(found.files)
+                found.files.append(self._save_file(files, path, status, snapshot.revision))
+        found.snapshots.append(snapshot)
+
+    def _save_file(self, files: JobFiles, path: str, status: JobFile, revision: int) -> FileRecord:
+        if status.directory:
+            return FileRecord(path, (revision,), directory=True)
+        try:
+            with files.open(status.path) as chunks:
+                member, sha256, failure = self._archive.add_data(status.size, self._bar.counted(chunks))
+        except Damaged as error:
+            return FileRecord(path, (revision,), size=status.size, damage=str(error))
+        if failure is None and sha256 != status.sha256:
+            failure = "its bytes do not have the digest of its record"
+        if failure:
+            return FileRecord(path, (revision,), size=status.size, damage=failure)
+        return FileRecord(path, (revision,), size=status.size, sha256=sha256, member=member)
+
+
+def _described(handle: Handle, member: str | None = None, damage: str | None = None) -> HandleRecord:
+    return HandleRecord(
+        handle.name,
+        handle.size,
+        handle.sha256,
+        dict(handle.labels),
+        handle.version,
+        handle.created.isoformat(),
+        handle.updated.isoformat(),
+        handle.epoch,
+        member,
+        damage,
+    )

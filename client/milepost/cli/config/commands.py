@@ -1,0 +1,214 @@
+"""The commands of ``milepost config``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from milepost.cli.config.contexts import CONTEXTS, CURRENT, TOKEN, TOKEN_FILE, Config, ConfigError, ContextFile
+from milepost.cli.exit_codes import ExitCode, say
+from milepost.cli.options import showing
+from milepost.cli.output import Form, show_all, tell
+from milepost.core.calls.replicas import Replicas
+from milepost.drivers.environment import addresses_in
+from milepost.wire import NAME
+
+config = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+Name = Annotated[str, typer.Argument(help="Name of the context.")]
+_REDACTED = "REDACTED"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line about a context; ``token`` says where its token is."""
+
+    current: bool
+    name: str
+    url: str
+    ca: str | None
+    cert: str | None
+    token: str | None
+
+
+@config.callback()
+@showing
+def about_config(context: typer.Context) -> None:
+    """Name services, so that one of them is the one to work with.
+
+    The file is ~/.config/milepost/config.yaml, or that of MILEPOST_CONFIG.
+    """
+
+
+@config.command("set-context")
+@showing
+def set_context(
+    context: typer.Context,
+    name: Name,
+    url: Annotated[str | None, typer.Option("--url", "-u", help="Address of the service, or several.")] = None,
+    ca: Annotated[Path | None, typer.Option("--ca", help="File of the authorities of its certificate (PEM).")] = None,
+    cert: Annotated[Path | None, typer.Option("--cert", help="File of the certificate to show (PEM).")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="File of its key (PEM).")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", help="File with the bearer token, which is read each time.")
+    ] = None,
+    token_stdin: Annotated[
+        bool, typer.Option("--token-stdin", help="Read the bearer token from standard input, and keep it here.")
+    ] = False,
+) -> None:
+    """Make a context, or change what is given of one. The first one becomes the current one."""
+    if not NAME.match(name):
+        raise typer.BadParameter(f"not a valid name for a context: {name!r}", param_hint="'name'")
+    if token_stdin and token_file is not None:
+        raise typer.BadParameter("is one place of the token, and --token-file another", param_hint="'--token-stdin'")
+    if url is not None:
+        _check_addresses(url)
+    members: dict[str, str] = {"url": url} if url is not None else {}
+    files = {"ca": ca, "cert": cert, "key": key, TOKEN_FILE: token_file}
+    members |= {member: str(path.expanduser().absolute()) for member, path in files.items() if path is not None}
+    if token_stdin:
+        members[TOKEN] = _token_from_stdin()
+
+    def edit(document: dict[str, Any]) -> None:
+        contexts = document[CONTEXTS] = document.get(CONTEXTS) or {}
+        if name not in contexts and url is None:
+            raise ConfigError(f"there is no context {name!r} yet: give its --url")
+        if not contexts:
+            document[CURRENT] = name
+        before = {key: value for key, value in contexts.get(name, {}).items() if not _is_replaced(key, members)}
+        contexts[name] = {**before, **members}
+
+    _change(edit)
+    tell(context, f"context {name} is set", name=name)
+
+
+@config.command("use-context")
+@showing
+def use_context(context: typer.Context, name: Name) -> None:
+    """Let a context be the current one."""
+
+    def edit(document: dict[str, Any]) -> None:
+        if name not in (document.get(CONTEXTS) or {}):
+            raise ConfigError(f"there is no context {name!r}")
+        document[CURRENT] = name
+
+    _change(edit)
+    tell(context, f"context {name} is the current one", name=name)
+
+
+@config.command("get-contexts")
+@showing
+def get_contexts(context: typer.Context) -> None:
+    """List the contexts."""
+    found = _read()
+    lines = [
+        Line(
+            current=name == found.current,
+            name=name,
+            url=members.get("url", ""),
+            ca=members.get("ca"),
+            cert=members.get("cert"),
+            token="in the file of contexts" if TOKEN in members else members.get(TOKEN_FILE),
+        )
+        for name, members in found.contexts.items()
+    ]
+    show_all(context, lines, ("name", "current", "url", "ca", "cert", "token"))
+
+
+@config.command("current-context")
+@showing
+def current_context(context: typer.Context) -> None:
+    """Show the name of the current context."""
+    found = _read()
+    if found.current is None:
+        raise _ended(ConfigError(f"there is no current context in {found.path}"))
+    tell(context, found.current, name=found.current)
+
+
+@config.command("delete-context")
+@showing
+def delete_context(context: typer.Context, name: Name) -> None:
+    """Delete a context. If it was the current one, there is none then."""
+
+    def edit(document: dict[str, Any]) -> None:
+        contexts = document.get(CONTEXTS) or {}
+        if name not in contexts:
+            raise ConfigError(f"there is no context {name!r}")
+        del contexts[name]
+        if document.get(CURRENT) == name:
+            del document[CURRENT]
+
+    _change(edit)
+    tell(context, f"context {name} is deleted", name=name)
+
+
+@config.command()
+@showing
+def view(context: typer.Context, raw: Annotated[bool, typer.Option("--raw", help="Show tokens, too.")] = False) -> None:
+    """Show the file of contexts, as YAML or JSON. In place of tokens it says REDACTED."""
+    document = dict(_read().document)
+    contexts = {
+        name: {**members, **({TOKEN: _REDACTED} if TOKEN in members and not raw else {})}
+        for name, members in (document.get(CONTEXTS) or {}).items()
+    }
+    document |= {CONTEXTS: contexts} if contexts else {}
+    if context.obj.form is Form.TABLE:
+        typer.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        tell(context, "", **document)
+
+
+def _is_replaced(member: str, given: dict[str, str]) -> bool:
+    """Return whether what was there goes: a token has one place, and a key belongs to its certificate."""
+    if member in (TOKEN, TOKEN_FILE):
+        return TOKEN in given or TOKEN_FILE in given
+    return member == "key" and "cert" in given
+
+
+def _token_from_stdin() -> str:
+    token = typer.prompt("token", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.readline()
+    token = token.strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise typer.BadParameter("needs a token of printable ASCII on standard input", param_hint="'--token-stdin'")
+    return str(token)
+
+
+def _check_addresses(url: str) -> None:
+    try:
+        Replicas(addresses_in(url))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--url'") from error
+
+
+def _read() -> Config:
+    with _errors_end_the_command():
+        found = ContextFile.of_user(os.environ).read()
+    for warning in found.warnings():
+        typer.echo(f"warning: {warning}", err=True)
+    return found
+
+
+def _change(edit: Callable[[dict[str, Any]], None]) -> None:
+    with _errors_end_the_command():
+        ContextFile.of_user(os.environ).change(edit)
+
+
+@contextmanager
+def _errors_end_the_command() -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise _ended(error) from error
+
+
+def _ended(error: ConfigError) -> typer.Exit:
+    say(error)
+    return typer.Exit(ExitCode.REFUSED)

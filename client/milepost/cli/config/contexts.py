@@ -1,0 +1,157 @@
+"""The file of contexts: read as it is, checked, and changed by one process at a time."""
+
+from __future__ import annotations
+
+import copy
+import fcntl
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+FILE_VARIABLE: Final = "MILEPOST_CONFIG"
+CURRENT: Final = "current-context"
+CONTEXTS: Final = "contexts"
+TOKEN: Final = "token"
+TOKEN_FILE: Final = "token-file"
+FILES: Final = ("ca", "cert", "key", TOKEN_FILE)
+"""The members of a context that are paths; one that is not absolute begins at the directory of the file."""
+MEMBERS: Final = ("url", *FILES, TOKEN)
+
+_LOCK_SECONDS: Final = 10.0
+_LOCK_POLL: Final = 0.02
+
+
+class ConfigError(Exception):
+    """The file of contexts cannot be used, or does not have what was asked for."""
+
+
+@dataclass(frozen=True)
+class ContextFile:
+    """The file at ``path``. Members of it that are not known here stay as they are when it is changed."""
+
+    path: Path
+
+    @classmethod
+    def of_user(cls, environment: Mapping[str, str]) -> ContextFile:
+        """The file of this user: the one that the environment names, or else ``milepost/config.yaml`` in its place."""
+        named = environment.get(FILE_VARIABLE)
+        home = environment.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
+        return cls(Path(named).expanduser() if named else Path(home, "milepost", "config.yaml"))
+
+    def read(self) -> Config:
+        """Return what the file has; nothing if it is not there. Raises `ConfigError`."""
+        try:
+            with self.path.open("rb") as opened:
+                mode, content = os.fstat(opened.fileno()).st_mode, opened.read()
+        except FileNotFoundError:
+            return Config(self.path, {})
+        except OSError as error:
+            raise ConfigError(f"{self.path} cannot be read: {error.strerror}") from error
+        return Config(self.path, _checked(self.path, content), readable_by_others=bool(mode & 0o077))
+
+    def change(self, edit: Callable[[dict[str, Any]], None]) -> None:
+        """Let ``edit`` change what the file has, and write all of it anew, or nothing.
+
+        Nobody else changes it meanwhile. A file that is broken is left as it is. Raises `ConfigError`.
+        """
+        path = self.path.resolve()  # a link stays one
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _locked(path):
+                document = copy.deepcopy(dict(self.read().document))
+                edit(document)
+                _write(path, yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
+        except OSError as error:
+            raise ConfigError(f"{self.path} cannot be written: {error.strerror}") from error
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the file of contexts has. Tokens may be in it, so it is left out of the ``repr``."""
+
+    path: Path
+    document: Mapping[str, Any] = field(repr=False)
+    readable_by_others: bool = False
+
+    @property
+    def current(self) -> str | None:
+        """The name of the context that is used if nothing else is said."""
+        return self.document.get(CURRENT) or None
+
+    @property
+    def contexts(self) -> Mapping[str, Mapping[str, str]]:
+        """The members of each context, by its name."""
+        return self.document.get(CONTEXTS) or {}
+
+    def context(self, name: str) -> dict[str, str]:
+        """Return the members of a context, with absolute paths. Raises `ConfigError`."""
+        if name not in self.contexts:
+            known = ", ".join(sorted(self.contexts)) or "none"
+            raise ConfigError(f"there is no context {name!r} in {self.path}; those that are there: {known}")
+        members = dict(self.contexts[name])
+        if "url" not in members:
+            raise ConfigError(f"{self.path}: the context {name!r} has no url")
+        return {key: str(self.path.parent / value) if key in FILES else value for key, value in members.items()}
+
+    def warnings(self) -> list[str]:
+        """Return what its owner should know: that others may read tokens."""
+        if self.readable_by_others and any(TOKEN in members for members in self.contexts.values()):
+            return [f"others may read {self.path}, which has tokens: chmod 600 {self.path}"]
+        return []
+
+
+def _checked(path: Path, content: bytes) -> dict[str, Any]:
+    """Return the document in a file. What is wrong with it is said without quoting it: there may be a token in it."""
+    try:
+        document = yaml.safe_load(content)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = "" if mark is None else f", line {mark.line + 1}"
+        raise ConfigError(f"{path} is broken{where}: it is no YAML; mend it, or move it away") from None
+    except (yaml.YAMLError, ValueError, LookupError, RecursionError):  # a date that is none, nothing for a number
+        raise ConfigError(f"{path} is broken: it is no YAML; mend it, or move it away") from None
+    document = {} if document is None else document
+    contexts = document.get(CONTEXTS) or {} if isinstance(document, dict) else None
+    if not isinstance(contexts, dict) or not isinstance(document.get(CURRENT) or "", str):
+        raise ConfigError(f"{path} is broken: it is to have {CURRENT!r}, a name, and {CONTEXTS!r}, by their names")
+    for name, members in contexts.items():
+        known = {key: members[key] for key in MEMBERS if key in members} if isinstance(members, dict) else None
+        if not isinstance(name, str) or known is None or not all(isinstance(value, str) for value in known.values()):
+            raise ConfigError(f"{path} is broken: the context {name!r} is to have texts under {', '.join(MEMBERS)}")
+    return document
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other processes from changing the file meanwhile, by a lock on a file beside it, which stays."""
+    beside = path.with_name(f".{path.name}.lock")
+    deadline = time.monotonic() + _LOCK_SECONDS
+    with open(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb") as opened:
+        while True:
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise ConfigError(f"another process has held {beside} for {_LOCK_SECONDS:g} s") from None
+                time.sleep(_LOCK_POLL)
+        yield
+
+
+def _write(path: Path, content: bytes) -> None:
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,103 @@
+"""Where a command finds the service: by flags, the environment, a context, or the default, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from milepost.cli.config.contexts import FILES, Config, ConfigError
+from milepost.core.calls.credentials import Token
+from milepost.drivers.environment import addresses_in
+from milepost.drivers.token_file import TokenFile
+
+DEFAULT_URL: Final = "http://127.0.0.1:7070"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What one place says of how to reach a service. In one place, a token counts before a file of one."""
+
+    context: str | None = None
+    url: str | None = None
+    token: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How the service is reached, put together from all places; ``warnings`` are for whoever gave the command.
+
+    A token that lies in a file is a `TokenFile`, which reads it for each request: `milepost run` outlives tokens.
+    """
+
+    urls: tuple[str, ...]
+    token: Token | None = field(default=None, repr=False)
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def reached(flags: Given, environment: Given, read: Callable[[], Config]) -> Reached:
+    """Put together how the service is reached; the file of contexts is read only if one is needed.
+
+    A context counts as a whole: where the address comes from elsewhere, nothing of it does, so that no token is sent to
+    an address that it is not for. One that a flag names counts more than the environment, whose token then goes to it
+    only if the environment has no address of its own. Raises `ConfigError`.
+    """
+    if flags.context is not None:
+        chosen, warnings = _context(read(), flags.context)
+        layers = [flags, chosen, environment if environment.url is None else Given()]
+    elif flags.url is not None or (environment.url is not None and environment.context is None):
+        warnings, layers = [], [flags, environment]
+    elif environment.url is not None:
+        raise ConfigError("MILEPOST_URL and MILEPOST_CONTEXT are both set: which one counts? Unset one of them")
+    else:
+        config = read()
+        name = environment.context or config.current
+        chosen, warnings = (Given(), []) if name is None else _context(config, name)
+        layers = [flags, environment, chosen]
+    url = next((layer.url for layer in layers if layer.url is not None), DEFAULT_URL)
+    ca = next((layer.ca for layer in layers if layer.ca is not None), None)
+    return Reached(addresses_in(url), _token(layers), ca, *_certificate(layers), tuple(warnings))
+
+
+def _token(layers: list[Given]) -> Token | None:
+    for layer in layers:
+        if layer.token is not None:
+            return layer.token
+        if layer.token_file is not None:
+            return _token_of(layer.token_file)
+    return None
+
+
+def _token_of(path: Path) -> TokenFile:
+    try:
+        return TokenFile(path)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _certificate(layers: list[Given]) -> tuple[Path | None, Path | None]:
+    """Return the first certificate, and its key: one from the same place, or from one that counts more."""
+    key = None
+    for layer in layers:
+        key = key or layer.key
+        if layer.cert is not None:
+            return layer.cert, key
+    return None, key
+
+
+def _context(config: Config, name: str) -> tuple[Given, list[str]]:
+    members = config.context(name)
+    warnings = config.warnings()
+    files = {key.replace("-", "_"): Path(members[key]) for key in FILES if key in members}
+    kept = files.get("token_file")
+    if kept is not None and "token" not in members and _token_of(kept).readable_by_others:
+        warnings.append(f"others may read {kept}, which has a token: chmod 600 {kept}")
+    return Given(name, members["url"], members.get("token"), **files), warnings

@@ -1,0 +1,67 @@
+"""The exit codes of the commands: the one place that says with which of them an error ends a command.
+
+``milepost run`` has codes of its own, because it also ends with those of the command that it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+import typer
+
+from milepost.errors import (
+    ConnectionFailed,
+    DeadlineExceeded,
+    DiscardFailed,
+    InvalidName,
+    MilepostError,
+    Problem,
+    ServerFault,
+    StateTruncated,
+    Unavailable,
+)
+from milepost.wire import Outcome
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0
+    REFUSED = 1
+    USAGE = 2
+    UNAVAILABLE = 3
+    OUTCOME_UNKNOWN = 4
+    INTERRUPTED = 130  # 128 and the number of SIGINT, as shells have it
+
+
+_UNAVAILABLE = (Unavailable, ConnectionFailed, DeadlineExceeded, StateTruncated, ServerFault, DiscardFailed)
+
+
+def exit_code(error: Exception) -> ExitCode:
+    """Return the exit code for an error of the SDK, or of this machine's files."""
+    if isinstance(error, Problem) and error.outcome is Outcome.UNKNOWN:
+        return ExitCode.OUTCOME_UNKNOWN
+    if isinstance(error, _UNAVAILABLE):
+        return ExitCode.UNAVAILABLE
+    if isinstance(error, InvalidName):
+        return ExitCode.USAGE
+    return ExitCode.REFUSED
+
+
+@contextmanager
+def errors_end_the_command(code: int | None = None) -> Iterator[None]:
+    """Let an error end the command, with a line on stderr and its exit code, or with ``code``."""
+    try:
+        yield
+    except BrokenPipeError:  # nobody reads on: typer ends the command without a word
+        raise
+    except (MilepostError, OSError) as error:
+        say(error)
+        raise typer.Exit(exit_code(error) if code is None else code) from error
+
+
+def say(error: Exception) -> None:
+    """Print the line about an error."""
+    typer.echo(f"{type(error).__name__}: {error}", err=True)

@@ -1,0 +1,108 @@
+"""Look at all stores: listings, the bytes of states, the files of jobs, and what the replicas say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import httpx
+
+from milepost.cli.damage import is_damage, is_outdated
+from milepost.cli.fsck.findings import FILES, Finding, Kind, Looked, Repair
+from milepost.cli.progress import Bar
+from milepost.client import Client
+from milepost.drivers.connections import Connections, Verify
+from milepost.errors import Damaged, NotExist, StateTruncated, VersionMismatch
+from milepost.integrity import described, newest_whole
+from milepost.store import StateHandleStore
+from milepost.types import CorruptHandle, Handle, StoreSummary, Verification
+
+_SMALL = 64 * 1024
+"""A state up to this size is read whole, since that costs no more than a look at its beginning."""
+
+
+class Examiner:
+    """Looks for damage. ``deep`` reads all bytes; a look at the files of a job takes ``within`` seconds at most."""
+
+    def __init__(self, client: Client, bar: Bar, *, deep: bool, within: float) -> None:
+        self._client = client
+        self._bar = bar
+        self._deep = deep
+        self._within = within
+        self.looked = Looked()
+
+    def store(self, summary: StoreSummary) -> Iterator[Finding]:
+        """Yield all that is damaged of a store."""
+        self.looked.stores += 1
+        self._bar.name(summary.store)
+        store = self._client.store(summary.store)
+        try:
+            store.current_epoch()
+            for handle in store.look_through():
+                self.looked.handles += 1
+                finding = self.handle(store, handle)
+                if finding is not None:
+                    yield finding
+        except Damaged as error:
+            yield Finding(store.name, Kind.STORE, "", str(error))
+            return
+        yield from self.files(store)
+
+    def handle(self, store: StateHandleStore, handle: Handle | CorruptHandle) -> Finding | None:
+        """Return what is wrong with a handle, if anything is."""
+        if isinstance(handle, CorruptHandle):
+            return Finding(store.name, Kind.RECORD, handle.name, handle.reason, Repair.REMOVE)
+        if handle.removing:
+            return None
+        try:
+            with store.open(handle.name, handle.version) as chunks:
+                if self._deep or handle.size <= _SMALL:
+                    for chunk in chunks:
+                        self._bar.advance(len(chunk))
+        except (NotExist, VersionMismatch):
+            return None  # it was removed or replaced meanwhile
+        except (Damaged, StateTruncated) as error:
+            if is_outdated(error):
+                return None
+            if not is_damage(error):
+                raise
+            return Finding(store.name, Kind.STATE, handle.name, str(error))
+        return None
+
+    def files(self, store: StateHandleStore) -> Iterator[Finding]:
+        """Yield what is wrong with the files of a job: of now, or of what is kept from before."""
+        try:
+            found = store.files.verify(digests=self._deep, timeout=self._within)
+        except Damaged as error:
+            yield Finding(store.name, Kind.TREE, "", str(error), see=FILES)
+            return
+        self.looked.files += found.files
+        if not found.intact:
+            revision = newest_of(found)
+            repair = None if revision is None else Repair.ROLL_BACK
+            yield Finding(store.name, Kind.FILES, "", described(found), repair, FILES, revision)
+        elif found.damaged_count:
+            yield Finding(store.name, Kind.KEPT, "", described(found), see=FILES)
+
+
+def newest_of(found: Verification) -> int | None:
+    """Return the revision of the newest cut or pin that is whole; None if none is."""
+    cut = newest_whole([*found.kept.cuts, *(pin.cut for pin in found.kept.pins)])
+    return None if cut is None else cut.revision
+
+
+def replicas(urls: Iterable[str], token: str | None, verify: Verify, timeout: float) -> Iterator[Finding]:
+    """Yield what the replicas at these addresses say of damaged records. One that does not answer says nothing.
+
+    Where the service has tokens, they tell it only to who may read every store.
+    """
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with httpx.Client(**Connections(verify).settings(), timeout=timeout) as http:
+        for url in urls:
+            try:
+                lines = http.get(f"{url.rstrip('/')}/readyz?verbose", headers=headers).text.splitlines()
+            except httpx.HTTPError:
+                continue
+            for line in lines:
+                part, _, said = line.removeprefix("[+] ").removeprefix("[-] ").partition(": ")
+                if part in ("records", "blobs") and ("damaged" in said or "corrupt" in said):
+                    yield Finding("", Kind.SERVICE, f"{part} of {url}", said)

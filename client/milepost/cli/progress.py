@@ -1,0 +1,103 @@
+"""Show how far a long transfer is: bytes, rate and remaining time; on a terminal only, and not in its first second."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+SHOWN_AFTER = 1.0
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress on a terminal.")]
+
+
+class Bar:
+    """A bar on stderr that appears once a transfer has taken a second, and is gone when it has ended.
+
+    ``total`` is the number of bytes, None if it is not known. ``shown`` says whether there is a bar at all.
+    """
+
+    def __init__(self, what: str, total: int | None, *, shown: bool) -> None:
+        self._what = what
+        self._total = total
+        self._shown = shown
+        self._since = time.monotonic()
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self.done = 0
+
+    def advance(self, count: int) -> None:
+        """Note that so many bytes more were transferred."""
+        self.done += count
+        if not self._shown:
+            return
+        if self._progress is None and time.monotonic() - self._since >= SHOWN_AFTER:
+            self._progress = _progress()
+            self._progress.start()
+            self._task = self._progress.add_task(self._what, total=self._total)
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=self.done)
+
+    def told(self, done: int, _total: int | None) -> None:
+        """Take what the SDK tells of a state: how many bytes are done, which begins anew with a second attempt."""
+        self.advance(done - self.done)
+
+    def name(self, what: str) -> None:
+        """Say what is transferred now."""
+        self._what = what
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=what)
+
+    def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the chunks, and count their bytes."""
+        for chunk in chunks:
+            self.advance(len(chunk))
+            yield chunk
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+@contextmanager
+def transfer(what: str, total: int | None, *, quiet: bool, no_progress: bool) -> Iterator[Bar]:
+    """A bar for one transfer; there is none where stderr is no terminal, or where nobody wants it."""
+    with Bar(what, total, shown=not (quiet or no_progress) and sys.stderr.isatty()) as bar:
+        yield bar
+
+
+def _progress() -> Progress:
+    """Make the bar. What it needs is loaded only here: most commands never show one."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -1,0 +1,100 @@
+"""The commands that only look: `status`, `ls`, `show` and `epochs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from milepost.cli.arguments import Name, Store
+from milepost.cli.exit_codes import exit_code, say
+from milepost.cli.options import Options, shared
+from milepost.cli.output import show, show_all
+from milepost.client import Client
+from milepost.errors import MilepostError
+from milepost.types import Epoch, Status
+
+
+@dataclass(frozen=True)
+class StoreEpoch:
+    """A line about the epoch of a store; ``epoch`` is None if the store's own record is damaged."""
+
+    store: str
+    epoch: int | None
+    holder: str | None = None
+    session: str | None = None
+    since: datetime | None = None
+
+
+@shared
+def status(context: typer.Context) -> None:
+    """Show who leads, and the replicas at the given addresses.
+
+    An address that does not answer has a line on stderr. It is an error if none does.
+    """
+    options: Options = context.obj
+    found: list[Status] = []
+    failed: MilepostError | None = None
+    for url in options.urls:
+        with options.client_of((url,)) as client:
+            try:
+                found.append(client.status())
+            except MilepostError as error:
+                say(error)
+                failed = error
+    if failed is not None and not found:
+        raise typer.Exit(exit_code(failed))
+    show_all(context, found, ("replica", "role", "leader", "term", "lease_remaining", "version", "pointers", "blobs"))
+
+
+@shared
+def ls(
+    context: typer.Context,
+    store: Annotated[str | None, typer.Argument(help="Name of a store; without it all stores are listed.")] = None,
+) -> None:
+    """List the stores, or the handles of one store."""
+    options: Options = context.obj
+    with options.client() as client:
+        if store is None:
+            show_all(context, client.stores(), ("store", "handles", "revision", "epoch"))
+        else:
+            columns = ("name", "version", "size", "updated", "epoch", "locks", "labels", "removing")
+            show_all(context, client.store(store).get_all_handles(), columns)
+
+
+@shared
+def show_handle(context: typer.Context, store: Store, name: Name) -> None:
+    """Show the record of a handle, without its state."""
+    options: Options = context.obj
+    with options.client() as client:
+        show(context, client.store(store).get(name))
+
+
+@shared
+def epochs(
+    context: typer.Context,
+    store: Annotated[str | None, typer.Argument(help="Name of a store; without it all stores are looked at.")] = None,
+) -> None:
+    """Show who leads each store, under which epoch.
+
+    An epoch of 0 means that there never was one.
+    """
+    options: Options = context.obj
+    with options.client() as client:
+        lines = _epochs(client) if store is None else [_line(store, client.store(store).current_epoch())]
+        show_all(context, lines, ("store", "epoch", "holder", "session", "since"))
+
+
+def _epochs(client: Client) -> Iterator[StoreEpoch]:
+    for each in client.stores():
+        if each.epoch:
+            yield _line(each.store, client.store(each.store).current_epoch())
+        else:
+            yield StoreEpoch(each.store, each.epoch)
+
+
+def _line(store: str, found: Epoch) -> StoreEpoch:
+    return StoreEpoch(store, found.epoch, found.holder, found.session, found.since)

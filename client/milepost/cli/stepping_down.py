@@ -1,0 +1,62 @@
+"""The command `step-down`."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from milepost.cli.exit_codes import ExitCode
+from milepost.cli.leader import status_of_leader
+from milepost.cli.options import Options, shared
+from milepost.cli.output import tell
+from milepost.client import Client
+from milepost.errors import ConnectionFailed, DeadlineExceeded, Fenced, Unavailable
+from milepost.types import Status
+
+_LOOK_SECONDS = 0.1
+
+
+@shared
+def step_down(
+    context: typer.Context,
+    within: Annotated[float, typer.Option(min=1.0, help="Seconds that it may take until another leads.")] = 60.0,
+) -> None:
+    """Let another replica lead, and wait until it does.
+
+    The leader first ends what is in flight. Where no other replica stands by, the same one leads again.
+    """
+    options: Options = context.obj
+    with options.client() as client:
+        before = status_of_leader(options, client)
+        if before is None:
+            typer.echo("nobody leads, so nobody can step down", err=True)
+            raise typer.Exit(ExitCode.UNAVAILABLE)
+        term, began = before.term or 0, time.monotonic()
+        try:
+            client.step_down(term, timeout=within)
+        except Fenced as error:  # that term is over already: this one's doing, if an answer was lost
+            if int(error.extras.get("current") or 0) <= term:
+                raise
+        leads = _successor(options, client, term, began + within)
+    if leads is None:
+        typer.echo(f"{before.leader} does not lead any more, but nobody led within {within:g} s", err=True)
+        raise typer.Exit(ExitCode.UNAVAILABLE)
+    seconds = time.monotonic() - began
+    again = " again, since no other replica stood by" if leads.leader == before.leader else ""
+    sentence = f"{leads.leader} leads{again} at term {leads.term}, after {seconds:.1f} s"
+    tell(context, sentence, leader=leads.leader, term=leads.term, before=before.leader, seconds=round(seconds, 3))
+
+
+def _successor(options: Options, client: Client, term: int, deadline: float) -> Status | None:
+    """Wait until a replica leads at a later term; None if none does in time."""
+    while time.monotonic() < deadline:
+        try:
+            status = status_of_leader(options, client)
+        except (Unavailable, ConnectionFailed, DeadlineExceeded):  # it may be just starting, or just ending
+            status = None
+        if status is not None and status.leader is not None and (status.term or 0) > term:
+            return status  # one that has just begun to lead may not have read its own address yet
+        time.sleep(_LOOK_SECONDS)
+    return None

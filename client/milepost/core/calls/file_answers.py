@@ -1,0 +1,140 @@
+"""Readers of what the service answers about the files of a job: files, cuts, pins and credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+from milepost.core.calls import members
+from milepost.core.calls.answers import Reader, version
+from milepost.core.calls.members import Document
+from milepost.core.effects import Answer
+from milepost.types import (
+    Clone,
+    Cut,
+    DamagedFile,
+    FileCredential,
+    JobFile,
+    KeptCuts,
+    Pin,
+    Verification,
+    WrittenFile,
+)
+from milepost.wire import Header, parse_digest_header
+
+
+def kept_cuts(document: Document) -> KeptCuts:
+    """Read the cuts and pins of the files of a job."""
+    pins = [Pin(members.text(pin, "name"), _cut(pin)) for pin in members.entries(document, "pins")]
+    return KeptCuts([_cut(cut) for cut in members.entries(document, "cuts")], pins)
+
+
+def revision(document: Document) -> int:
+    """Read the revision of the cut that a request was about."""
+    return members.whole(document, "revision")
+
+
+def verification(document: Document) -> Verification:
+    """Read what was found of the files of a job."""
+    return Verification(
+        files=members.whole(document, "files"),
+        bytes=members.whole(document, "bytes"),
+        intact=members.flag(document["intact"]),
+        damaged=[
+            DamagedFile(members.text(file, "path"), members.text(file, "reason"))
+            for file in members.entries(document, "damaged")
+        ],
+        damaged_count=members.whole(document, "damagedCount"),
+        kept=kept_cuts(document),
+    )
+
+
+def clone(document: Document) -> Clone:
+    """Read what was copied from another job."""
+    return Clone(members.whole(document, "files"), members.whole(document, "bytes"))
+
+
+def _cut(document: Document) -> Cut:
+    return Cut(
+        directory=members.text(document, "directory"),
+        batch=members.whole(document, "batch"),
+        revision=members.whole(document, "revision"),
+        intact=members.flag(document["intact"]) if "intact" in document else None,
+    )
+
+
+def written_file(path: str, created: bool) -> Callable[[Document], WrittenFile]:
+    """Make a reader for a file that was written at ``path``; it refuses any other."""
+
+    def read(document: Document) -> WrittenFile:
+        if document["path"] != path:
+            raise ValueError("another file")
+        return WrittenFile(
+            path, members.whole(document, "size"), members.sha256(document), members.text(document, "version"), created
+        )
+
+    return read
+
+
+def file_at(path: str) -> Reader[JobFile]:
+    """Make a reader for the headers that tell of the file at ``path``."""
+
+    def read(answer: Answer) -> JobFile:
+        found = version(answer)
+        sha256 = parse_digest_header(answer.headers.get(Header.REPR_DIGEST.lower(), ""))
+        size, modified = answer.headers["content-length"], answer.headers[Header.LAST_MODIFIED.lower()]
+        if sha256 is None:
+            raise ValueError("without the digest of the file")
+        return JobFile(path, False, int(size), sha256, found, parsedate_to_datetime(modified))
+
+    return read
+
+
+def made_directory(path: str) -> Callable[[Document], None]:
+    """Make a reader for a directory that is at ``path`` now; it refuses any other."""
+
+    def read(document: Document) -> None:
+        if document["path"] != path or not members.flag(document["directory"]):
+            raise ValueError("another directory")
+
+    return read
+
+
+def files(after: str | None) -> Callable[[Document], tuple[list[JobFile], str | None]]:
+    """Make a reader for the page of a directory after the token ``after``: what lies there, and the next page's token.
+
+    It refuses a page whose next token is ``after`` again, with which a listing would never end.
+    """
+
+    def read(document: Document) -> tuple[list[JobFile], str | None]:
+        now = members.time(document["now"])
+        return [_job_file(entry, now) for entry in members.entries(document, "files")], members.next_page(
+            document, after
+        )
+
+    return read
+
+
+def _job_file(document: Document, now: datetime) -> JobFile:
+    modified, directory = members.time(document["modified"]), members.flag(document["directory"])
+    return JobFile(
+        path=members.text(document, "path"),
+        directory=directory,
+        size=members.whole(document, "size"),
+        sha256=None if directory else members.sha256(document),
+        version=members.text(document, "version"),
+        modified=modified,
+        age=max(0.0, (now - modified).total_seconds()),
+        epoch=None if document.get("epoch") is None else members.whole(document, "epoch"),
+    )
+
+
+def file_credential(document: Document) -> FileCredential:
+    """Read the credential of a store's files."""
+    return FileCredential(
+        members.whole(document, "epoch"),
+        members.text(document, "client_id"),
+        members.text(document, "client_secret"),
+        members.text(document, "token_path"),
+    )

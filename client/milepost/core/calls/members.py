@@ -1,0 +1,103 @@
+"""Members of an answer's document, each read as what it has to be, or refused.
+
+Raises ``TypeError``, ``ValueError`` or ``LookupError`` for anything else, as the readers in this package do.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+Document = Mapping[str, Any]
+
+_TIME = re.compile(r"(.{19})(?:\.(\d+))?(?:Z|z|\+00:00)\Z")
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+
+
+def time(text: object) -> datetime:
+    """Return a time of RFC 3339 in UTC; Python 3.10 itself reads neither ``Z`` nor any number of digits."""
+    match = _TIME.match(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError("not a time in UTC")
+    return datetime.fromisoformat(f"{match[1]}.{(match[2] or '0')[:6]:0<6}+00:00")
+
+
+def text(document: Document, name: str) -> str:
+    """Return a text."""
+    value = document[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is not a string")
+    return value
+
+
+def text_or_none(document: Document, name: str) -> str | None:
+    """Return a text, or None where there is none."""
+    return None if document.get(name) is None else text(document, name)
+
+
+def sha256(document: Document) -> str:
+    """Return a digest in lower-case hex."""
+    found = text(document, "sha256")
+    if not _SHA256.match(found):
+        raise ValueError("sha256 is not a SHA-256 digest")
+    return found
+
+
+def whole(document: Document, name: str) -> int:
+    """Return a whole number of at least 0."""
+    value = document[name]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"{name} is not a whole number of 0 or more")
+    return value
+
+
+def seconds(document: Document, name: str) -> float:
+    """Return a number of seconds that is finite and not negative.
+
+    Python's JSON parser accepts NaN and Infinity, with which a lease would never end.
+    """
+    value = document[name]
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
+        raise TypeError(f"{name} is not a number of seconds")
+    return float(value)
+
+
+def flag(value: object) -> bool:
+    """Return a value that has to be true or false."""
+    if not isinstance(value, bool):
+        raise TypeError("a flag is neither true nor false")
+    return value
+
+
+def entries(document: Document, name: str) -> list[Any]:
+    """Return a list, whose entries are anything."""
+    value = document[name]
+    if not isinstance(value, list):
+        raise TypeError(f"{name} is not a list")
+    return value
+
+
+def texts(document: Document, name: str) -> tuple[str, ...]:
+    """Return a list of texts; a missing list is empty."""
+    found = entries(document, name) if name in document else []
+    if not all(isinstance(value, str) for value in found):
+        raise TypeError(f"{name} holds an entry that is not a string")
+    return tuple(found)
+
+
+def labels(value: object) -> dict[str, str]:
+    """Return the labels of a handle."""
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise TypeError("labels are not an object of strings")
+    return dict(value)
+
+
+def next_page(document: Document, after: str | None) -> str | None:
+    """Return the token of the next page, None on the last one; a token that is ``after`` again would never end."""
+    token = text_or_none(document, "next")
+    if token is not None and token == after:
+        raise ValueError("a listing that repeats the same page")
+    return token

@@ -1,0 +1,66 @@
+"""The trace of a call: each attempt has an id of its own, by which the logs of both sides name it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from typing import Any
+
+from milepost.core.calls.judgement import Again, Done, Refused
+from milepost.core.calls.request import Request
+from milepost.core.clock import Clock
+from milepost.core.effects import Answer, Lost
+from milepost.wire import Header
+
+log = logging.getLogger("milepost.calls")
+
+_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}\Z")
+
+
+class Trace:
+    """The attempts of one call. Their ids are that of the call with ``-1``, ``-2`` … behind it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._call = uuid.uuid4().hex[:16]
+        self._attempt = 0
+        self._id = ""
+        self._began = 0.0
+
+    def header(self) -> dict[str, str]:
+        """Begin another attempt, and return the header that names it."""
+        self._attempt += 1
+        self._began = self._clock()
+        self._id = f"{self._call}-{self._attempt}"
+        return {Header.REQUEST_ID: self._id}
+
+    def ended(
+        self, address: str, request: Request[Any], result: Answer | Lost, verdict: Done | Refused | Again | None
+    ) -> None:
+        """Log the end of an attempt, and give its id to the error of its verdict.
+
+        The query is left out: it may hold something that does not belong in a log.
+        """
+        request_id = self._id if isinstance(result, Lost) else request_id_of(result) or self._id
+        if isinstance(verdict, Again):
+            verdict.error.request_id = request_id
+        elif isinstance(verdict, Refused):
+            verdict.problem.request_id = request_id
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug(
+                "%s %s at %s: %s, %.0f ms, attempt %d, request %s",
+                request.method,
+                request.path.partition("?")[0],
+                address,
+                f"status {result.status}" if isinstance(result, Answer) else "no answer",
+                1000 * (self._clock() - self._began),
+                self._attempt,
+                request_id,
+            )
+
+
+def request_id_of(answer: Answer) -> str | None:
+    """Return the id under which the service has logged a request: a proxy on the way may have given it another."""
+    found = answer.headers.get(Header.REQUEST_ID.lower(), "")
+    return found if _REQUEST_ID.match(found) else None

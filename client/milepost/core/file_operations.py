@@ -1,0 +1,122 @@
+"""The operations on the files of a job: write, read, list and delete them, under the epoch, without a session."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from milepost.core.body import AsyncState, Body, body_of
+from milepost.core.calls import answers, file_answers
+from milepost.core.calls.answers import Reader
+from milepost.core.calls.request import Request, file_segments
+from milepost.core.download import download
+from milepost.core.effects import Answer, Emit, Operation, Work
+from milepost.core.progress import Progress, Transfer
+from milepost.core.store_calls import StoreCalls
+from milepost.types import JobFile, WrittenFile
+from milepost.wire import STATE_MEDIA_TYPE, Header
+
+T = TypeVar("T")
+
+
+class FileOperations:
+    """The operations on the files of one job. Writes carry the epoch of ``calls``, and no session."""
+
+    def __init__(self, calls: StoreCalls) -> None:
+        self._calls = calls
+
+    def write(
+        self,
+        name: str,
+        content: AsyncState,
+        *,
+        only_new: bool,
+        timeout: float | None,
+        progress: Progress | None,
+    ) -> Operation[WrittenFile]:
+        """Write a file, whole; with ``only_new``, nothing may be there.
+
+        Raises `AlreadyExists`, `NotDirectory`, `Fenced`.
+        """
+        target = self._file(name)
+
+        def written(answer: Answer) -> WrittenFile:
+            return answers.document(file_answers.written_file(name, answer.status == 201), 200, 201)(answer)
+
+        body: Body = yield Work(lambda: body_of(content))
+        body.transfer = Transfer(progress, self._calls.caller.clock)
+        headers = {"Content-Type": STATE_MEDIA_TYPE, **({Header.IF_NONE_MATCH: "*"} if only_new else {})}
+        found = yield from self._act("PUT", target, written, headers, body, timeout)
+        body.transfer.end_stored(found.size)
+        return found
+
+    def make_directory(self, name: str, timeout: float | None) -> Operation[None]:
+        """Make a directory, with those above it, if it is not there. Raises `NotDirectory`, `Fenced`."""
+        reader = answers.document(file_answers.made_directory(name), 200, 201)
+        yield from self._act("PUT", f"{self._file(name)}?directory=true", reader, {}, None, timeout)
+
+    def delete(self, name: str, recursive: bool, timeout: float | None) -> Operation[None]:
+        """Delete a file, or a directory: one that is not empty only if ``recursive``. Raises `NotEmpty`, `Fenced`."""
+        target = self._file(name) + ("?recursive=true" if recursive else "")
+        yield from self._act("DELETE", target, answers.nothing, {}, None, timeout)
+
+    def read(
+        self,
+        name: str,
+        version: str | None = None,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        timeout: float | None,
+        whole: bool = False,
+        progress: Progress | None,
+    ) -> Operation[None]:
+        """Emit a file, or a part of it, in chunks; the first is empty. The arguments are those of `download`."""
+        if start < 0 or (length is not None and length < 0):
+            raise ValueError("start and length are numbers of bytes, 0 or more")
+        return download(
+            self._calls.caller,
+            self._file(name),
+            version,
+            start=start,
+            length=length,
+            timeout=timeout,
+            whole=whole,
+            progress=progress,
+        )
+
+    def get(self, name: str, timeout: float | None) -> Operation[JobFile]:
+        """Return the record of a file. Raises `NotExist`, also for a directory."""
+        request = Request("HEAD", self._file(name), file_answers.file_at(name))
+        return (yield from self._calls.caller.call(request, timeout=timeout)).value
+
+    def list_directory(self, directory: str, page_size: int, timeout: float | None) -> Operation[None]:
+        """Fetch page after page of a directory, each within ``timeout``, and emit each `JobFile`.
+
+        Raises `NotExist`, `NotDirectory`, `Corrupt`.
+        """
+        if directory:
+            file_segments(directory)
+        token: str | None = None
+        while True:
+            query = {"under": directory or None, "limit": page_size, "token": token}
+            request = Request("GET", self._calls.path("files", **query), answers.document(file_answers.files(token)))
+            found, token = (yield from self._calls.caller.call(request, timeout=timeout)).value
+            for entry in found:
+                yield Emit(entry)
+            if token is None:
+                return
+
+    def _act(
+        self,
+        method: str,
+        target: str,
+        reader: Reader[T],
+        headers: dict[str, str],
+        body: Body | None,
+        timeout: float | None,
+    ) -> Operation[T]:
+        request = Request(method, target, reader, {**headers, **self._calls.epoch_header()}, body)
+        return (yield from self._calls.caller.call(request, timeout=timeout)).value
+
+    def _file(self, name: str) -> str:
+        return self._calls.path("files", file_segments(name))

@@ -1,0 +1,60 @@
+"""What all calls for one store have in common: where they go, in whose name, and under which epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, TypeVar
+
+from milepost.core.acting import Acting
+from milepost.core.body import Body
+from milepost.core.calls.answers import Reader
+from milepost.core.calls.calls import Caller, Key, Reply
+from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, checked_name, path
+from milepost.core.effects import Operation
+from milepost.wire import Code, Header
+
+T = TypeVar("T")
+
+JSON: Final = {"Content-Type": JSON_MEDIA_TYPE}
+
+
+class StoreCalls:
+    """The calls of one session for one store. ``epoch`` is what the session was granted, and may change meanwhile."""
+
+    def __init__(self, caller: Caller, store: str, acting: Acting, epoch: int | None = None) -> None:
+        self.caller = caller
+        self.store = checked_name(store, "store")
+        self.acting = acting
+        self.epoch = epoch
+
+    def act(
+        self,
+        method: str,
+        target: str,
+        reader: Reader[T],
+        headers: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        *,
+        timeout: float | None = None,
+        begin_within: float | None = None,
+        wait: float = 0.0,
+        key: Key | None = None,
+        final: Collection[Code] = (),
+    ) -> Operation[Reply[T]]:
+        """Send a request in the session's name, and end the lease here too if the service no longer knows the session.
+
+        ``wait`` is for how many seconds the service may hold its answer back; the others are those of `Caller.call`.
+        """
+        request = Request(method, target, reader, {**(headers or {}), **self.acting.headers()}, body, wait)
+        with self.acting.watched():
+            return (
+                yield from self.caller.call(request, timeout=timeout, begin_within=begin_within, key=key, final=final)
+            )
+
+    def path(self, *segments: str, **query: object) -> str:
+        """Return the path of something in the store."""
+        return path("stores", self.store, *segments, **query)
+
+    def epoch_header(self) -> dict[str, str]:
+        """Return the header that fences a write; it is empty while the session acts under no epoch."""
+        return {} if self.epoch is None else {Header.EPOCH: str(self.epoch)}

@@ -1,0 +1,93 @@
+"""Divides a frame by key groups, in Spark SQL, so that each task gets the rows of its groups, sorted by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from milepost.errors import UnsafeQuery
+from milepost.state.processors.division import KEY, PARTITION, RESERVED
+from milepost.state.processors.keys import GroupingKey
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+_DELAY = "spark.watermarkDelayMs"
+_UNSET = {"byte": "0", "short": "0", "integer": "0", "long": "0", "boolean": "false"}
+"""What stands in the first row of a partition, which is none of the frame's: with a null, pandas would make fractions
+of the whole numbers beside it."""
+
+
+def grouping_key(frame: DataFrame, columns: Sequence[str]) -> GroupingKey:
+    """Return how keys of these columns are written. Raises `UnsafeQuery` for columns that cannot be a key."""
+    types = {field.name: field.dataType for field in frame.schema.fields}
+    for column in columns:
+        if column not in types:
+            raise UnsafeQuery(f"the frame has no column {column!r} that could be the key: it has {', '.join(types)}")
+        if _has_collation(types[column]):
+            raise UnsafeQuery(f"the column {column!r} has a collation, and no key can: cast it to a plain string")
+    for name in frame.columns:
+        if name in RESERVED:
+            raise UnsafeQuery(f"the frame has a column named {name}, a name that is used for its division: rename it")
+    return GroupingKey([(column, types[column].jsonValue()) for column in columns])
+
+
+def divided(frame: DataFrame, key: GroupingKey, groups: int, partitions: int) -> DataFrame:
+    """Return the frame divided into partitions by the groups of its keys, each sorted by key behind a first row without
+    one. The columns of the division stand behind those of the frame.
+    """
+    spark = frame.sparkSession
+    keyed = frame.selectExpr("*", f"{key.sql()} AS {KEY}")
+    group = f"crc32({KEY}) % {groups}"
+    keyed = keyed.selectExpr("*", f"cast(({group}) * {partitions} div {groups} AS int) AS {PARTITION}")
+    first = spark.range(0, partitions, 1, 1).selectExpr(
+        *(
+            f"cast({_unset(field.dataType)} AS {field.dataType.simpleString()}) AS {_quoted(field.name)}"
+            for field in frame.schema.fields
+        ),
+        f"cast(null AS binary) AS {KEY}",
+        f"cast(id AS int) AS {PARTITION}",
+    )
+    both = keyed.union(first).repartitionById(partitions, PARTITION)
+    return both.sortWithinPartitions(PARTITION, KEY)
+
+
+def without_late(frame: DataFrame, watermark: int) -> DataFrame:
+    """Return the frame without the rows that are late: not after the watermark (milliseconds since 1970). A frame
+    without a watermark has none.
+    """
+    from pyspark.sql.types import StructType, TimestampType
+
+    for field in frame.schema.fields:
+        if _DELAY not in (field.metadata or {}):
+            continue
+        column = _quoted(field.name)
+        if isinstance(field.dataType, StructType) and "end" in field.dataType.names:
+            column = f"{column}.end"
+        elif not isinstance(field.dataType, TimestampType):
+            continue
+        return frame.where(f"{column} IS NULL OR {column} > timestamp_millis({watermark})")
+    return frame
+
+
+def parsed_output(output: StructType | str) -> StructType:
+    """Return the type of the output, which may be given as text."""
+    from pyspark.sql.types import StructType
+
+    found: Any = StructType.fromDDL(output) if isinstance(output, str) else output
+    if not isinstance(found, StructType):
+        raise UnsafeQuery(f"output_type has to be a struct or the text of one, not {output!r}")
+    return found
+
+
+def _unset(kind: DataType) -> str:
+    return _UNSET.get(kind.typeName(), "null")
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _has_collation(kind: DataType) -> bool:
+    return "collate" in kind.simpleString()

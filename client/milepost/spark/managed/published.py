@@ -1,0 +1,131 @@
+"""The managed state of a job, from one batch to the next, as the driver keeps it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from milepost.errors import UnsafeQuery, WrongCheckpoint
+from milepost.spark.pointer import JobPointer
+from milepost.spark.tree import CheckpointTree
+
+if TYPE_CHECKING:
+    from milepost.state.store.files.tree import TreeFiles
+
+STATE_BYTES = 256 * 1024
+"""The JSON of all snapshots in the job record has this many bytes at most."""
+
+
+@dataclass(frozen=True)
+class LoggedTimes:
+    """What Spark's log says of the times of a batch, in milliseconds since 1970: when it began, its watermark, and the
+    watermark of the batch before, by which rows are late.
+    """
+
+    began: int
+    watermark: int
+    late: int
+
+
+class ManagedState:
+    """The states of a job, by name: those that are published, and those that the batch in flight has staged.
+
+    A state is a snapshot as a JSON document, which `milepost.state.processors.snapshot` makes and reads. What is staged
+    counts once the batch is published, which one compare-and-set does together with its output.
+    """
+
+    def __init__(self, pointer: JobPointer, tree: CheckpointTree, access: Mapping[str, Any]) -> None:
+        """``access`` is what makes a `milepost.state.store.TreeFiles` of the job under this driver's epoch."""
+        self._access = access
+        self._pointer = pointer
+        self._tree = tree
+        self._batch: int | None = None
+        self._staged: dict[str, dict[str, Any]] = {}
+        self._tree_files: TreeFiles | None = None
+
+    def tree_files(self) -> TreeFiles:
+        """Return the files of the job's tree under this driver's epoch, the same object for all batches."""
+        from milepost.state.store.files.tree import TreeFiles  # a job without managed state needs no pyarrow
+
+        if self._tree_files is None:
+            self._tree_files = TreeFiles(**self._access)
+        return self._tree_files
+
+    def close(self) -> None:
+        """Close what was opened for the states. They cannot be processed any more."""
+        if self._tree_files is not None:
+            self._tree_files.close()
+
+    def enter(self, batch: int) -> None:
+        """Begin a batch."""
+        self._batch, self._staged = batch, {}
+
+    def leave(self) -> None:
+        """Forget what was staged, since the batch is over, however it ended."""
+        self._batch, self._staged = None, {}
+
+    @property
+    def batch(self) -> int:
+        """The batch in flight. Raises `UnsafeQuery` if there is none."""
+        if self._batch is None:
+            raise UnsafeQuery(
+                "state is processed within a batch only: call stateful in the function that was given to "
+                "job.exactlyOnce, or that was given to job.files as its transform"
+            )
+        return self._batch
+
+    @property
+    def epoch(self) -> int:
+        """The driver's epoch."""
+        return self._pointer.store.epoch
+
+    @property
+    def directory(self) -> str:
+        """The directory of the job's states in whatever place they lie: the job's own identity, which no other has."""
+        return self._pointer.record.job
+
+    def published(self, name: str) -> dict[str, Any] | None:
+        """Return the snapshot that the batch goes on from; None for a new state."""
+        return (self._pointer.record.state or {}).get(name)
+
+    def stage(self, name: str, snapshot: dict[str, Any]) -> None:
+        """Let a snapshot be published with the batch."""
+        self.check_unstaged(name)
+        self._staged[name] = snapshot
+
+    def check_unstaged(self, name: str) -> None:
+        """Raise `UnsafeQuery` if the batch has processed this state already."""
+        if name in self._staged:
+            raise UnsafeQuery(f"the state {name!r} is processed twice in one batch: give each a name of its own")
+
+    def staged(self) -> Mapping[str, Any] | None:
+        """Return the documents that the batch publishes: what it staged, and else what there was."""
+        merged = {**(self._pointer.record.state or {}), **self._staged}
+        size = len(json.dumps(merged))
+        if size > STATE_BYTES:
+            raise UnsafeQuery(
+                f"the snapshots of the job's states take {size} bytes, the job record takes at most {STATE_BYTES}: "
+                "use fewer partitions, or fewer states"
+            )
+        return merged or None
+
+    def times(self) -> LoggedTimes:
+        """Return the times of the batch in flight, which Spark has logged before it began, so that they are the same
+        when another driver runs it again. Raises `WrongCheckpoint` if the log does not tell them.
+        """
+        now, before = self._logged(self.batch), None
+        if self.batch > 0:
+            before = self._logged(self.batch - 1)
+        watermark = int(now["batchWatermarkMs"])
+        late = watermark if before is None else int(before["batchWatermarkMs"])
+        return LoggedTimes(int(now["batchTimestampMs"]), watermark, late)
+
+    def _logged(self, batch: int) -> dict[str, Any]:
+        content = self._tree.read(f"offsets/{batch}")
+        try:
+            found = json.loads((content or b"").split(b"\n")[1])
+            return {"batchWatermarkMs": found["batchWatermarkMs"], "batchTimestampMs": found["batchTimestampMs"]}
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise WrongCheckpoint(f"offsets/{batch} of the checkpoint does not tell the time of the batch") from error

@@ -1,0 +1,102 @@
+"""Reads the managed state of a job: `read_state`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from milepost.spark.record import JOB, decode
+from milepost.state.errors import InvalidUse
+from milepost.state.processors.reading import StateReader
+from milepost.state.processors.snapshot import snapshots_of
+from milepost.state.processors.types import JsonType
+from milepost.state.store.files.contract import StateFiles
+from milepost.state.store.files.within import FilesWithin
+from milepost.store import StateHandleStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def state_reader(store: StateHandleStore, files: StateFiles, name: str = "state") -> StateReader:
+    """Return what reads the state of a job as it was published last. It needs no Spark.
+
+    ``store`` is the job's store of the service (`milepost.Client.store`), ``files`` the place of the state, and
+    ``name`` the state's. A state in the job's tree lies in the `milepost.state.store.TreeFiles` of the job. Raises
+    `NotExist` if there is no such job, `RecordUnreadable`, `InvalidUse` if it has no such state, and `StateDamaged`.
+    """
+    record = store.read(JOB)
+    snapshots = snapshots_of(record)
+    if name not in snapshots:
+        there = ", ".join(sorted(snapshots)) or "none"
+        raise InvalidUse(f"the job has no state {name!r}, but {there}")
+    return StateReader(FilesWithin(files, decode(record).job), snapshots[name])
+
+
+def read_state(spark: SparkSession, reader: StateReader, variable: str, *, version: int | None = None) -> DataFrame:
+    """Read a state variable as a frame, one row for each value, at a snapshot that is kept: by default the newest.
+
+    The columns are ``key`` and ``value``, which are structs; for a map ``entry`` beside them; and ``expires``, where
+    the state has a ttl. Each task reads one partition. Raises `InvalidUse`, `VersionNotFound`.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    one = reader.variable(variable)
+    kinds: dict[str, JsonType] = {"key": _struct(reader.key)}
+    if one.key is not None:
+        kinds["entry"] = one.key
+    kinds["value"] = one.schemas[-1]
+    if one.ttl is not None:
+        kinds["expires"] = "timestamp"
+    schema = StructType.fromJson(_struct(kinds.items()))
+    arrow: Any = to_arrow_schema(schema, timezone="UTC")
+    chosen = version or reader.version
+    count = reader.partitions(chosen)
+
+    def read(batches: Any) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for partition in batch.column(0).to_pylist():
+                rows: list[dict[str, Any]] = []
+                for found in reader.entries(variable, version=chosen, partitions=[partition]):
+                    row = {
+                        "key": found.key,
+                        "entry": found.entry,
+                        "value": found.value,
+                        "expires": None if found.expires is None else datetime.fromtimestamp(found.expires / 1000),
+                    }
+                    rows.append({name: _plain(kind, row[name]) for name, kind in kinds.items()})
+                    if len(rows) == 10_000:
+                        yield pa.RecordBatch.from_pylist(rows, schema=arrow)
+                        rows = []
+                if rows:
+                    yield pa.RecordBatch.from_pylist(rows, schema=arrow)
+
+    partitions = spark.range(0, count, 1, count)
+    return partitions.mapInArrow(read, schema)
+
+
+def _struct(columns: Any) -> JsonType:
+    return {
+        "type": "struct",
+        "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns],
+    }
+
+
+def _plain(kind: JsonType, value: Any) -> Any:
+    """Turn a value into one for Arrow: rows into dicts, and times without a zone, which are of this machine's, into
+    times with one.
+    """
+    if value is None:
+        return None
+    if isinstance(kind, dict):
+        if kind["type"] == "struct":
+            fields: Sequence[Any] = kind["fields"]
+            return {one["name"]: _plain(one["type"], part) for one, part in zip(fields, value, strict=True)}
+        if kind["type"] == "array":
+            return [_plain(kind["elementType"], part) for part in value]
+        return [(_plain(kind["keyType"], key), _plain(kind["valueType"], part)) for key, part in value.items()]
+    return value.astimezone() if kind == "timestamp" else value

@@ -1,0 +1,45 @@
+"""``milepost lock`` and ``release``, over the real service."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.client.cli.conftest import STATE, Run, Said
+
+
+@pytest.fixture
+def there(said: Said, name: str) -> str:
+    """A store with the handle ``latest``, which nobody holds."""
+    said("put", name, "latest", stdin=STATE)
+    return name
+
+
+def test_a_lock_outlives_its_command_until_it_is_released(run: Run, said: Said, there: str) -> None:
+    locked = json.loads(said("lock", there, "latest", "--ttl", "300", "--json"))
+    session = locked["session"]
+    assert locked["locks"] == [session]
+    assert run("rm", there, "latest").returncode == 1
+    shown = json.loads(said("sessions", "show", session, "--json"))
+    assert (shown["holder"], shown["ttl"], shown["locks"]) == ("milepost lock", 300.0, [f"{there}/latest"])
+    for _ in range(2):
+        assert said("release", there, "latest", "--session", session) == f"session {session} holds no lock on latest\n"
+    again = json.loads(said("sessions", "show", session, "--json"))
+    assert (again["holder"], again["ttl"], again["locks"]) == ("milepost lock", 300.0, [])
+    assert json.loads(said("lock", there, "latest", "--session", session, "--json"))["session"] == session
+    said("rm", there, "latest", "--session", session)
+    assert json.loads(said("sessions", "show", session, "--json"))["session"] == session
+
+
+def test_no_session_is_begun_or_left_where_nothing_is_locked(run: Run, said: Said, there: str) -> None:
+    for command in (
+        ("lock", there, "latest", "--session", f"of-{there}"),
+        ("release", there, "latest", "--session", f"of-{there}"),
+        ("put", there, "latest", "--session", f"of-{there}"),
+        ("sessions", "show", f"of-{there}"),
+    ):
+        ended = run(*command)
+        assert (ended.returncode, ended.stderr.split(b":")[0]) == (1, b"SessionUnknown")
+    assert run("lock", there, "nothing").stderr.startswith(b"NotExist: ")
+    assert json.loads(said("sessions", "--store", there, "--json")) == []
