@@ -11,7 +11,8 @@ Of Milepost the requests and commits of a batch are told as well, in rounds of t
 the machine is.
 
 The case ``take-over`` tells how long after its TTL the session of a killed driver is over, and what a driver that goes
-on with 300 MB of state takes until its first batch is done.
+on with 300 MB of state takes until its first batch is done. With ``--apart`` all servers have one half of the
+processors, and that driver has the other, as if it had a machine of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from benchmarks.locations.cases import CASES, Case
 from benchmarks.locations.contenders import Contender, spark_session, start
 from benchmarks.locations.figures import alone, compared
 from benchmarks.locations.places import EMBEDDED, HDFS, LOCAL, PLACES, REPLICATED, Place
-from benchmarks.locations.takeover import epochs, taken_over
+from benchmarks.locations.takeover import apart, epochs, taken_over
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,12 +84,15 @@ def main() -> None:
     parser.add_argument("--place", choices=list(PLACES), action="append")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--warming", type=int, default=15, help="rounds before those that count")
+    parser.add_argument("--apart", action="store_true", help="no processor is shared by servers and take-overs")
     parser.add_argument("--directory", type=Path, help="where everything is kept; by default one that is removed")
     options = parser.parse_args()
     cases = options.case or ([*CASES, TAKE_OVER] if options.full else _SMALL)
     names = options.place or (list(PLACES) if options.full else _SMALL_PLACES)
     with ExitStack() as stack:
         directory = options.directory or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if options.apart:
+            apart()
         for name in names:
             (directory / name).mkdir(parents=True)
         places = {name: stack.enter_context(PLACES[name](directory / name)) for name in names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import statistics
 import subprocess
@@ -31,6 +32,21 @@ _TTL_SECONDS = 5.0
 _WAIT_SECONDS = 60.0
 _DRIVER_SECONDS = 300.0
 _STANDING_BY_SECONDS = 5.0
+_OTHERS = "MILEPOST_BENCHMARK_OTHER_PROCESSORS"
+"""What tells the drivers the processors that are theirs alone."""
+
+
+def apart() -> None:
+    """Keep this process, and what it starts, on half of its processors; the drivers that `taken_over` times move away.
+
+    That is as if each of them had a machine of its own, with no processors but those.
+    """
+    processors = sorted(os.sched_getaffinity(0))
+    if len(processors) < 2:
+        raise SystemExit("there is only one processor: nothing can be apart")
+    half = len(processors) // 2
+    os.environ[_OTHERS] = ",".join(map(str, processors[half:]))
+    os.sched_setaffinity(0, processors[:half])
 
 
 def taken_over(spark: SparkSession, places: Mapping[str, Place], directory: Path, rounds: int) -> dict[str, Any]:
@@ -92,6 +108,8 @@ def _heard(line: Connection[float, float]) -> float:
 
 def _drive(place: Place, inputs: Path, number: int, line: Connection[float, float]) -> None:
     """Be that driver: say when Spark is up, then go on with the query, and say when the batch was done."""
+    if _OTHERS in os.environ:
+        os.sched_setaffinity(0, map(int, os.environ[_OTHERS].split(",")))
     spark = spark_session({"": place})
     line.send(time.monotonic())
     with place.checkpoint(spark, _JOB) as checkpoint:

@@ -45,17 +45,18 @@ def values(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def objects(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Objects:
-    """A real API server with IPv4 and IPv6, and with the Prometheus Operator's resources."""
+    """A real API server with IPv4 and IPv6, and with the custom resources that the chart may make."""
     require_programs()
     if shutil.which("go") is None:
-        pytest.skip("no Go, which fetches the definitions of the Prometheus Operator's resources")
-    return services.get("kubernetes-for-charts", partial(_running, tmp_path_factory.mktemp("operator")))
+        pytest.skip("no Go, which fetches the definitions of custom resources")
+    return services.get("kubernetes-for-charts", partial(_running, tmp_path_factory.mktemp("resources")))
 
 
 @contextmanager
-def _running(operator: Path, directory: Path) -> Iterator[Objects]:
+def _running(work: Path, directory: Path) -> Iterator[Objects]:
     with KubernetesApi(directory, server_flags=[_BOTH_FAMILIES]) as api:
         api.start()
         objects = Objects(api)
-        objects.define(definitions(operator))
+        objects.define(definitions(work))
+        api.admin.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
         yield objects

@@ -56,8 +56,8 @@ class Rendered:
 
     @property
     def container(self) -> Manifest:
-        """A replica's only container."""
-        (container,) = self.pod["spec"]["containers"]
+        """A replica's container of Milepost; there may be sidecars."""
+        (container,) = [each for each in self.pod["spec"]["containers"] if each["name"] == "milepost"]
         found: Manifest = container
         return found
 

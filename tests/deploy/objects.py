@@ -12,7 +12,8 @@ from testbed.kubernetes.api import KubernetesApi
 from testbed.process import DEADLINE_SECONDS
 from tests.deploy.helm import Manifest
 
-_DRY = "?dryRun=All&fieldManager=tests&fieldValidation=Strict&force=true"
+_APPLIED = "?fieldManager=tests&fieldValidation=Strict&force=true"
+_DRY = f"{_APPLIED}&dryRun=All"
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
@@ -31,7 +32,8 @@ class Objects:
         end = time.monotonic() + DEADLINE_SECONDS
         for definition in definitions:
             spec = definition["spec"]
-            listed = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+            (version, *_) = [each["name"] for each in spec["versions"] if each["served"]]
+            listed = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
             while not self.api.admin.answers(listed):
                 assert time.monotonic() < end, f"{listed} is not served"
                 time.sleep(0.05)
@@ -49,11 +51,19 @@ class Objects:
         path = f"{self._collection(manifest)}/{manifest['metadata']['name']}{_DRY}"
         return self.api.admin.request("PATCH", path, manifest, content_type=APPLY_PATCH)
 
+    def apply(self, manifest: Manifest) -> Any:
+        """Make an object, or change the one that is there."""
+        path = f"{self._collection(manifest)}/{manifest['metadata']['name']}{_APPLIED}"
+        return self.api.admin.ask("PATCH", path, manifest, content_type=APPLY_PATCH)
+
     def would_run(self, pod: Manifest, namespace: str) -> tuple[int, Any]:
         """The answer to a request to make such a Pod, by all rules of admission; none is made."""
         made = copy.deepcopy(pod)
         made["metadata"] = {"name": "tried", "labels": made["metadata"].get("labels", {})}
-        made["spec"].pop("serviceAccountName", None)
+        account = made["spec"].setdefault("serviceAccountName", "default")
+        self.api.admin.request(
+            "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": account}}
+        )
         path = f"/api/v1/namespaces/{namespace}/pods{_DRY}"
         return self.api.admin.request("POST", path, {"apiVersion": "v1", "kind": "Pod", **made})
 

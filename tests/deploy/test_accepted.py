@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.helm import CHART, Helm
+from tests.deploy.helm import CHART, VALUES, Helm, Manifest
 from tests.deploy.objects import RESTRICTED, Objects
 
 pytestmark = pytest.mark.kubernetes
 
 FULL = CHART / "ci" / "full-values.yaml"
+OF_OTHERS = {
+    "Certificate",
+    "ServiceMonitor",
+    "PodMonitor",
+    "PrometheusRule",
+    "HTTPRoute",
+    "BackendTLSPolicy",
+}
+"""The kinds whose definitions come from the releases of cert-manager, Prometheus Operator and Gateway API."""
 
 
 def test_every_object_is_accepted(helm: Helm, objects: Objects, values: Path) -> None:
@@ -23,8 +32,15 @@ def test_every_object_is_accepted(helm: Helm, objects: Objects, values: Path) ->
 
 
 def test_an_unknown_field_would_not_be_accepted(helm: Helm, objects: Objects) -> None:
-    for kind in ("Deployment", "ServiceMonitor", "PrometheusRule"):
-        manifest = copy.deepcopy(helm.render(FULL, namespace=objects.namespace()).one(kind))
+    """Neither of Kubernetes' own kinds nor of those of others, which the chart makes with all its values together."""
+    namespace = objects.namespace()
+    manifests: dict[str, Manifest] = {}
+    for values in VALUES:
+        for each in helm.render(values, namespace=namespace).manifests:
+            manifests.setdefault(each["kind"], each)
+    assert manifests.keys() >= OF_OTHERS
+    for kind in ("Deployment", "ValidatingAdmissionPolicy", *sorted(OF_OTHERS)):
+        manifest = copy.deepcopy(manifests[kind])
         manifest["spec"]["replica"] = 3
         status, content = objects.would_take(manifest)
         assert status in (400, 500), content

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import tomllib
 
+import milepost
 from testbed.ports import Port
 from testbed.process import Process
 from tests.deploy import dockerfile
 from tests.deploy.helm import CHART, ROOT, Helm
+from tests.docs.blocks import blocks_of
+from tests.docs.checkout import variables
 
 pytestmark = pytest.mark.kubernetes
 
@@ -96,17 +101,36 @@ def test_every_backend_is_in_it(installed: Path, tmp_path: Path) -> None:
 
 def test_no_pinned_version_is_left_out(installed: Path) -> None:
     names = {path.name.partition("-")[0].lower().replace("_", "-") for path in installed.glob("*.dist-info")}
-    assert {"milepost", "milepost-server", "boto3", "fastapi", "kazoo", "kubernetes", "obstore"} <= names
+    assert {
+        "milepost",
+        "milepost-server",
+        "milepost-server-core",
+        "boto3",
+        "fastapi",
+        "kazoo",
+        "kubernetes",
+        "obstore",
+    } <= names
     assert not {"pytest", "mypy", "pyspark", "matplotlib"} & names
     assert not (installed / "bin").exists()
 
 
-def test_a_dist_with_two_versions_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("milepost-0.1.0", "milepost-0.2.0", "milepost_server-0.2.0", "milepost_server_core-0.2.0"),
+        ("milepost-0.1.0", "milepost-0.2.0", "milepost_server-0.2.0"),
+        ("milepost-0.1.0", "milepost_server-0.1.0"),
+        (),
+    ],
+    ids=["two of one", "two of one, none of another", "none of one", "none"],
+)
+def test_a_dist_without_one_wheel_of_each_is_refused(tmp_path: Path, names: Sequence[str]) -> None:
     script = tmp_path / "deploy" / "install-wheels"
     script.parent.mkdir()
     script.write_bytes((ROOT / "deploy" / "install-wheels").read_bytes())
     (tmp_path / "dist").mkdir()
-    for name in ("milepost-0.1.0", "milepost-0.2.0", "milepost_server-0.2.0"):
+    for name in names:
         (tmp_path / "dist" / f"{name}-py3-none-any.whl").touch()
     ended = subprocess.run(
         ["bash", script, tmp_path / "target"], capture_output=True, text=True, timeout=60, check=False
@@ -138,6 +162,42 @@ def test_what_is_copied_is_there_and_let_through_to_the_build() -> None:
     assert ignored[0] == "*"
     for source in sources:
         assert any(re.match(rf"!{source}(/|$)", line) for line in ignored), source
+
+
+def test_it_is_labelled_as_the_distributions_are() -> None:
+    """The version is an argument of the build, which `make image` gives."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    labels = {
+        word.partition("=")[0].rpartition(".")[2]: word.partition("=")[2]
+        for word in shlex.split(dockerfile.last("LABEL"))
+    }
+    assert (labels["url"], labels["source"]) == (project["urls"]["Homepage"], project["urls"]["Source"])
+    assert (labels["licenses"], labels["vendor"]) == (project["license"], project["authors"][0]["name"])
+    assert labels["version"] == "${VERSION}"
+    image = subprocess.run(
+        ["make", "--dry-run", "image"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    assert '--build-arg "VERSION=$version" --tag "milepost:$version"' in image
+
+
+def test_make_image_gives_the_recipe_to_the_container_engine(tmp_path: Path) -> None:
+    """The line of docs/start/kubernetes.md, where docker is a program that writes down what it is told.
+
+    No container engine is here; what the recipe does is done by the tests above. They also build, so this does not.
+    """
+    page = ROOT / "docs" / "start" / "kubernetes.md"
+    (line,) = (block.text for block in blocks_of(page) if block.text.startswith("make image"))
+    docker = tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\npwd >{tmp_path}/told\nprintf "%s\\n" "$@" >>{tmp_path}/told\n')
+    docker.chmod(0o755)
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    command = ["bash", "-euo", "pipefail", "-c", line]
+    subprocess.run(command, cwd=ROOT, env=variables(PATH=path, MAKEFLAGS="-o build"), timeout=60, check=True)
+    recipe, version = "deploy/Dockerfile", milepost.__version__
+    words = ["build", "--file", recipe, "--build-arg", f"VERSION={version}", "--tag", f"milepost:{version}", "."]
+    assert (tmp_path / "told").read_text().splitlines() == [str(ROOT), *words]
+    (pushed,) = re.findall(r"docker tag (\S+) ", page.read_text(encoding="utf-8"))
+    assert pushed == f"milepost:{version}"
 
 
 def test_the_base_is_a_python_that_the_server_runs_on() -> None:

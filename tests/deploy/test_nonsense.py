@@ -87,6 +87,44 @@ NONSENSE: list[tuple[str, Any]] = [
     ("metrics.serviceMonitor.interval", "often"),
     ("metrics.prometheusRule.enabled", 1),
     ("extraEnv", {"NAME": "value"}),
+    ("enabled", "no"),
+    ("global.imageRegistry", "https://registry"),
+    ("image.registry", "https://registry"),
+    ("commonLabels", {"team": "a b"}),
+    ("commonLabels", {"a b": "team"}),
+    ("podLabels", {"number": 1}),
+    ("clusterDomain", "cluster local"),
+    ("auth.serviceAccounts.audience", "two words"),
+    ("tls.enabled", True),
+    ("tls.existingSecret", "TLS"),
+    ("tls.caKey", "../ca.crt"),
+    ("tls.certManager.duration", "90d"),
+    ("tls.certManager.dnsNames", ["https://milepost"]),
+    ("tls.certManager.issuerRef", {"namespace": "other"}),
+    ("tls.clientCa.key", ""),
+    ("tls.replicaDomain", "*.replicas"),
+    ("rbac.admissionPolicy", "yes"),
+    ("service.nodePort", -1),
+    ("service.loadBalancerSourceRanges", ["10.0.0.1"]),
+    ("leaderService.externalTrafficPolicy", "Here"),
+    ("ingress.hosts", ["https://milepost.example.com"]),
+    ("ingress.hosts", [{"host": "milepost.example.com"}]),
+    ("httpRoute.parentRefs", ["gateway"]),
+    ("podDisruptionBudget.minAvailable", "100%"),
+    ("strategy.rollingUpdate", "fast"),
+    ("strategy.type", "OnDelete"),
+    ("probes.readiness.periodSeconds", 0),
+    ("probes.startup.path", "/"),
+    ("dnsPolicy", "Cluster"),
+    ("hostAliases", [{"ip": "10.0.0.1"}]),
+    ("networkPolicy.egress.enabled", "sometimes"),
+    ("metrics.podMonitor.scrapeTimeout", "10"),
+    ("metrics.prometheusRule.runbookUrl", "runbooks.md"),
+    ("metrics.dashboard.label", ""),
+    ("extraArgs", "--log-level=debug"),
+    ("extraVolumeMounts", [{"name": "volume"}]),
+    ("sidecars", [{"name": "milepost", "image": "another"}]),
+    ("initContainers", [{"image": "nameless"}]),
 ]
 
 
@@ -119,6 +157,45 @@ CHOICES: list[tuple[dict[str, Any], str]] = [
     ({**OPEN, "leaderService.type": "LoadBalancer"}, "leaderService.type=LoadBalancer lets in who comes from outside"),
     ({**OPEN, "service.type": "NodePort"}, "service.type=NodePort lets in who comes from outside"),
     ({**OPEN, "metrics.prometheusRule.enabled": True}, "metrics.prometheusRule needs metrics.serviceMonitor.enabled"),
+    ({**OPEN, "enabled": False}, "condition: milepost.enabled"),
+    ({**OPEN, "auth.serviceAccounts.audience": "milepost"}, "whose lines say what each account may do"),
+    ({**OPEN, "tls": {"existingSecret": "tls", "certManager": {"enabled": True}}}, "who makes the certificate?"),
+    ({**OPEN, "tls.certManager.enabled": True}, "Who issues the certificate?"),
+    ({"blobs.s3.bucket": "states", "tls.clientCa.existingSecret": "ca"}, "without TLS no client shows a certificate"),
+    (
+        {
+            "blobs.s3.bucket": "states",
+            "tls": {"existingSecret": "tls", "clientCa": {"existingSecret": "a", "existingConfigMap": "b"}},
+        },
+        "tls.clientCa.existingSecret and tls.clientCa.existingConfigMap exclude each other",
+    ),
+    ({**OPEN, "service.nodePort": 30070}, "service.nodePort needs service.type"),
+    ({**OPEN, "leaderService.loadBalancerClass": "nlb"}, "leaderService.loadBalancerClass needs"),
+    ({**OPEN, "service.externalTrafficPolicy": "Local"}, "service.externalTrafficPolicy needs"),
+    ({**OPEN, "ingress.enabled": True}, "For which names is the Ingress?"),
+    (
+        {**OPEN, "ingress": {"enabled": True, "hosts": ["m.example"]}, "leaderService.enabled": False},
+        "ingress leads to",
+    ),
+    ({**OPEN, "httpRoute.enabled": True}, "Behind which Gateway"),
+    ({**OPEN, "httpRoute": {"backendCa": {"configMap": "ca"}}}, "httpRoute.backendCa needs"),
+    (
+        {
+            "blobs.s3.bucket": "states",
+            "tls": {"existingSecret": "tls", "clientCa": {"existingSecret": "ca"}},
+            "ingress": {"enabled": True, "hosts": ["m.example"]},
+        },
+        "ingress and tls.clientCa exclude each other",
+    ),
+    (
+        {**OPEN, "metrics.serviceMonitor.enabled": True, "metrics.podMonitor.enabled": True},
+        "each replica would be collected twice",
+    ),
+    (
+        {**OPEN, "tls.existingSecret": "tls", "metrics.serviceMonitor": {"enabled": True, "namespace": "monitoring"}},
+        "Set metrics.tlsConfig",
+    ),
+    ({**OPEN, "podDisruptionBudget.minAvailable": 3}, "lets no node be emptied"),
     (
         {"auth.insecure": True, "blobs.s3.bucket": "states", "terminationGracePeriodSeconds": 35},
         "terminationGracePeriodSeconds must exceed",
@@ -126,7 +203,7 @@ CHOICES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "said"), CHOICES, ids=[said for _, said in CHOICES])
+@pytest.mark.parametrize(("settings", "said"), CHOICES, ids=[f"{said}-{n}" for n, (_, said) in enumerate(CHOICES)])
 def test_a_choice_that_is_missing_or_contradicts_is_asked_for_in_words(
     helm: Helm, settings: dict[str, Any], said: str
 ) -> None:

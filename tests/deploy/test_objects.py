@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ pytestmark = pytest.mark.kubernetes
 
 CI = CHART / "ci"
 ALWAYS = {"Deployment", "Service", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy", "Pod"}
-IN_KUBERNETES = {"Role", "RoleBinding"}
+IN_KUBERNETES = {"Role", "RoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+IN_NO_NAMESPACE = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRoleBinding"}
 
 
 def labels(manifest: Manifest) -> dict[str, str]:
@@ -42,7 +42,14 @@ def test_each_pair_has_what_it_needs_and_no_more(helm: Helm, pair: Path) -> None
 
 def test_all_stand_in_the_namespace_and_say_whose_they_are(helm: Helm, values: Path) -> None:
     for manifest in helm.render(values, namespace="elsewhere").manifests:
-        assert manifest["metadata"]["namespace"] == "elsewhere"
+        metadata = manifest["metadata"]
+        if manifest["kind"] in IN_NO_NAMESPACE:
+            assert "namespace" not in metadata
+            assert metadata["name"].endswith(".elsewhere"), "a release of this name in another namespace has another"
+        elif manifest["kind"] == "ServiceMonitor" and values.name == "full-values.yaml":
+            assert metadata["namespace"] == "monitoring"
+        else:
+            assert metadata["namespace"] == "elsewhere"
         assert labels(manifest)["app.kubernetes.io/managed-by"] == "Helm"
         assert not labels_of(labels(manifest)[INSTANCE]).items() <= labels(manifest).items()  # Milepost touches none
 
@@ -61,6 +68,7 @@ def test_what_selects_replicas_selects_all_of_them_and_nothing_else(helm: Helm, 
     selectors += [
         each["labelSelector"]["matchLabels"] for each in rendered.pod["spec"].get("topologySpreadConstraints", [])
     ]
+    selectors += [each["spec"]["selector"]["matchLabels"] for each in rendered.of("PodMonitor")]
     for service in rendered.of("Service"):
         selector = dict(service["spec"]["selector"])
         role = selector.pop(ROLE, None)
@@ -93,9 +101,9 @@ def test_pods_have_no_right_that_they_do_not_need(helm: Helm, values: Path) -> N
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["runAsUser"] > 0
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & set(spec)
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
         assert not any("hostPath" in volume for volume in spec.get("volumes", []))
-        (container,) = spec["containers"]
+        (container,) = [each for each in spec["containers"] if each["name"] in ("milepost", "test")]
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -110,7 +118,7 @@ def test_a_pod_has_time_to_step_down(helm: Helm, values: Path) -> None:
     left = rendered.pod["spec"]["terminationGracePeriodSeconds"]
     left -= rendered.container["lifecycle"]["preStop"]["sleep"]["seconds"]
     writes = parts = Settings().resign_seconds
-    assert left > writes + parts + server._GRACE_SECONDS, "what follows where the Lease is let go at once"
+    assert left > writes + parts + server.GRACE_SECONDS, "what follows where the Lease is let go at once"
     pointers = rendered.environment(POD_IP="a", POD_NAME="b")["MILEPOST_POINTERS"]
     if pointers.startswith("kubernetes:"):
         assert left > writes + KubernetesAddress.parse(pointers).renew_deadline, (
@@ -159,6 +167,12 @@ def test_the_image_is_named_by_tag_or_digest(helm: Helm) -> None:
     full = helm.render(CI / "full-values.yaml")
     assert full.container["image"].startswith("registry.internal:5000/platform/milepost@sha256:0123")
     assert {pod["spec"]["containers"][0]["image"] for pod in full.pods} == {full.container["image"]}
+    for pod in full.pods:
+        assert pod["spec"]["imagePullSecrets"] == [{"name": "shared"}, {"name": "registry"}]
+    own = helm.render(
+        CI / "full-values.yaml", {"image.registry": "mirror.internal", "image.digest": "", "image.tag": "2"}
+    )
+    assert own.container["image"] == "mirror.internal/platform/milepost:2"
 
 
 def test_the_leaders_service_waits_for_no_probe(helm: Helm) -> None:
@@ -183,70 +197,6 @@ def test_what_somebody_else_provides_is_not_made(helm: Helm) -> None:
     )
     assert not {"ServiceAccount", "Role", "RoleBinding"} & rendered.kinds
     assert rendered.pod["spec"]["serviceAccountName"] == "given"
-
-
-DNS = [53, 53, 5353, 5353]
-DOORS = [7070]
-
-
-def ports(rule: dict[str, Any]) -> list[int]:
-    return [each["port"] for each in rule["ports"]]
-
-
-@pytest.mark.parametrize(
-    ("values_file", "expected"),
-    [
-        ("kubernetes-s3", [DNS, DOORS, [443, 6443], [443], [80]]),
-        ("kubernetes-hdfs", [DNS, DOORS, [443, 6443, 8020, 9866]]),
-        ("zookeeper-s3", [DNS, DOORS, [2281, 8333]]),
-        ("zookeeper-hdfs", [DNS, DOORS, [2181, 8020, 9866]]),
-    ],
-)
-def test_replicas_are_let_out_to_what_they_stand_on(helm: Helm, values_file: str, expected: list[list[int]]) -> None:
-    path = CI / f"{values_file}-values.yaml"
-    assert "egress" not in helm.render(path).one("NetworkPolicy")["spec"]
-    spec = helm.render(path, {"networkPolicy.egress.enabled": True}).one("NetworkPolicy")["spec"]
-    assert spec["policyTypes"] == ["Ingress", "Egress"]
-    assert [ports(rule) for rule in spec["egress"]] == expected
-
-
-def test_replicas_are_let_out_to_the_port_of_the_name_node(helm: Helm) -> None:
-    settings = {"networkPolicy.egress.enabled": True, "blobs.hdfs.authority": "namenode:9000"}
-    spec = helm.render(CI / "kubernetes-hdfs-values.yaml", settings).one("NetworkPolicy")["spec"]
-    assert ports(spec["egress"][2]) == [443, 6443, 8020, 9866, 9000]
-
-
-def test_replicas_reach_each_other_whoever_the_clients_are(helm: Helm, values: Path) -> None:
-    """One that does not lead tells the leader that it takes bytes, and what it took."""
-    only_one = [{"podSelector": {"matchLabels": {"app": "flights"}}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}]
-    settings = {"enabled": True, "egress.enabled": True, "clients": only_one}
-    rendered = helm.render(values, {f"networkPolicy.{name}": value for name, value in settings.items()})
-    spec = rendered.one("NetworkPolicy")["spec"]
-    (rule,) = spec["ingress"]
-    for peers, allowed in ((rule["from"], rule["ports"]), (spec["egress"][1]["to"], spec["egress"][1]["ports"])):
-        chosen = [peer["podSelector"]["matchLabels"] for peer in peers if set(peer) == {"podSelector"}]
-        assert any(selects(selector, labels(rendered.pod)) for selector in chosen)
-        assert allowed in ([{"port": "http"}], [{"port": 7070}])
-
-
-@pytest.mark.parametrize("family", ["IPv4", "IPv6"])
-def test_roles_are_had_by_addresses_of_the_family_that_pods_have(helm: Helm, family: str) -> None:
-    settings = {"networkPolicy.egress.enabled": True, "ipFamily": family}
-    *_, rule = helm.render(CI / "kubernetes-s3-values.yaml", settings).one("NetworkPolicy")["spec"]["egress"]
-    addresses = {ipaddress.ip_network(peer["ipBlock"]["cidr"]) for peer in rule["to"]}
-    assert {str(each) for each in addresses if each.version == 4} == {"169.254.169.254/32", "169.254.170.23/32"}
-    later = {str(each) for each in addresses if each.version == 6}
-    assert later == ({"fd00:ec2::254/128", "fd00:ec2::23/128"} if family == "IPv6" else set())
-
-
-def test_clients_are_let_in_at_one_port_and_so_is_the_test(helm: Helm) -> None:
-    rendered = helm.render(CI / "full-values.yaml")
-    (rule,) = rendered.one("NetworkPolicy")["spec"]["ingress"]
-    assert rule["ports"] == [{"port": "http"}]
-    *clients, prometheus, _, tried = rule["from"]
-    assert prometheus["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
-    assert [set(client) for client in clients] == [{"namespaceSelector", "podSelector"}, {"ipBlock"}]
-    assert selects(tried["podSelector"]["matchLabels"], labels(rendered.one("Pod")))
 
 
 def test_nothing_of_the_prometheus_operator_unless_it_is_asked_for(helm: Helm) -> None:

@@ -21,9 +21,11 @@ pytestmark = pytest.mark.kubernetes
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+FILES = {"values.yaml", "values.schema.json", "ca.crt", "tls.crt", "tls.key"}
+START = (ROOT / "docs" / "start" / "kubernetes.md").read_text(encoding="utf-8")
 REGISTRY = "registry.example/team"
 VALUES = CHART / "ci" / "full-values.yaml"
+CI_VALUES = yaml.safe_load(VALUES.read_text(encoding="utf-8"))
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -42,8 +44,9 @@ def test_each_verb_of_the_role_has_its_reason_and_no_other(helm: Helm) -> None:
 
 def test_each_alert_is_explained_and_no_other(helm: Helm) -> None:
     (group,) = helm.render(VALUES).one("PrometheusRule")["spec"]["groups"]
-    listed = {alert.strip("`") for alert, *_ in rows("| alert | it means | look at |")}
-    assert listed == {rule["alert"] for rule in group["rules"]}
+    listed = {alert.strip("`") for alert, *_ in rows("| alert | it means |")}
+    (added,) = CI_VALUES["metrics"]["prometheusRule"]["extraRules"]
+    assert listed == {rule["alert"] for rule in group["rules"]} - {added["alert"]}
 
 
 def installation(text: str) -> list[list[str]]:
@@ -54,7 +57,7 @@ def installation(text: str) -> list[list[str]]:
     return [shlex.split(command) for command in commands]
 
 
-TEXTS = pytest.mark.parametrize("text", [PAGE, README], ids=["page", "readme"])
+TEXTS = pytest.mark.parametrize("text", [PAGE, START], ids=["kubernetes.md", "start/kubernetes.md"])
 
 
 @TEXTS
@@ -119,7 +122,7 @@ def test_what_is_to_be_removed_at_last_is_what_milepost_makes() -> None:
 
 def test_values_that_are_named_exist(helm: Helm) -> None:
     known = helm.run("show", "values", CHART)
-    named = set(re.findall(r"`((?:[a-z]\w*\.)+[a-z]\w*)[=`]", PAGE)) - {"values.yaml", "values.schema.json", "ca.crt"}
+    named = set(re.findall(r"`((?:[a-z]\w*\.)+[a-z]\w*)[=`]", PAGE)) - FILES
     paths = {name for name in named if name.split(".")[0] in re.findall(r"^(\w+):", known, re.MULTILINE)}
     assert len(paths) > 10
     for path in paths:
@@ -131,3 +134,53 @@ def test_the_links_lead_somewhere() -> None:
     links = re.findall(r"\]\((?!http)([^)#]+)\)", PAGE)
     assert len(links) > 4
     assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
+
+
+def test_the_names_that_are_listed_are_those_of_the_certificate(helm: Helm) -> None:
+    release = helm.render(CHART / "ci" / "tls-values.yaml", {"tls.certManager.dnsNames": []}, namespace="milepost")
+    listed = PAGE.split("| name | who asks for it |")[1].split("\n\n")[0]
+    names = set(release.one("Certificate")["spec"]["dnsNames"])
+    said = set(re.findall(r"`((?:\*\.)?milepost[a-z.-]*)`", listed))
+    said |= {name.replace("milepost", "milepost-leader", 1) for name in said if not name.startswith(("*", "milepost-"))}
+    said |= {f"{name}.cluster.local" for name in said if name.startswith("*")}
+    assert said - {"milepost-leader"} == names - {"milepost-leader"}
+
+
+def test_the_upgrade_to_tls_that_is_shown_is_one_that_the_chart_takes(helm: Helm) -> None:
+    (block,) = re.findall(r"```sh\n(helm [^`]*certManager[^`]*)```", PAGE)
+    words = shlex.split(block.replace("\\\n", " "))
+    assert words[words.index("upgrade") : words.index("upgrade") + 4] == [
+        "upgrade",
+        "milepost",
+        "deploy/chart",
+        "--reuse-values",
+    ]
+    base = CHART / "ci" / "kubernetes-s3-values.yaml"
+    flags = words[words.index("--reuse-values") + 1 :]
+    rendered = Rendered(list(yaml.safe_load_all(helm.run("template", "milepost", CHART, "--values", base, *flags))))
+    assert rendered.one("Certificate")["spec"]["issuerRef"]["name"] == "internal"
+
+
+def test_the_quota_that_is_shown_has_room_for_the_chart(helm: Helm) -> None:
+    (quota,) = [
+        yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if "Quota" in block
+    ]
+    rendered = helm.render(CHART / "ci" / "tls-values.yaml")
+    replicas = rendered.one("Deployment")["spec"]["replicas"] + 1
+    hard = quota["spec"]["hard"]
+    assert int(hard["pods"]) >= replicas + 1
+    assert int(hard["services"]) >= len(rendered.of("Service"))
+    resources = [rendered.container["resources"]] * replicas
+    resources += [each["resources"] for pod in rendered.of("Pod") for each in pod["spec"]["containers"]]
+    for name in ("requests.cpu", "requests.memory", "limits.memory"):
+        part, _, kind = name.partition(".")
+        assert sum(amount(each[part][kind]) for each in resources) <= amount(hard[name]), name
+
+
+def amount(text: str) -> float:
+    """A quantity of Kubernetes as a number."""
+    units = {"m": 0.001, "Mi": 2**20, "Gi": 2**30}
+    for unit, factor in units.items():
+        if text.endswith(unit):
+            return float(text.removesuffix(unit)) * factor
+    return float(text)

@@ -93,8 +93,15 @@ def test_a_release_from_its_beginning_to_its_end(release: Release) -> None:
     assert release.get("leases/milepost") is not None
 
 
-@pytest.mark.parametrize("secret", ["milepost-tokens", "milepost-s3"])
-def test_a_changed_secret_restarts_replicas_at_the_next_upgrade(release: Release, secret: str) -> None:
+def test_a_package_is_installed_as_well(release: Release, tmp_path: Path) -> None:
+    release.helm("package", CHART, "--destination", tmp_path)
+    (archive,) = tmp_path.glob("milepost-*.tgz")
+    assert "rollout status deployment/milepost" in release.helm("install", "milepost", archive, *chosen(VALUES))
+    assert release.get("deployments/milepost")["spec"]["replicas"] == 3
+
+
+def test_a_changed_secret_that_is_read_at_the_start_restarts_replicas_at_the_next_upgrade(release: Release) -> None:
+    """Tokens are read again by the servers themselves, as certificates are."""
     settings: dict[str, object] = {"blobs.s3.existingSecret": "milepost-s3"}
     release.secret("milepost-tokens", tokens="driver 0123456789abcdef")
     release.secret("milepost-s3", AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="key")
@@ -102,9 +109,10 @@ def test_a_changed_secret_restarts_replicas_at_the_next_upgrade(release: Release
     release.apply("install", settings)
     first = release.annotations()
     release.secret("unrelated", key="other value")
+    release.secret("milepost-tokens", tokens="driver fedcba9876543210")
     release.apply("upgrade", settings)
     assert release.annotations() == first
-    release.secret(secret, tokens="driver fedcba9876543210")
+    release.secret("milepost-s3", AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="other key")
     release.apply("upgrade", settings)
     assert release.annotations()["checksum/secrets"] != first["checksum/secrets"]
 
@@ -131,12 +139,20 @@ def test_notes_say_what_to_do_next_in_words_that_fit_the_values(release: Release
     full = values.name == "full-values.yaml"
     name = "checkpoints" if full else "milepost"
     assert f"rollout status deployment/{name}" in said
-    assert f'milepost.Client("http://{name}.{release.namespace}:{80 if full else 7070}"' in said
+    secured = values.name in ("tls-values.yaml", "mtls-values.yaml")
+    url = f"http{'s' if secured else ''}://{name}.{release.namespace}:{80 if full else 7070}"
+    assert f'milepost.Client("{url}"' in said
+    assert ("--cacert ca.crt" in said) is secured
+    assert ('verify="ca.crt"' in said) is secured
+    assert ("with load_cert_chain" in said) is (values.name == "mtls-values.yaml")
+    assert ("kubectl -n my-namespace create token" in said) is (values.name == "tls-values.yaml")
     insecure = values.name in ("small-values.yaml", "ipv6-values.yaml")
     assert ("WARNING: auth.insecure" in said) is insecure
-    assert ("get secret milepost-tokens" in said) is not insecure
+    assert ("get secret milepost-tokens" in said) is not (insecure or values.name == "mtls-values.yaml")
     assert ("WARNING: with one replica" in said) is (values.name == "small-values.yaml")
-    assert ("get lease" in said) is (not values.name.startswith("zookeeper"))
+    assert ("get lease" in said) is (not values.name.startswith(("zookeeper", "mtls")))
+    narrow = values.name in ("full-values.yaml", "ipv6-values.yaml", "kubernetes-s3-values.yaml", "tls-values.yaml")
+    assert ("by port 443, 6443, 8443, 16443 alone" in said) is narrow
     assert "<no value>" not in said
 
 

@@ -160,6 +160,19 @@ async def test_the_role_is_enough(
     assert "403" not in caplog.text
 
 
+async def test_what_is_kept_has_no_label_of_a_deployment_tool(role: Rules, services: Services) -> None:
+    """Argo CD and others delete what carries their labels and is not in their manifests, of the same name or not."""
+    site = kubernetes.site(kubernetes.shared_api(services), role)
+    await keep_a_journal(site)
+    await lead(site)
+    path = f"/api/v1/namespaces/{site.namespace}/configmaps"
+    kept = [*site.api.admin.ask("GET", path)["items"], site.lease()]
+    assert len(kept) > 3
+    for each in kept:
+        marks = {**each["metadata"].get("labels", {}), **each["metadata"].get("annotations", {})}
+        assert {name.partition("/")[0] for name in marks} <= {"milepost"}, each["metadata"]["name"]
+
+
 @pytest.mark.parametrize(("resource", "verb"), NEEDED_BY, ids=lambda part: part)
 async def test_no_verb_can_be_spared(
     role: Rules, services: Services, resource: str, verb: str, caplog: pytest.LogCaptureFixture

@@ -64,7 +64,7 @@ def test_pointers_in_kubernetes_with_all_their_values(helm: Helm) -> None:
 
 @pytest.mark.parametrize(
     ("pair", "value", "bytes_"),
-    [("kubernetes-s3", None, 512), ("zookeeper-s3", None, 4096), ("kubernetes-s3", 0, 0), ("zookeeper-s3", 1000, 1000)],
+    [("kubernetes-s3", None, 64), ("zookeeper-s3", None, 4096), ("kubernetes-s3", 0, 0), ("zookeeper-s3", 1000, 1000)],
 )
 def test_few_bytes_are_kept_with_the_pointers(helm: Helm, pair: str, value: int | None, bytes_: int) -> None:
     values = {} if value is None else {"server.inlineBelow": value}
@@ -177,10 +177,12 @@ def test_each_file_that_a_setting_names_is_mounted(helm: Helm, values: Path) -> 
 
 def files_of(environment: dict[str, str]) -> list[Path]:
     """Every file and directory that these settings name."""
-    named = [environment.get("MILEPOST_TOKEN_FILE"), environment.get("HADOOP_CONF_DIR")]
+    tls = ("CERT", "KEY", "CA", "CLIENT_CA")
+    names = ("MILEPOST_TOKEN_FILE", "HADOOP_CONF_DIR", *(f"MILEPOST_TLS_{name}" for name in tls))
+    named = [environment.get(name) for name in names]
     found = [Path(name) for name in named if name]
     if environment["MILEPOST_POINTERS"].startswith("zookeeper"):
         address = ZooKeeperAddress.parse(environment["MILEPOST_POINTERS"])
-        tls = [address.tls.ca_file, address.tls.cert_file, address.tls.key_file] if address.tls else []
-        found += [path for path in (address.credentials_file, *tls) if path]
+        asked = [address.tls.ca_file, address.tls.cert_file, address.tls.key_file] if address.tls else []
+        found += [path for path in (address.credentials_file, *asked) if path]
     return found

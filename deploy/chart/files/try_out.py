@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import ssl
 import urllib.request
 import uuid
 from pathlib import Path
@@ -10,24 +12,53 @@ from pathlib import Path
 import milepost
 
 SECONDS = 60.0
+STORE = "helm-test"
 
 
-def writing_token(lines: str) -> str:
-    """The first token of a token file that may write. Raises SystemExit without one."""
+def writing_token(lines: str) -> str | None:
+    """The first token of a token file that may write here; None if there is none that can be shown, as of hashes."""
     for line in lines.splitlines():
-        fields = line.partition("#")[0].split()
-        if len(fields) == 2:
-            return fields[1]
-    raise SystemExit("the token file holds no token that may write")
+        name, *rest = line.partition("#")[0].split() or [""]
+        if rest and not name.startswith("serviceaccount:") and not rest[0].startswith("sha256:") and writes(rest[1:]):
+            return rest[0]
+    return None
+
+
+def writes(roles: list[str]) -> bool:
+    """Whether a line with these roles lets its client write the store of this test; one without any lets it do all."""
+    patterns = [each for role in roles if role.startswith("writer=") for each in role[len("writer=") :].split(",")]
+    named = ["".join(".*" if part == "*" else re.escape(part) for part in pattern) for pattern in patterns]
+    return not roles or "admin" in roles or any(re.fullmatch(pattern, STORE) for pattern in named)
+
+
+def token() -> str | None:
+    """The token to show: one of the token file, or that of this Pod's ServiceAccount; None where there are no tokens.
+
+    Raises SystemExit if there are tokens, and none to show.
+    """
+    listed, account = (os.environ.get(f"MILEPOST_{name}TOKEN_FILE") for name in ("", "ACCOUNT_"))
+    found = writing_token(Path(listed).read_text(encoding="utf-8")) if listed else None
+    if found is None and account:
+        return Path(account).read_text(encoding="utf-8").strip()
+    if found is None and listed:
+        raise SystemExit(f"the token file holds no token that may write the store {STORE}, or only hashes of tokens")
+    return found
+
+
+def trust() -> ssl.SSLContext:
+    """Whom to trust, and perhaps a certificate to show."""
+    context = ssl.create_default_context(cafile=os.environ.get("MILEPOST_CA"))
+    if certificate := os.environ.get("MILEPOST_CERT"):
+        context.load_cert_chain(certificate, os.environ["MILEPOST_KEY"])
+    return context
 
 
 def main() -> None:
     url = os.environ["MILEPOST_URL"]
-    path = os.environ.get("MILEPOST_TOKEN_FILE")
-    token = writing_token(Path(path).read_text(encoding="utf-8")) if path else None
-    with milepost.Client(url, token=token, timeout=SECONDS) as client:
+    context = trust()
+    with milepost.Client(url, token=token(), timeout=SECONDS, verify=context) as client:
         with client.session(holder="helm test", ttl=SECONDS) as session:
-            store = session.store("helm-test")
+            store = session.store(STORE)
             name = uuid.uuid4().hex
             handle = store.add_and_lock(name, b"first")
             store.replace(name, handle.version, b"second")
@@ -37,7 +68,7 @@ def main() -> None:
     print(f"wrote, replaced, read and removed a state at {url}; {status.leader} leads at term {status.term}")
     leader = os.environ.get("MILEPOST_LEADER_URL")
     if leader:
-        with urllib.request.urlopen(f"{leader}/leader", timeout=SECONDS) as answer:
+        with urllib.request.urlopen(f"{leader}/leader", timeout=SECONDS, context=context) as answer:
             print(f"{leader} leads to the {answer.read().decode().strip()}")
 
 

@@ -1,11 +1,24 @@
+{{/* Whether replicas are let out to what the values name alone: "true" or nothing. With "auto", where the values name all:
+     S3 is AWS's, whose port is known, and nothing of the user's own is in the Pod that could want to go elsewhere. */}}
+{{- define "milepost.restrictsEgress" -}}
+{{- $chosen := .Values.networkPolicy.egress.enabled -}}
+{{- if kindIs "bool" $chosen -}}
+{{- if $chosen -}}true{{- end -}}
+{{- else if and (eq .Values.pointers.kind "kubernetes") (eq .Values.blobs.kind "s3") (not .Values.blobs.s3.endpointUrl) -}}
+{{- $own := concat .Values.extraEnv .Values.extraEnvFrom .Values.extraArgs .Values.sidecars .Values.initContainers -}}
+{{- if not $own -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Ports to go out by, as they follow from where pointers and states lie. */}}
 {{- define "milepost.egress" -}}
 {{- $ports := list -}}
-{{- if eq .Values.pointers.kind "kubernetes" -}}
+{{- if include "milepost.asksKubernetes" . -}}
 {{- range .Values.networkPolicy.egress.kubernetesPorts -}}
 {{- $ports = append $ports (int .) -}}
 {{- end -}}
-{{- else -}}
+{{- end -}}
+{{- if eq .Values.pointers.kind "zookeeper" -}}
 {{- $usual := ternary "2281" "2181" .Values.pointers.zookeeper.tls.enabled -}}
 {{- range .Values.pointers.zookeeper.hosts -}}
 {{- $ports = append $ports (regexFind ":[0-9]+$" . | trimPrefix ":" | default $usual | int) -}}

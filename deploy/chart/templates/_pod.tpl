@@ -1,10 +1,11 @@
 {{/* Parts of the replicas' Pod, each where one can look at it alone. */}}
 
-{{/* What a server reads at its start and a Pod's own text does not show. A change restarts the replicas in turn. */}}
-{{- define "milepost.checksums" -}}
+{{/* A change of these restarts the replicas in turn. Digests are of what a server reads only at its start and a Pod's own
+     text does not show: not of tokens and certificates, which it reads again by itself. */}}
+{{- define "milepost.podAnnotations" -}}
 {{- $namespace := .Release.Namespace -}}
+{{- $found := dict -}}
 {{- $secrets := list -}}
-{{- $secrets = append $secrets .Values.auth.existingSecret -}}
 {{- if eq .Values.pointers.kind "zookeeper" -}}
 {{- $secrets = append $secrets .Values.pointers.zookeeper.existingSecret -}}
 {{- $secrets = append $secrets .Values.pointers.zookeeper.tls.existingSecret -}}
@@ -16,27 +17,18 @@
 {{- range $secrets | compact | uniq -}}
 {{- $digests = append $digests (include "milepost.digestOf" (dict "kind" "Secret" "namespace" $namespace "name" .)) -}}
 {{- end -}}
-checksum/secrets: {{ $digests | toJson | sha256sum }}
-{{- if eq .Values.blobs.kind "hdfs" }}
-{{- with .Values.blobs.hdfs }}
-{{- $digest := "" }}
-{{- if .existingConfigMap }}
-{{- $digest = include "milepost.digestOf" (dict "kind" "ConfigMap" "namespace" $namespace "name" .existingConfigMap) }}
-{{- end }}
-checksum/hadoop: {{ list .configuration $digest | toJson | sha256sum }}
-{{- end }}
-{{- end }}
+{{- $_ := set $found "checksum/secrets" ($digests | toJson | sha256sum) -}}
+{{- if eq .Values.blobs.kind "hdfs" -}}
+{{- with .Values.blobs.hdfs -}}
+{{- $digest := "" -}}
+{{- if .existingConfigMap -}}
+{{- $digest = include "milepost.digestOf" (dict "kind" "ConfigMap" "namespace" $namespace "name" .existingConfigMap) -}}
 {{- end -}}
-
-{{/* Names by which the Services are asked. Without tokens the server answers to no others, for the sake of browsers. */}}
-{{- define "milepost.hosts" -}}
-{{- $hosts := list -}}
-{{- range $service := list (include "milepost.fullname" .) (printf "%s-leader" (include "milepost.fullname" .)) -}}
-{{- range $domain := list "" (printf ".%s" $.Release.Namespace) (printf ".%s.svc" $.Release.Namespace) (printf ".%s.svc.cluster.local" $.Release.Namespace) -}}
-{{- $hosts = append $hosts (printf "%s%s" $service $domain) -}}
+{{- $_ := set $found "checksum/hadoop" (list .configuration $digest | toJson | sha256sum) -}}
 {{- end -}}
 {{- end -}}
-{{- join "," (concat $hosts .Values.auth.hosts) -}}
+{{- with .Values.rollout -}}{{- $_ := set $found "milepost/rollout" . -}}{{- end -}}
+{{- merge $found .Values.podAnnotations .Values.commonAnnotations | toYaml -}}
 {{- end -}}
 
 {{- define "milepost.environment" -}}
@@ -50,15 +42,27 @@ checksum/hadoop: {{ list .configuration $digest | toJson | sha256sum }}
     fieldRef:
       fieldPath: metadata.name
 {{- end }}
-{{- if eq .Values.ipFamily "IPv6" }}
 - name: MILEPOST_LISTEN
-  value: "[::]:7070"
+  value: {{ ternary "[::]:7070" "0.0.0.0:7070" (eq .Values.ipFamily "IPv6") | quote }}
 - name: MILEPOST_ADVERTISE
+{{- if include "milepost.tlsSecret" . }}
+  # In braces, the server writes the address with dashes, as the names of Pods have it.
+  value: https://{$(POD_IP)}.{{ include "milepost.replicaDomain" . }}:7070
+- name: MILEPOST_TLS_CERT
+  value: /etc/milepost/tls/tls.crt
+- name: MILEPOST_TLS_KEY
+  value: /etc/milepost/tls/tls.key
+{{- with .Values.tls.caKey }}
+- name: MILEPOST_TLS_CA
+  value: /etc/milepost/tls/{{ . }}
+{{- end }}
+{{- if include "milepost.demandsCertificates" . }}
+- name: MILEPOST_TLS_CLIENT_CA
+  value: /etc/milepost/client-ca/{{ .Values.tls.clientCa.key }}
+{{- end }}
+{{- else if eq .Values.ipFamily "IPv6" }}
   value: http://[$(POD_IP)]:7070
 {{- else }}
-- name: MILEPOST_LISTEN
-  value: 0.0.0.0:7070
-- name: MILEPOST_ADVERTISE
   value: http://$(POD_IP):7070
 {{- end }}
 - name: MILEPOST_POINTERS
@@ -68,11 +72,17 @@ checksum/hadoop: {{ list .configuration $digest | toJson | sha256sum }}
 {{- if .Values.auth.insecure }}
 - name: MILEPOST_INSECURE
   value: "true"
-- name: MILEPOST_HOSTS
-  value: {{ include "milepost.hosts" . | quote }}
-{{- else }}
+{{- end }}
+{{- if .Values.auth.existingSecret }}
 - name: MILEPOST_TOKEN_FILE
   value: /etc/milepost/auth/tokens
+{{- with .Values.auth.serviceAccounts.audience }}
+- name: MILEPOST_SERVICE_ACCOUNTS
+  value: {{ . | quote }}
+{{- end }}
+{{- else }}
+- name: MILEPOST_HOSTS
+  value: {{ include "milepost.hosts" . | quote }}
 {{- end }}
 {{- with .Values.server }}
 - name: MILEPOST_LINGER
@@ -86,7 +96,7 @@ checksum/hadoop: {{ list .configuration $digest | toJson | sha256sum }}
 {{- if kindIs "invalid" .inlineBelow }}
 {{- if eq $.Values.pointers.kind "kubernetes" }}
 - name: MILEPOST_INLINE_BELOW
-  value: "512"
+  value: "64"
 {{- end }}
 {{- else }}
 - name: MILEPOST_INLINE_BELOW
@@ -132,31 +142,42 @@ checksum/hadoop: {{ list .configuration $digest | toJson | sha256sum }}
      again, for all replicas share it: to take every one of them out of the Services would help nobody, and while states
      are away, handles, locks and epochs go on. No leader is known while a lease runs out: that makes nobody unready. */}}
 {{- define "milepost.probes" -}}
+{{- $readiness := deepCopy .Values.probes.readiness -}}
+{{- if kindIs "invalid" $readiness.failureThreshold -}}
 {{- $lease := include "milepost.leaseSeconds" . | float64 -}}
+{{- $enough := add 2 (divf (addf $lease 5.0) ($readiness.periodSeconds | float64) | ceil) -}}
+{{- $_ := set $readiness "failureThreshold" (max 6 (int $enough)) -}}
+{{- end -}}
 startupProbe:
-  httpGet:
-    path: /readyz
-    port: http
-  periodSeconds: 2
-  timeoutSeconds: 7
-  failureThreshold: 300
+  {{- include "milepost.probe" (dict "top" . "path" "/readyz" "given" .Values.probes.startup) | nindent 2 }}
 readinessProbe:
-  httpGet:
-    path: /readyz?exclude=pointers&exclude=blobs
-    port: http
-  periodSeconds: 5
-  timeoutSeconds: 3
-  failureThreshold: {{ add 3 (div (ceil $lease) 5) | max 6 }}
+  {{- include "milepost.probe" (dict "top" . "path" "/readyz?exclude=pointers&exclude=blobs" "given" $readiness) | nindent 2 }}
 livenessProbe:
-  httpGet:
-    path: /livez
-    port: http
-  periodSeconds: 10
-  timeoutSeconds: 5
-  failureThreshold: 3
+  {{- include "milepost.probe" (dict "top" . "path" "/livez" "given" .Values.probes.liveness) | nindent 2 }}
+{{- end -}}
+
+{{/* The kubelet takes any certificate, and shows none. */}}
+{{- define "milepost.probe" -}}
+httpGet:
+  path: {{ .path }}
+  port: http
+  {{- if include "milepost.tlsSecret" .top }}
+  scheme: HTTPS
+  {{- end }}
+{{ toYaml .given }}
 {{- end -}}
 
 {{- define "milepost.mounts" -}}
+{{- if include "milepost.tlsSecret" . }}
+- name: tls
+  mountPath: /etc/milepost/tls
+  readOnly: true
+{{- if include "milepost.demandsCertificates" . }}
+- name: client-ca
+  mountPath: /etc/milepost/client-ca
+  readOnly: true
+{{- end }}
+{{- end }}
 {{- if .Values.auth.existingSecret }}
 - name: auth
   mountPath: /etc/milepost/auth
@@ -187,6 +208,27 @@ livenessProbe:
 {{- end -}}
 
 {{- define "milepost.volumes" -}}
+{{- with include "milepost.tlsSecret" . }}
+- name: tls
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+{{- with $.Values.tls.clientCa }}
+{{- if .existingSecret }}
+- name: client-ca
+  secret:
+    secretName: {{ .existingSecret }}
+    defaultMode: 0440
+    items:
+      - key: {{ .key }}
+        path: {{ .key }}
+{{- else if .existingConfigMap }}
+- name: client-ca
+  configMap:
+    name: {{ .existingConfigMap }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if .Values.auth.existingSecret }}
 - name: auth
   secret:

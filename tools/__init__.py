@@ -1,0 +1,1 @@
+"""Programs for work on Milepost, and the making of its site."""

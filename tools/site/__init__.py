@@ -1,0 +1,1 @@
+"""Makes the site of the documentation, and its pictures."""
