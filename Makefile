@@ -12,7 +12,7 @@ pytest := $(python) -m pytest -p tests.support.plugins.strict_skips
 workers := 4
 side_by_side = --numprocesses $(workers) --dist loadfile --no-loadscope-reorder
 # What carries types: each of these that has Python files in it.
-typed := $(foreach path,service backends client/milepost testbed tests demo benchmarks model deploy/chart/files,\
+typed := $(foreach path,service backends client/milepost testbed tests demo benchmarks model deploy/chart/files tools/site examples,\
 	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))
 # Where `make build` leaves what it builds.
 dist := dist
@@ -68,6 +68,18 @@ up: $(ready) ## Start three replicas, three ZooKeepers and S3 on this machine, a
 down: $(ready) ## End what make up started
 	@$(python) -m testbed down $(ARGS)
 
+# Material for MkDocs prints that MkDocs 2 will know no plugins; the lock keeps MkDocs 1 (docs/decisions, page 61).
+mkdocs = NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs
+
+.PHONY: docs
+docs: $(ready) ## Build the documentation as a site into dist/site; a broken link or a page without its place is an error
+	@$(mkdocs) build --quiet --strict $(ARGS)
+	@echo "The site is dist/site/index.html."
+
+.PHONY: docs-serve
+docs-serve: $(ready) ## Show that site on 127.0.0.1:8000, and build it anew whenever a page changes
+	@$(mkdocs) serve --strict $(ARGS)
+
 ## Check it
 
 # On which Pythons the SDK is tested: all that are installed, or the two ends of these.
@@ -76,7 +88,7 @@ PYTHONS ?= all
 .PHONY: test
 test: PYTHONS = ends
 test: lint types floors unit test-sdk ## What must hold before a change goes in; CI runs test-long, test-kubernetes and test-cluster too
-	@echo "Passed. Not part of it: make test-long, test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-spark-points, test-kill, test-slow, explore, fuzz, model."
+	@echo "Passed. Not part of it: make test-long, test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-slow, explore, fuzz, model."
 
 .PHONY: lint
 lint: $(ready) ## Style and likely mistakes
@@ -95,6 +107,7 @@ floors: $(ready) ## Imports only go down the floors of the house
 .PHONY: unit
 unit: $(ready) ## The fast tests, but for the SDK's and Kubernetes' (a part: make unit ARGS=tests/service)
 	@tools/openapi/build >/dev/null || [ $$? = 3 ]
+	@tools/chromium >/dev/null || [ $$? = 3 ]
 	@$(with_java) $(pytest) $(side_by_side) -m "not slow and not long and not kubernetes and not node" --ignore tests/client $(ARGS)
 
 .PHONY: test-long
@@ -105,6 +118,7 @@ test-long: $(ready) ## Whole systems under faults: Spark drivers and leaders tha
 .PHONY: test-kubernetes
 test-kubernetes: $(ready) ## Pointers and elections on a real Kubernetes API, blobs on HDFS, and the chart
 	@tools/kubernetes/build $(kubernetes_for_tests) >/dev/null || [ $$? = 3 ]
+	@tools/registry/build >/dev/null || [ $$? = 3 ]
 	@$(with_java) $(pytest) $(side_by_side) -m "kubernetes and not slow" --ignore tests/client $(ARGS)
 
 .PHONY: test-sdk
@@ -123,6 +137,10 @@ SEED ?= 1
 .PHONY: test-spark-full
 test-spark-full: $(ready) ## 300 rounds of SIGKILL, SIGSTOP and SIGTERM at Spark jobs; goes on where it was cut (ROUNDS=, SEED=)
 	@$(with_java) $(python) -m tests.spark.trials --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
+
+.PHONY: test-stateful-full
+test-stateful-full: $(ready) ## 100 rounds of SIGKILL and SIGSTOP at jobs with managed state in PySpark (ARGS="--rounds 10 --seed 7")
+	@$(with_java) $(python) -m tests.spark.stateful $(ARGS)
 
 .PHONY: test-spark-points
 test-spark-points: $(ready) ## Interrupt Spark drivers at each step 54 times over, and let all kinds of state go on elsewhere
@@ -143,9 +161,17 @@ test-cluster: $(ready) build ## The chart, dying leaders, and Spark's executors 
 	@tools/kubernetes/build $(kubernetes_for_a_cluster) >/dev/null || [ $$? = 3 ]
 	@$(with_java) $(pytest) -m node -rP tests/system/node $(ARGS)
 
+.PHONY: stopwatch
+stopwatch: $(ready) ## How long it takes from a clone, and from the wheels, to a first handle; fails above what is promised
+	@$(python) -m tests.stopwatch
+
 .PHONY: bench-spark
 bench-spark: $(ready) ## What a micro-batch takes with its checkpoint in Milepost, a local directory, HDFS and S3 (ARGS=--full)
 	@$(with_java) $(python) -m benchmarks.locations $(ARGS)
+
+.PHONY: bench-stateful
+bench-stateful: $(ready) ## Managed state in PySpark beside transformWithStateInPandas on RocksDB
+	@$(with_java) $(python) -m benchmarks.stateful $(ARGS)
 
 .PHONY: bench-output
 bench-output: $(ready) ## What job.files and job.exactlyOnce add to a micro-batch, without state and with 300,000 keys
@@ -186,9 +212,14 @@ format: $(ready) ## Bring the sources into their form
 .PHONY: lock
 lock: ## Write both locks anew after a change of dependencies (upgrade: make lock ARGS=--upgrade)
 	@tools/uv lock $(ARGS)
-	@tools/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --extra cli \
+	@tools/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --extra cli --extra state \
 		--group client/pyproject.toml:test client/pyproject.toml \
 		--custom-compile-command "make lock" --output-file client/requirements-test.txt $(ARGS)
+
+.PHONY: screenshots
+screenshots: $(ready) ## Take the pictures of the page in docs/pictures anew
+	@tools/chromium >/dev/null
+	@$(python) -m tests.page.pictures docs/pictures
 
 .PHONY: kube-apiserver
 kube-apiserver: ## Build etcd and kube-apiserver, some minutes once, and say where they are
@@ -199,7 +230,7 @@ kubernetes-programs: ## Build all that test-kubernetes and test-cluster run, onc
 	@nice -n 19 tools/kubernetes/build $(kubernetes_for_a_cluster) >/dev/null || [ $$? = 3 ]
 
 .PHONY: build
-build: ## Build both distributions into dist/, and list beside them what the lock pins for the server
+build: ## Build all distributions into dist/, and list beside them what the lock pins for the server
 	@rm -f $(dist)/*.whl $(dist)/*.tar.gz
 	@tools/uv build --quiet --all-packages --out-dir $(dist)
 	@tools/uv export --quiet --frozen --package milepost-server --no-default-groups --no-emit-workspace --no-header \
@@ -207,7 +238,8 @@ build: ## Build both distributions into dist/, and list beside them what the loc
 
 .PHONY: image
 image: build ## Build the container image milepost:VERSION (another program: make image CONTAINERS=podman)
-	@$(CONTAINERS) build --file deploy/Dockerfile --tag "milepost:$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)" $(ARGS) .
+	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml) && $(CONTAINERS) build --file deploy/Dockerfile \
+		--build-arg "VERSION=$$version" --tag "milepost:$$version" $(ARGS) .
 
 .PHONY: clean
 clean: ## Remove what builds and runs left behind
@@ -220,6 +252,6 @@ distclean: clean ## Remove the environment and everything fetched as well
 	@rm -rf .venv .cache
 
 # Quick when nothing changed: the environment is made again only after a change of the lock or of a pyproject.
-$(ready): uv.lock pyproject.toml client/pyproject.toml
+$(ready): uv.lock pyproject.toml client/pyproject.toml deploy/distribution/pyproject.toml
 	@echo "setup: making .venv from the lock"
 	@tools/setup

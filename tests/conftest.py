@@ -25,13 +25,14 @@ _LONG = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the time limits here and not on the command line, so that they hold for every way to run the tests.
+    """Load these plugins here and not on the command line, so that they hold for every way to run the tests.
 
     Hypothesis has one of its own for each example, which a busy machine breaks.
     """
     settings.register_profile("without-deadline", parent=settings(), deadline=None)
     settings.load_profile("without-deadline")
     config.pluginmanager.import_plugin("tests.support.plugins.time_limits")
+    config.pluginmanager.import_plugin("tests.support.plugins.log_forms")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,7 +10,16 @@ from contextlib import suppress
 
 import pytest
 
-from backends.contract import BackendError, BlobExists, BlobInfo, BlobMissing, BlobStore, StorageUnavailable, UnsafeKey
+from backends.contract import (
+    BackendError,
+    BlobExists,
+    BlobInfo,
+    BlobMissing,
+    BlobSizeDiffers,
+    BlobStore,
+    StorageUnavailable,
+    UnsafeKey,
+)
 from tests.contracts.places import Place
 from tests.contracts.streams import Broken, Stalled, broken_stream, fresh_stream, is_missing, keys, read, stream
 from tests.support.children import child
@@ -64,6 +73,24 @@ async def test_ranges_are_as_of_a_slice(blobs: Blobs) -> None:
         for start in edges:
             for end in (*edges, None):
                 assert await read(store, "blob", start, end) == whole[start:end], (start, end)
+
+
+async def test_a_blob_of_another_size_than_expected_is_refused_before_the_first_chunk(blobs: Blobs) -> None:
+    whole = os.urandom(2 * MIB + 3)
+    size = len(whole)
+    async with blobs.opened() as store:
+        await store.put("blob", stream(whole))
+        await store.put("empty", stream())
+        for span in ((0, None), (0, size), (5, 10), (size, None), (7, 7)):
+            found = [chunk async for chunk in store.get("blob", *span, size=size)]
+            assert b"".join(found) == whole[span[0] : span[1]], span
+            for other in (size - 1, size + 1, 0):
+                with pytest.raises(BlobSizeDiffers, match=f"the blob has {size} bytes, not {other}"):
+                    await anext(aiter(store.get("blob", *span, size=other)))
+        assert [chunk async for chunk in store.get("empty", size=0)] == []
+        for span in ((0, None), (0, 5), (3, 5)):
+            with pytest.raises(BlobSizeDiffers):
+                await anext(aiter(store.get("empty", *span, size=5)))
 
 
 async def test_chunks_are_neither_empty_nor_huge(blobs: Blobs) -> None:

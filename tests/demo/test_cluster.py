@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from demo.timeline import (
     Event,
     EventLog,
 )
+from tests.docs.checkout import variables
 
 ROOT = Path(__file__).parents[2]
 FLIGHTS = pa.table({"id": [0, 1, 2, 3], "carrier": ["AA", "AA", "UA", "AA"], "distance": [100, 50, 700, 25]})
@@ -184,8 +184,9 @@ def test_a_plain_run_that_contradicted_itself_nowhere_shows_nothing() -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
 def test_it_ends_well_and_leaves_a_table_and_no_process(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "demo.cluster", "--output", str(tmp_path)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1700, check=False)
+    shell = variables(ARGS=f"--output {tmp_path}")
+    command = ["make", "demo-cluster"]
+    ended = subprocess.run(command, cwd=ROOT, env=shell, capture_output=True, text=True, timeout=1700, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     told = (tmp_path / "table.txt").read_text()
     assert told in ended.stdout

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.docs.checkout import variables
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,8 +18,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.timeout(1200)
 def test_it_ends_well_and_leaves_a_table_and_a_plot(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "demo", "--output", str(tmp_path)],
+        ["make", "demo"],
         cwd=ROOT,
+        env=variables(ARGS=f"--output {tmp_path}"),
         capture_output=True,
         text=True,
         timeout=1100,

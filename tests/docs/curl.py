@@ -1,4 +1,4 @@
-"""Stands in for curl(1) where there is none: what the README's lines use of it, by the standard library alone.
+"""Stands in for curl(1) where there is none: what the pages' lines use of it, by the standard library alone.
 
 Run as ``python curl.py`` with curl's own arguments.
 """
@@ -15,10 +15,11 @@ MOST_REDIRECTS = 5
 
 
 def arguments() -> argparse.Namespace:
-    """Flags that it does not know are an error, so that no line of the README is run differently than curl would."""
+    """Flags that it does not know are an error, so that no line of a page is run differently than curl would."""
     parser = argparse.ArgumentParser(prog="curl", allow_abbrev=False)
-    for flag in ("-L", "-s", "-S", "--fail-with-body"):
+    for flag in ("-L", "-s", "-S"):
         parser.add_argument(flag, action="store_true", required=True)
+    parser.add_argument("--fail-with-body", dest="fails", action="store_true")
     parser.add_argument("-X", dest="method")
     parser.add_argument("-I", dest="head", action="store_true")
     parser.add_argument("-H", dest="headers", action="append", default=[])
@@ -39,7 +40,7 @@ def main() -> int:
         if not location:
             break
     sys.stdout.buffer.write(response.read())
-    if response.status >= 400:
+    if response.status >= 400 and given.fails:
         print(f"curl: (22) The requested URL returned error: {response.status}", file=sys.stderr)
         return 22
     return 0

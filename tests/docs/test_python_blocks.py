@@ -1,6 +1,6 @@
 """Every block of Python in the documentation, and in what the chart says after an installation, has the right types.
 
-Those that need no more than a server are run as well (test_readme.py); the others need a Spark, a cluster or a token.
+Those that need no more than a server are run as well (test_blocks.py); the others need a Spark, a cluster or a token.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from textwrap import dedent
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "client" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+from tests.docs.blocks import ROOT, all_blocks
+
 NOTES = ROOT / "deploy" / "chart" / "templates" / "NOTES.txt"
 
 GIVEN = """
@@ -31,13 +31,7 @@ token: str
 
 def written() -> dict[str, str]:
     """The blocks, by the file and line at which they begin."""
-    found = {}
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for match in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-            line = text[: match.start()].count("\n") + 1
-            found[f"{page.relative_to(ROOT)}:{line}"] = match[1]
-    return found
+    return {block.place: block.text for block in all_blocks() if block.language == "python"}
 
 
 def notes_of_the_chart() -> str:
@@ -63,11 +57,9 @@ def test_the_types_are_right(tmp_path: Path) -> None:
 
 
 def test_no_block_of_python_hides_as_another() -> None:
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for language, block in re.findall(r"^```([a-z]*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-            if language != "python":
-                assert not re.search(r"\bmilepost\.(Client\(|aio\.|spark\.lead)", block), page
+    for block in all_blocks():
+        if block.language not in ("python", "py"):
+            assert not re.search(r"\bmilepost\.(Client\(|aio\.|spark\.lead)", block.text), block.place
 
 
 @pytest.mark.parametrize("distribution", ["pyproject.toml", "client/pyproject.toml"])

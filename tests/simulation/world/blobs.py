@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
-from backends.contract import BlobExists, BlobInfo, BlobMissing, SignedRequest, StorageUnavailable
+from backends.contract import BlobExists, BlobInfo, BlobMissing, BlobSizeDiffers, SignedRequest, StorageUnavailable
 from tests.simulation.world.loop import VirtualLoop
 from tests.simulation.world.network import Broken, Line
 
@@ -92,9 +92,13 @@ class SimBlobs:
         data = b"".join([chunk async for chunk in stream])
         return await self._ask(lambda: self._service.put(key, data))
 
-    async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    async def get(
+        self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
+    ) -> AsyncIterator[bytes]:
         """See `BlobStore.get`."""
-        yield (await self._ask(lambda: self._service.get(key)))[start:end]
+        whole = await self._ask(lambda: self._service.get(key))
+        BlobSizeDiffers.check(len(whole), size)
+        yield whole[start:end]
 
     async def size(self, key: str) -> int:
         """See `BlobStore.size`."""

@@ -1,0 +1,146 @@
+"""Follows the recipes of docs/developing.md: writes each part that they show where they say that it belongs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.docs.blocks import ROOT, Block, blocks_of
+from tests.docs.checkout import Checkout
+
+PAGE = ROOT / "docs" / "developing.md"
+POINTERS, ELECTION, DISTRIBUTION = "A pointer store", "An election", "A distribution of its own"
+BLOBS, OPERATION, COMMAND, METRIC = "A blob store", "Adding an operation", "Adding a command", "Adding a metric"
+
+
+@dataclass(frozen=True)
+class Before:
+    """The next part that a step shows stands in front of this text; without a text, at the end.
+
+    ``path`` is the file, if it is not the one in the head of the step.
+    """
+
+    text: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class Swap:
+    """What a step says in words, such as an import: this text in place of that one."""
+
+    old: str
+    new: str
+    path: str = ""
+
+
+_IMPORTS = Before("from backends.zookeeper.address")
+_REGISTERED = Before('}\n"""These packages')
+_REQUESTS = "service/rules/requests/__init__.py"
+
+PLACES: Mapping[tuple[str, int], Sequence[Before | Swap]] = {
+    (POINTERS, 3): [_IMPORTS, Before('    Backend("embedded", _directory, lambda address: EmbeddedPointers')],
+    (ELECTION, 2): [_IMPORTS, Before('    Backend("embedded", _directory, lambda address, advertise: Emb')],
+    (ELECTION, 5): [_REGISTERED],
+    (DISTRIBUTION, 3): [Swap('    "toy": "backends.toy",\n', "")],
+    (DISTRIBUTION, 4): [
+        Swap("from backends.toy.election import ToyElection\n", ""),
+        Swap("from backends.toy.pointers import ToyPointers\n", ""),
+        _IMPORTS,
+    ],
+    (BLOBS, 3): [_REGISTERED],
+    (BLOBS, 4): [_IMPORTS, Before('    Backend("local", _directory')],
+    (OPERATION, 1): [Before("| `DELETE /handles/{name}` |")],
+    (OPERATION, 2): [Before('    Call(\n        "GET",\n        HANDLE + "/state"')],
+    (OPERATION, 3): [
+        Before("@dataclass(frozen=True, slots=True)\nclass ReleaseAll"),
+        Swap("    Scrub,\n)", "    Scrub,\n    Touch,\n)", _REQUESTS),
+        Swap('    "TreeRequest",', '    "Touch",\n    "TreeRequest",', _REQUESTS),
+    ],
+    (OPERATION, 4): [Before("def release("), Swap("    Replace,\n)", "    Replace,\n    Touch,\n)")],
+    (OPERATION, 5): [Before("        case LockAll()"), Swap("    TreeRequest,\n", "    Touch,\n    TreeRequest,\n")],
+    (OPERATION, 6): [Before(), Swap("Remove, Request\n", "Remove, Request, Touch\n")],
+    (OPERATION, 7): [Before("    async def remove("), Swap(", Remove\n", ", Remove, Touch\n")],
+    (OPERATION, 8): [Before('    "DELETE /v1/stores/{store}/handles/{name}": ')],
+    (OPERATION, 9): [
+        Before('@router.delete(\n    "/handles/{name}",'),
+        Before('    f"DELETE {_HANDLE}": ', "service/http/access/needs.py"),
+    ],
+    (OPERATION, 10): [Before("    def state(")],
+    (OPERATION, 11): [Before('        ("DELETE", facts.HANDLE): ')],
+    (OPERATION, 12): [Before()],
+    (OPERATION, 13): [Before("    def release_all(")],
+    (OPERATION, 14): [Before("    def release_all(")],
+    (OPERATION, 15): [Before("    async def release_all(")],
+    (OPERATION, 16): [Before()],
+    (COMMAND, 1): [Before("@shared\ndef show_handle(")],
+    (COMMAND, 2): [
+        Swap("    for command in (status, ls):\n", ""),
+        Before("        app.command()(command)"),
+        Swap("epochs, ls, ", "epochs, locks, ls, "),
+    ],
+    (COMMAND, 3): [Before()],
+    (METRIC, 1): [Before("    @property\n    def damaged(")],
+    (METRIC, 2): [Before('        self._gauge("milepost_groups_committed"')],
+    (METRIC, 3): [Before("# -- what is not there")],
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a recipe, the file that its head names, and the blocks that it shows. Step 0 is what comes before."""
+
+    recipe: str
+    number: int
+    path: str
+    blocks: Sequence[Block]
+
+
+def steps_of(recipe: str) -> Sequence[Step]:
+    """Return the steps of a recipe, in order."""
+    text = PAGE.read_text(encoding="utf-8")
+    (section,) = re.finditer(rf"^##+ {recipe}\n(.*?)(?=^##+ |\Z)", text, re.DOTALL | re.MULTILINE)
+    found = re.finditer(r"^\*\*(\d+)\. (?:`([^`\n]+)`)?", section[1], re.MULTILINE)
+    begin = section.start(1)
+    heads = [(begin, 0, ""), *((begin + head.start(), int(head[1]), head[2] or "") for head in found)]
+    lines = [text[:begin].count("\n") + 1 for begin, _, _ in heads] + [text[: section.end()].count("\n") + 1]
+    blocks = blocks_of(PAGE)
+    return [
+        Step(recipe, number, path, [block for block in blocks if lines[at] <= block.line < lines[at + 1]])
+        for at, (_, number, path) in enumerate(heads)
+    ]
+
+
+def follow(recipe: str, checkout: Checkout) -> None:
+    """Do what a recipe says to write, in a checkout. What it says to run is not run."""
+    for step in steps_of(recipe):
+        shown = [block for block in step.blocks if block.language != "sh"]
+        if [block.language for block in shown] in (["python"], ["toml"]):  # the whole of a file
+            path = checkout.path(step.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(shown[0].text, encoding="utf-8")
+        else:
+            _write(step, [part for block in shown for part in _parts(block.text)], checkout)
+
+
+def _write(step: Step, parts: list[str], checkout: Checkout) -> None:
+    for place in PLACES.get((step.recipe, step.number), ()):
+        path = checkout.path(place.path or step.path)
+        text = path.read_text(encoding="utf-8")
+        if isinstance(place, Swap):
+            old, new = place.old, place.new
+        elif place.text:
+            part = parts.pop(0)
+            between = "\n" if re.match(r" *(@|def |async def )", part) else ""
+            old, new = place.text, f"{part}{between}{place.text}"
+        else:
+            old, new = text, f"{text}\n\n{parts.pop(0)}"
+        assert old in text, (step.recipe, step.number, place)
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert parts == [], f"{step.recipe}, step {step.number}: nobody says where this belongs: {parts}"
+
+
+def _parts(text: str) -> Sequence[str]:
+    """A block that shows imports, and behind an empty line a part that stands elsewhere, has two parts."""
+    imports, _, rest = text.partition("\n\n")
+    return [f"{imports}\n", rest] if text.startswith("from ") and rest else [text]
