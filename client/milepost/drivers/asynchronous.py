@@ -27,7 +27,7 @@ class AsyncDriver:
 
     def __init__(self, connections: Connections) -> None:
         self._http = httpx.AsyncClient(**connections.settings())
-        listen(self._http)
+        self._connected = listen(self._http)
         self._foreign = connections.transport is not None
         self._closed = False
         self._process = os.getpid()
@@ -42,6 +42,8 @@ class AsyncDriver:
         """Close every connection. Calls under way fail, and later ones raise `Closed`."""
         self._closed = True
         await self._http.aclose()
+        for stream in self._connected.end():
+            await stream.aclose()
 
     async def run(self, operation: Operation[T]) -> T:
         """Carry ``operation`` out and return its result."""

@@ -39,6 +39,8 @@ class BlockingDriver:
         self._closed = True
         if self._process == os.getpid():
             self._http.close()
+            for stream in self._connected.end():
+                stream.close()
 
     def run(self, operation: Operation[T], pause: Pause = time.sleep) -> T:
         """Carry ``operation`` out and return its result."""
@@ -128,7 +130,7 @@ class BlockingDriver:
 
     def _connect(self) -> httpx.Client:
         http = httpx.Client(**self._connections.settings())
-        keep(self._deadline, http)
+        self._connected = keep(self._deadline, http)
         return http
 
     def _own_connections(self) -> httpx.Client:

@@ -17,7 +17,7 @@ import httpcore
 import httpx
 
 from milepost.core.clock import monotonic
-from milepost.drivers.network import wrap_backend
+from milepost.drivers.network import Connected, wrap_backend
 
 _SLICE = 16 * 1024
 """How many bytes are written between two checks of the clock."""
@@ -50,15 +50,23 @@ class Deadline(threading.local):
         return left if timeout is None else min(timeout, left)
 
 
-def keep(deadline: Deadline, http: httpx.Client) -> None:
-    """Let every connection of ``http`` keep to ``deadline``."""
-    wrap_backend(http, lambda backend: _Backend(backend, deadline))
+def keep(deadline: Deadline, http: httpx.Client) -> Connected[httpcore.NetworkStream]:
+    """Let every connection of ``http`` keep to ``deadline``, and return what is to hold all that are open."""
+    connected: Connected[httpcore.NetworkStream] = Connected()
+    wrap_backend(http, lambda backend: _Backend(backend, deadline, connected))
+    return connected
 
 
 class _Backend(httpcore.NetworkBackend):
-    def __init__(self, backend: httpcore.NetworkBackend, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        backend: httpcore.NetworkBackend,
+        deadline: Deadline,
+        connected: Connected[httpcore.NetworkStream],
+    ) -> None:
         self._backend = backend
         self._deadline = deadline
+        self._connected = connected
 
     def connect_tcp(
         self,
@@ -85,20 +93,26 @@ class _Backend(httpcore.NetworkBackend):
                 if number == len(addresses):
                     raise
             else:
-                return _Stream(stream, self._deadline)
+                return _Stream(stream, self._deadline, self._connected)
         raise httpcore.ConnectTimeout("the time for this attempt is up")
 
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore.NetworkStream:
         seconds = self._deadline.left(timeout, httpcore.ConnectTimeout)
-        return _Stream(self._backend.connect_unix_socket(path, seconds, socket_options), self._deadline)
+        stream = self._backend.connect_unix_socket(path, seconds, socket_options)
+        return _Stream(stream, self._deadline, self._connected)
 
 
 class _Stream(httpcore.NetworkStream):
-    def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
+    def __init__(
+        self, stream: httpcore.NetworkStream, deadline: Deadline, connected: Connected[httpcore.NetworkStream]
+    ) -> None:
         self._stream = stream
         self._deadline = deadline
+        self._connected = connected
+        with self._closed_by_an_error():
+            connected.add(self)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._stream.read(max_bytes, self._deadline.left(timeout, httpcore.ReadTimeout))
@@ -114,11 +128,22 @@ class _Stream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        seconds = self._deadline.left(timeout, httpcore.ConnectTimeout)
-        return _Stream(self._stream.start_tls(ssl_context, server_hostname, seconds), self._deadline)
+        with self._closed_by_an_error():
+            seconds = self._deadline.left(timeout, httpcore.ConnectTimeout)
+            stream = self._stream.start_tls(ssl_context, server_hostname, seconds)
+        return _Stream(stream, self._deadline, self._connected)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
+
+    @contextmanager
+    def _closed_by_an_error(self) -> Iterator[None]:
+        """Close a stream that nobody will get."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
 
 def _addresses(host: str, port: int) -> list[str]:

@@ -17,7 +17,7 @@ import anyio
 import httpcore
 import httpx
 
-from milepost.drivers.network import wrap_backend
+from milepost.drivers.network import Connected, wrap_backend
 
 _LARGE = 16 * 1024
 """A write of at most so many bytes fits into the buffers on the way, and ends without waiting for the other side."""
@@ -25,14 +25,19 @@ _HEARD = 64 * 1024
 """The most bytes to receive before somebody asks for them: enough for the head of an answer."""
 
 
-def listen(http: httpx.AsyncClient) -> None:
-    """Let every connection of ``http`` receive early answers."""
-    wrap_backend(http, _Backend)
+def listen(http: httpx.AsyncClient) -> Connected[httpcore.AsyncNetworkStream]:
+    """Let every connection of ``http`` receive early answers, and return what is to hold all that are open."""
+    connected: Connected[httpcore.AsyncNetworkStream] = Connected()
+    wrap_backend(http, lambda backend: _Backend(backend, connected))
+    return connected
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
-    def __init__(self, backend: httpcore.AsyncNetworkBackend) -> None:
+    def __init__(
+        self, backend: httpcore.AsyncNetworkBackend, connected: Connected[httpcore.AsyncNetworkStream]
+    ) -> None:
         self._backend = backend
+        self._connected = connected
 
     async def connect_tcp(
         self,
@@ -42,12 +47,14 @@ class _Backend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        return _Listening(await self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
+        stream = await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
+        return await _noted(_Listening(stream, self._connected), self._connected)
 
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore.AsyncNetworkStream:
-        return _Listening(await self._backend.connect_unix_socket(path, timeout, socket_options))
+        stream = await self._backend.connect_unix_socket(path, timeout, socket_options)
+        return await _noted(_Listening(stream, self._connected), self._connected)
 
     async def sleep(self, seconds: float) -> None:
         await self._backend.sleep(seconds)
@@ -56,8 +63,9 @@ class _Backend(httpcore.AsyncNetworkBackend):
 class _Listening(httpcore.AsyncNetworkStream):
     """A TCP connection that keeps what it receives while it sends, for the next read."""
 
-    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+    def __init__(self, stream: httpcore.AsyncNetworkStream, connected: Connected[httpcore.AsyncNetworkStream]) -> None:
         self._stream = stream
+        self._connected = connected
         self._heard = b""
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
@@ -89,7 +97,12 @@ class _Listening(httpcore.AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.AsyncNetworkStream:
-        return await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        try:
+            stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:  # also where the deadline cancels it, which httpcore does not look at
+            await _close(self)
+            raise
+        return await _noted(stream, self._connected)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
@@ -97,3 +110,20 @@ class _Listening(httpcore.AsyncNetworkStream):
     async def _listen(self) -> None:
         with suppress(httpcore.ReadError):  # the next read meets it again
             self._heard += await self._stream.read(_HEARD)
+
+
+async def _noted(
+    stream: httpcore.AsyncNetworkStream, connected: Connected[httpcore.AsyncNetworkStream]
+) -> httpcore.AsyncNetworkStream:
+    """Return a new stream as one that is open. Raises `httpcore.ConnectError` if the client is closed meanwhile."""
+    try:
+        connected.add(stream)
+    except httpcore.ConnectError:
+        await _close(stream)
+        raise
+    return stream
+
+
+async def _close(stream: httpcore.AsyncNetworkStream) -> None:
+    with anyio.CancelScope(shield=True):
+        await stream.aclose()

@@ -2,14 +2,22 @@
 
 A network backend is a public part of httpcore, but httpx has no argument that hands one on to the connection pools that
 it makes. If a release of httpx or httpcore renames them, making a client fails with an AttributeError.
+
+A pool closes the connections that it has, and knows nothing of one that is being made meanwhile. So the backend notes
+what it makes in a `Connected`, which the client closes as well.
 """
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import httpcore
 import httpx
+
+S = TypeVar("S", httpcore.NetworkStream, httpcore.AsyncNetworkStream)
 
 
 def wrap_backend(http: httpx.Client | httpx.AsyncClient, wrap: Callable[[Any], Any]) -> None:
@@ -18,3 +26,25 @@ def wrap_backend(http: httpx.Client | httpx.AsyncClient, wrap: Callable[[Any], A
         if isinstance(transport, (httpx.HTTPTransport, httpx.AsyncHTTPTransport)):
             pool: Any = transport._pool
             pool._network_backend = wrap(pool._network_backend)
+
+
+class Connected(Generic[S]):
+    """The network streams that a client has open; none is added once they are closed. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._streams: weakref.WeakSet[S] | None = weakref.WeakSet()
+
+    def add(self, stream: S) -> None:
+        """Note a stream. Raises `httpcore.ConnectError` once the client is closed; the caller closes the stream."""
+        with self._lock:
+            if self._streams is None:
+                raise httpcore.ConnectError("the client was closed while it connected")
+            self._streams.add(stream)
+
+    def end(self) -> list[S]:
+        """Accept no stream any more, and return those that may be open, for the caller to close."""
+        with self._lock:
+            streams = [] if self._streams is None else list(self._streams)
+            self._streams = None
+        return streams

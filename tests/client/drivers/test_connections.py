@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -278,3 +280,43 @@ def test_a_closed_client_says_so(flavour: str) -> None:
         client.close()
         with pytest.raises(milepost.Closed):
             client.status()
+
+
+def test_a_client_that_is_closed_while_it_connects_leaves_no_connection(
+    flavour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up, closed = threading.Event(), threading.Event()
+    resolve = socket.getaddrinfo
+
+    def slowly(host: Any, *arguments: Any, **named: Any) -> list[Any]:
+        if host not in ("slow.test", b"slow.test"):
+            return resolve(host, *arguments, **named)
+        looked_up.set()
+        assert closed.wait(10.0)
+        return resolve("127.0.0.1", *arguments, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slowly)
+    with ScriptedServer([reply(200, {**RECORD, "name": "h"})]) as server, ThreadPoolExecutor(1) as caller:
+        port = int(server.url.rpartition(":")[2])
+        with connected(flavour, f"http://slow.test:{port}", timeout=20.0) as client:
+            call = caller.submit(client.store("s").get, "h")
+            assert looked_up.wait(10.0)
+            client.close()
+            closed.set()
+            with pytest.raises(milepost.Closed):
+                call.result(20.0)
+    assert server.seen == [], "nothing is asked in the name of a client that is closed"
+
+
+def test_a_handshake_that_never_ends_leaves_no_connection(flavour: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10.0)
+        port = listener.getsockname()[1]
+        with connected(flavour, f"https://127.0.0.1:{port}", timeout=0.5) as client:
+            with pytest.raises((milepost.ConnectionFailed, milepost.DeadlineExceeded)):
+                client.store("s").get("h")
+            ended, _ = listener.accept()
+            with ended:
+                ended.settimeout(10.0)
+                while ended.recv(65536):
+                    pass  # what it said before it gave up; the end comes while the client is still open
