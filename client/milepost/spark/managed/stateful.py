@@ -80,8 +80,8 @@ def stateful(
     A worker process keeps up to ``memory_bytes`` of stores between batches; with ``directory``, a local directory of
     the executors, it keeps them in RocksDB with this much memory.
 
-    Raises `UnsafeQuery` outside of a batch and for what cannot be, `StateError` where the state cannot be read, and
-    what Spark raises if a task fails.
+    Raises `UnsafeQuery` outside of a batch and for what cannot be, `NoSafeCheckpoint` where the files of the state are
+    older than the job record, `StateError` where the state cannot be read, and what Spark raises if a task fails.
     """
     from pyspark import cloudpickle
 
@@ -125,6 +125,8 @@ def stateful(
         dropped=tuple(dropped),
         rows=_row_maker,
     )
+    if before is not None:
+        state.check_found(before, files)
     _remove_outputs(files, name, batch_number)
     if before is not None:
         _remove_retired(files, before)

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from milepost.state.errors import InvalidUse, StateDamaged, VersionNotFound
+from milepost.state.errors import FileMissing, InvalidUse, StateDamaged, VersionNotFound
 from milepost.state.key_groups import KeyGroups
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.times import TimeMode
 from milepost.state.processors.variables import StateVariable
 from milepost.state.store.contract.ids import StateStoreId
+from milepost.state.store.files.contract import StateFiles
+from milepost.state.store.format.names import Kind, StateFileName
 
 FORMAT = 1
 Commits = tuple[tuple[int, str], ...]
@@ -79,6 +81,17 @@ class Snapshot:
             f"there is no snapshot {version} of the state {self.name!r}: "
             f"those from {self.eras[0].after + 1} to {self.version} may be there"
         )
+
+    def missing(self, files: StateFiles) -> list[int]:
+        """Return the partitions of which the place of the state lacks the commit that this snapshot names."""
+        lost = []
+        for partition, (version, id) in enumerate(self.era.commits):
+            name = StateFileName(Kind.DELTA, version, id)
+            try:
+                files.read(f"{self.era.store(self.name, partition).directory}/{name}", 0, 1)
+            except FileMissing:
+                lost.append(partition)
+        return lost
 
     def after(
         self, batch: int, commits: Commits, era: int, variables: Mapping[str, StateVariable], keep: int, mode: TimeMode
