@@ -162,6 +162,27 @@ def test_a_store_that_never_was_has_no_files(http: httpx.Client, store: str) -> 
     problem(Api(http, store, None).call("GET", "/files/a"), 404, "not-exist")
 
 
+def test_a_look_at_a_file_says_what_reading_it_would(driver: Api) -> None:
+    first = put(driver, "a", b"first").headers["etag"]
+    now = put(driver, "a", b"now").headers["etag"]
+    asked: list[tuple[dict[str, str], dict[str, str], int]] = [
+        ({"If-Match": now}, {}, 200),
+        ({"If-Match": first}, {}, 412),
+        ({"If-Match": "*"}, {}, 422),
+        ({"Accept": "application/json"}, {}, 406),
+        ({}, {"directory": "true"}, 422),
+    ]
+    for headers, query, status in asked:
+        for method in ("GET", "HEAD"):
+            answer = driver.call(method, "/files/a", headers=headers, params=query)
+            assert (method, answer.status_code, answer.headers.get("etag")) == (
+                method,
+                status,
+                now if status == 200 else None,
+            )
+            assert answer.content == b"" or method == "GET"
+
+
 def test_a_condition_that_is_not_heeded_is_refused(driver: Api, content: bytes) -> None:
     """Ignored, it would let its sender overwrite or delete what it does not know of, or cut off a whole file."""
     put(driver, "a", b"stays")
