@@ -123,6 +123,7 @@ def stateful(
         begin=before.era.commits if before is not None and same else None,
         older=before.era if before is not None and not same else None,
         dropped=tuple(dropped),
+        workers_stay=str(spark.sparkContext.getConf().get("spark.python.worker.reuse", "true")).lower() == "true",
         rows=_row_maker,
     )
     if before is not None:
@@ -257,9 +258,11 @@ def _remove_outputs(files: StateFiles, name: str, batch: int) -> None:
 
 
 def _remove_retired(files: StateFiles, before: Snapshot) -> None:
-    """Remove the stores of divisions none of whose snapshots is kept any more. A failure is only logged."""
+    """Remove the stores of divisions none of whose snapshots is kept any more, and of those that were tried in the
+    place of the newest one and never published. A failure is only logged.
+    """
     try:
-        for number, partitions in before.retired:
+        for number, partitions in (*before.retired, *before.unpublished(files)):
             for partition in range(partitions):
                 for info in files.list(store_of(before.name, number, partitions, partition).directory):
                     files.delete(info.name)

@@ -93,6 +93,19 @@ class Snapshot:
                 lost.append(partition)
         return lost
 
+    def unpublished(self, files: StateFiles) -> list[tuple[int, int]]:
+        """Return the divisions that a batch tried in the place of the newest one, and that were not published.
+
+        Each is the number of the era and that of its partitions. They are looked for at the first snapshot of the era
+        alone: no later era has its number.
+        """
+        era = self.era
+        if self.version != era.after + 1:
+            return []
+        tried = (count for count in range(1, self.groups.count + 1) if count != self.partitions)
+        stores = ((count, store_of(self.name, era.number, count, 0)) for count in tried)
+        return [(era.number, count) for count, store in stores if files.list(store.directory)]
+
     def after(
         self, batch: int, commits: Commits, era: int, variables: Mapping[str, StateVariable], keep: int, mode: TimeMode
     ) -> Snapshot:
