@@ -60,8 +60,8 @@ def test_any_number_of_tasks_goes_on(tasks: int) -> None:
         store = provider(files, tasks, task).get_store(0)
         older = [one.get_read_store(1) for one in before]
         take_over(store, older, lambda key, task=task: GROUPS.task_of(GROUPS.group(key), tasks) == task)  # type: ignore[misc]
-        for one in older:
-            one.release()
+        for read in older:
+            read.release()
         store.commit()
         states, timers = opened(provider(files, tasks, task).get_store(1))
         assert (timers.current_input_watermark_time(), timers.current_output_watermark_time()) == (at(100), None)
