@@ -68,7 +68,8 @@ class JobFiles(Staying):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> bytes:
-        """Read a file, verified against its digest; or ``length`` bytes of it from ``start`` on, which cannot be.
+        """Read a file, verified against its digest; or ``length`` bytes of it from ``start`` on, which cannot be: the
+        service verifies them for a file up to 1 MiB, and nobody for a larger one.
 
         Fewer come only where the file ends. ``timeout`` bounds the whole call with all bytes, and ``progress`` is told
         of them. Raises `NotExist`, `BlobMissing`, `Corrupt`, `StateTruncated`.

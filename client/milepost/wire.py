@@ -27,6 +27,8 @@ MAX_WAIT_SECONDS: Final = 60
 MAX_PAGE: Final = 1000
 MAX_INSTANCES: Final = 100
 """How many instances of state stores each list of a request may have."""
+UNSEEN: Final = re.compile("[\x00-\x1f\x7f]")
+"""The control characters, which no path of a file has."""
 HOST: Final = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 

@@ -40,14 +40,17 @@ class DeliveryCut(Exception):
 async def deliver(blobs: BlobStore, ref: BlobRef, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
     """Return the bytes ``[start, end)`` of a state as a stream that is ready to be sent.
 
+    The digest is that of the whole. So a part of a state up to `VERIFIED_AHEAD_BYTES` is checked, since all of it is
+    read, and a part of a larger one is not.
+
     Raises problems before the first byte where it can tell: ``blob-missing``, ``corrupt``, ``storage-unavailable``.
     Afterwards the stream raises `DeliveryCut`, before its last byte.
     """
     stop = ref.size if end is None else end
     with _backend_errors_as_problems():
         whole = start == 0 and stop == ref.size
-        if whole and ref.size <= VERIFIED_AHEAD_BYTES:
-            return stream_of(await _verified(blobs, ref))
+        if ref.size <= VERIFIED_AHEAD_BYTES:
+            return stream_of((await _verified(blobs, ref))[start:stop])
         chunks = await _begun(blobs.get(ref.key, start, None if whole else stop, size=ref.size))
         return _held_back(chunks, ref.sha256) if whole else _part(chunks, stop - start)
 

@@ -46,26 +46,30 @@ class FileReader:
         self._blobs = blobs
         self._trees = trees
 
-    def find(self, at: At) -> FoundFile:
-        """Return the file at a path. Raises ``not-exist`` problems, also for a directory."""
+    def find(self, at: At, version: str | None = None) -> FoundFile:
+        """Return the file at a path, which has to be at ``version`` if that is given.
+
+        Raises ``not-exist`` problems, also for a directory, and ``version-mismatch`` problems.
+        """
         reading = self._journal.read()
         entry = self._trees.readable(at)
-        return FoundFile(entry, file_version(str(entry.born), entry.sha256), reading.revision, reading.term)
+        found = FoundFile(entry, file_version(str(entry.born), entry.sha256), reading.revision, reading.term)
+        if version is not None and found.version != version:
+            raise problem(
+                Code.VERSION_MISMATCH,
+                f"{at.path!r} is at version {found.version!r}, not {version!r}",
+                extras={"current": found.version},
+            )
+        return found
 
     async def read(self, at: At, version: str | None, span_of: Callable[[Entry], Span]) -> FileDelivery:
         """Return the bytes of a file. Without ``version``, the newer file is read if it is replaced meanwhile.
 
-        ``span_of`` picks the range of bytes, and raises a problem for one that lies outside of the file. A part is not
-        checked on its way out: the digest is that of the whole.
+        ``span_of`` picks the range of bytes, and raises a problem for one that lies outside of the file. A part of a
+        large file is not checked on its way out: the digest is that of the whole.
         """
         while True:
-            found = self.find(at)
-            if version is not None and found.version != version:
-                raise problem(
-                    Code.VERSION_MISMATCH,
-                    f"{at.path!r} is at version {found.version!r}, not {version!r}",
-                    extras={"current": found.version},
-                )
+            found = self.find(at, version)
             span = span_of(found.entry)
             try:
                 return FileDelivery(found, span, await self._chunks(found.entry, span))

@@ -48,7 +48,15 @@ def operations_of(replica: Replica) -> Operations:
     uploads = UploadOperations(
         journal, blobs, replica.uploads, submitter, clock, settings.upload_seconds, settings.max_state_bytes
     )
-    trees = TreeOperations(journal, blobs, replica.slices, submitter, replica.manifests, replica.attempts_at_puts)
+    trees = TreeOperations(
+        journal,
+        blobs,
+        replica.slices,
+        submitter,
+        replica.manifests,
+        replica.attempts_at_puts,
+        replica.landed_writes,
+    )
     verification = Verification(journal, blobs, replica.slices)
     cloning = Cloning(journal, blobs, replica.deletions, replica.slices, submitter, replica.manifests)
     return Operations(
@@ -59,7 +67,7 @@ def operations_of(replica: Replica) -> Operations:
         instances=InstanceOperations(journal, replica.instances, replica.slices, clock),
         leading=LeadingOperations(journal, replica.hand_over),
         publisher=Publisher(
-            journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts, replica.landed_puts
+            journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts, replica.landed_writes
         ),
         reader=StateReader(journal, blobs, settings.download_seconds),
         sessions=SessionOperations(

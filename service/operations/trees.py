@@ -13,6 +13,7 @@ from service.basics.slices import Slices
 from service.journal import Journal
 from service.operations.file_bytes import bytes_of_small
 from service.operations.records import store_in
+from service.replica.landed_writes import LandedWrites, check_same
 from service.replica.submitter import Reply, Submitter
 from service.replica.trees.attempts import NewestAttempts, known_key
 from service.replica.trees.loading import Manifests
@@ -68,6 +69,7 @@ class TreeOperations:
         submitter: Submitter,
         manifests: Manifests,
         attempts: NewestAttempts,
+        landed: LandedWrites,
     ) -> None:
         self._journal = journal
         self._blobs = blobs
@@ -75,6 +77,7 @@ class TreeOperations:
         self._submitter = submitter
         self._manifests = manifests
         self._attempts = attempts
+        self._landed = landed
 
     async def each_store(
         self,
@@ -206,12 +209,19 @@ class TreeOperations:
         return await self._perform(DeletePath(attempt, at.store, at.path, epoch, recursive))
 
     async def _perform(self, request: TreeRequest) -> Reply:
-        """Submit a request that does no more the second time, unless a later attempt under its key has begun."""
+        """Submit a request, unless it has landed under its key, or a later attempt has begun.
+
+        What it would be about then may not be what it was about the first time.
+        """
         store, key, number = request.store_name, request.key, request.attempt.number
         if key is None:
             return await self._submitter.perform(request)
         known_as = known_key(store, key)
         self._attempts.begin(known_as, number)
+        if (landed := self._landed.of(known_as)) is not None:
+            check_same(landed, request)
+            reading = self._journal.read()
+            return Reply(landed.answer, reading.revision, reading.term)
         return await self._submitter.perform(request, lambda _: self._attempts.check(known_as, number))
 
 

@@ -7,11 +7,22 @@ from collections.abc import Iterable
 from service.blobs.deletion_queue import DeletionQueue
 from service.replica.changes import Changes
 from service.replica.epoch_queues import EpochQueues
+from service.replica.landed_writes import LandedWrites
 from service.replica.leases import Leases, UploadLeases
 from service.replica.settings import Settings
+from service.replica.trees.attempts import known_key
 from service.rules.decisions import Accepted
 from service.rules.records import Handle, Record, Session, Stored, Upload, store_of
-from service.rules.requests import Add, EndSession, ExpireSession, Replace, Request
+from service.rules.requests import (
+    Add,
+    DeletePath,
+    EndSession,
+    ExpireSession,
+    MakeDirectory,
+    Replace,
+    Request,
+    is_leaders,
+)
 
 
 class Effects:
@@ -24,6 +35,7 @@ class Effects:
         uploads: UploadLeases,
         changes: Changes,
         epoch_queues: EpochQueues,
+        landed_writes: LandedWrites,
         settings: Settings,
     ) -> None:
         self._deletions = deletions
@@ -31,6 +43,7 @@ class Effects:
         self._uploads = uploads
         self._changes = changes
         self._epoch_queues = epoch_queues
+        self._landed_writes = landed_writes
         self._settings = settings
 
     def landed(self, request: Request, accepted: Accepted) -> None:
@@ -41,6 +54,8 @@ class Effects:
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
         self._epoch_queues.landed(accepted.changes.values())
+        if isinstance(request, DeletePath | MakeDirectory) and request.key and not is_leaders(request.key):
+            self._landed_writes.note(known_key(request.store_name, request.key), request, accepted.answer)
         if isinstance(request, EndSession | ExpireSession):
             self._leases.forget(request.session)
             return

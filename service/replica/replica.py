@@ -29,7 +29,7 @@ from service.replica.changes import Changes
 from service.replica.effects import Effects
 from service.replica.epoch_queues import EpochQueues
 from service.replica.hand_over import HandOver, SteppedDown
-from service.replica.landed_puts import LandedPuts
+from service.replica.landed_writes import LandedWrites
 from service.replica.leases import Leases, UploadLeases
 from service.replica.removals import Removals
 from service.replica.settings import Settings
@@ -82,7 +82,10 @@ class Replica:
         self.uploads = UploadLeases(clock)
         self.deletions = DeletionQueue(self.blobs, clock)
         self.mark = FoundingMark(self.blobs, pointers, settings.journal.accepted_losses)
-        effects = Effects(self.deletions, self.leases, self.uploads, self.changes, self.epoch_queues, settings)
+        self.landed_writes = LandedWrites(clock)
+        effects = Effects(
+            self.deletions, self.leases, self.uploads, self.changes, self.epoch_queues, self.landed_writes, settings
+        )
         self.journal = Journal(
             "root",
             pointers,
@@ -98,7 +101,6 @@ class Replica:
         self.removals = Removals(self.journal, self.deletions)
         self.manifests = Manifests(self.journal, self.blobs)
         self.attempts_at_puts = NewestAttempts(clock)
-        self.landed_puts = LandedPuts(clock)
         self._trimming = Trimming(self.journal, self.manifests, self.slices, clock)
         self._folding = Folding(self.journal, self.blobs, self.manifests, self.deletions, self.slices, clock, settings)
         self.submitter = Submitter(self.journal, self.removals, clock, settings.request_seconds)

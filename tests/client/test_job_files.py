@@ -126,6 +126,18 @@ def test_a_path_that_no_file_can_have_is_refused_before_anything_is_sent(files: 
             call()
 
 
+@pytest.mark.parametrize("path", ["a\u00a0b", "d/\u2028", "\u200b", "\x85", "\ue000", "a%20b+c?d#e"])
+def test_a_path_that_was_listed_can_be_read(files: Any, path: str) -> None:
+    files.write(path, SMALL)
+    (listed,) = files.list(path.rpartition("/")[0])
+    assert listed.path == path
+    assert files.read(listed.path) == SMALL
+    assert files.get(listed.path).version == listed.version
+    files.delete(listed.path)
+    with pytest.raises(milepost.NotExist):
+        files.get(path)
+
+
 def test_wrong_parts_are_refused(files: Any) -> None:
     files.write("a", b"x")
     for wrong in ((-1, None), (0, -1)):

@@ -74,13 +74,22 @@ _WITH_STATE = {
     "read_state": "milepost.spark.managed.table",
     "state_reader": "milepost.spark.managed.table",
 }
+_OF_STATE = ("msgpack", "sortedcontainers", "rocksdict")
+"""What ``milepost[state]`` installs and ``milepost[spark]`` does not."""
 
 
 def __getattr__(name: str) -> Any:
     """Import what needs ``milepost[state]`` when it is first asked for: most jobs do without."""
     if name not in _WITH_STATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_WITH_STATE[name]), name)
+    try:
+        return getattr(importlib.import_module(_WITH_STATE[name]), name)
+    except ModuleNotFoundError as missing:
+        if missing.name not in _OF_STATE:
+            raise
+        raise ModuleNotFoundError(
+            f"milepost.spark.{name} needs {missing.name}: pip install 'milepost[spark,state]'", name=missing.name
+        ) from missing
 
 
 __all__ = [

@@ -83,9 +83,9 @@ def recover(
     if max(logged, aside) < max(record.published, record.entered):
         raise NoSafeCheckpoint(
             f"batch {record.published} was published last and batch {record.entered} begun, but the offsets that Spark "
-            f"has logged last are those of batch {logged}: the job's checkpoint was emptied or changed, and input that "
-            "was published already would be divided into batches anew; begin the job under another name, with another "
-            "output"
+            f"has logged last are those of batch {logged}: the job's checkpoint was emptied, rolled back or changed, "
+            "and input that was published already would be divided into batches anew; roll its files back to a pin or "
+            "cut that has these offsets, if one is left, or begin the job under another name, with another output"
         )
     offsets = checkpoint.read(f"offsets/{logged}") or b"" if logged >= 0 else b""
     recovery = JobRecovery(
@@ -109,7 +109,9 @@ def check_published(recovery: JobRecovery, published: int) -> None:
         raise WrongCheckpoint(
             f"Spark has committed batch {recovery.resumes_at - 1}, but batch {published} was published last: a query "
             "whose foreachBatch was not given job.files(...) or job.exactlyOnce(...) has run in this checkpoint, and "
-            "nobody knows what it put out; begin the job under another name, with another output"
+            "nobody knows what it put out; or this is a clone of a job's files, which has neither that job's record of "
+            "what was published nor its managed state; begin the job under another name, with another output and its "
+            "input from the beginning"
         )
 
 

@@ -96,7 +96,8 @@ class Door:
     async def give(self, permit: ReadPermit, start: int, length: int | None) -> tuple[int, AsyncIterator[bytes]]:
         """Return bytes of the file that a permit is for, and how many they are. Raises problems.
 
-        They are checked, but for a part that ends before the file does: its reader goes by nothing that comes later.
+        They are checked, but for a part of a large file that ends before the file does: its reader goes by nothing that
+        comes later.
         """
         if not 0 <= start <= permit.size:
             raise problem(Code.RANGE_NOT_SATISFIABLE, f"{permit.path!r} has {permit.size} bytes, and none at {start}")

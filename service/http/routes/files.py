@@ -79,13 +79,24 @@ async def list_files(request: HttpRequest, store: str) -> Response:
     summary="Look at a file",
     **openapi_operation(
         success={200: ("It is there.", None)},
-        codes=[Code.NOT_EXIST, Code.CORRUPT, Code.STORAGE_UNAVAILABLE],
+        codes=[
+            Code.NOT_EXIST,
+            Code.VERSION_MISMATCH,
+            Code.CORRUPT,
+            Code.INVALID_REQUEST,
+            Code.NOT_ACCEPTABLE,
+            Code.STORAGE_UNAVAILABLE,
+        ],
+        headers=[Header.IF_MATCH],
         answers=_OF_FILE,
     ),
 )
 async def look(request: HttpRequest, store: str, path: str) -> Response:
-    """Say whether a file is there, and which; a directory is none."""
-    found = request.operations.files.find(await _at(request, store, path))
+    """Say whether a file is there, and which; a directory is none. It is what a `GET` would say, without the bytes."""
+    at = await _at(request, store, path)
+    accepts(request, STATE_MEDIA_TYPE)
+    only_known(request, set())
+    found = request.operations.files.find(at, if_match(request))
     return Response(headers={**_headers(found), "Content-Length": str(found.entry.size)}, media_type=STATE_MEDIA_TYPE)
 
 

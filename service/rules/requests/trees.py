@@ -29,7 +29,8 @@ class PutFile(TreeRequest):
     overwrite: bool = False
 
     def fingerprint(self) -> str:
-        return fingerprint_of("PutFile", self.path, self.blob.size, self.blob.sha256)
+        only_new = () if self.overwrite else ("only new",)
+        return fingerprint_of("PutFile", self.path, self.blob.size, self.blob.sha256, *only_new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,9 @@ class DeletePath(TreeRequest):
     """Delete a file or a directory; one that is not empty only if ``recursive``."""
 
     recursive: bool = False
+
+    def fingerprint(self) -> str:
+        return fingerprint_of("DeletePath", self.path, *(("recursive",) if self.recursive else ()))
 
 
 @dataclass(frozen=True, slots=True)

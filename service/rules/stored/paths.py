@@ -6,6 +6,8 @@ import hashlib
 import re
 from typing import Final
 
+from milepost.wire import UNSEEN
+
 MOST_PARTS: Final = 32
 MOST_BYTES: Final = 1024
 """A path has so many directories and bytes at most, so that no lookup and no record grows beyond reason."""
@@ -17,7 +19,6 @@ SNAPSHOTS: Final = ".snapshot"
 """The directory in the root of a tree where it can be read as it was at each cut and pin, as HDFS has it."""
 
 _COMMIT = re.compile(r"(?:(.*)/)?commits/(0|[1-9]\d{0,17})")
-_UNSEEN = re.compile("[\x00-\x1f\x7f]")
 
 
 def checked_path(path: str) -> str:
@@ -33,7 +34,7 @@ def checked_path(path: str) -> str:
     of_tree = path if inside is None else inside[1]
     if of_tree.count("/") >= MOST_PARTS or len(of_tree.encode("utf-8", "surrogateescape")) > MOST_BYTES:
         raise ValueError(f"{path[:80]!r}… is too long: {MOST_PARTS} parts and {MOST_BYTES} bytes are the most")
-    if _UNSEEN.search(path):
+    if UNSEEN.search(path):
         raise ValueError(f"{path!r} has a control character in it")
     try:
         path.encode()

@@ -103,12 +103,13 @@ async def test_a_state_of_another_size_is_refused_before_any_byte_is_sent(
             await running.operations.reader.read(STORE, "pointer", None, lambda _: span or Span(0, len(state)))
 
 
-async def test_a_small_state_that_was_altered_is_not_delivered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("span", [Span(0, len(SMALL)), Span(5, 10)], ids=["whole", "range"])
+async def test_a_small_state_that_was_altered_is_not_delivered(tmp_path: Path, span: Span) -> None:
     async with rig(embedded(tmp_path)) as running:
         await (await actor(running, "a")).add("pointer", SMALL)
         blob_of(tmp_path, SMALL).write_bytes(SMALL[:-1] + b"y")
         with pytest.raises(Corrupt, match="do not match their digest"):
-            await running.operations.reader.read(STORE, "pointer", None, lambda handle: Span(0, handle.size))
+            await running.operations.reader.read(STORE, "pointer", None, lambda _: span)
 
 
 def _always(span: Span, _: Handle) -> Span:

@@ -162,6 +162,27 @@ def test_a_store_that_never_was_has_no_files(http: httpx.Client, store: str) -> 
     problem(Api(http, store, None).call("GET", "/files/a"), 404, "not-exist")
 
 
+def test_a_look_at_a_file_says_what_reading_it_would(driver: Api) -> None:
+    first = put(driver, "a", b"first").headers["etag"]
+    now = put(driver, "a", b"now").headers["etag"]
+    asked: list[tuple[dict[str, str], dict[str, str], int]] = [
+        ({"If-Match": now}, {}, 200),
+        ({"If-Match": first}, {}, 412),
+        ({"If-Match": "*"}, {}, 422),
+        ({"Accept": "application/json"}, {}, 406),
+        ({}, {"directory": "true"}, 422),
+    ]
+    for headers, query, status in asked:
+        for method in ("GET", "HEAD"):
+            answer = driver.call(method, "/files/a", headers=headers, params=query)
+            assert (method, answer.status_code, answer.headers.get("etag")) == (
+                method,
+                status,
+                now if status == 200 else None,
+            )
+            assert answer.content == b"" or method == "GET"
+
+
 def test_a_condition_that_is_not_heeded_is_refused(driver: Api, content: bytes) -> None:
     """Ignored, it would let its sender overwrite or delete what it does not know of, or cut off a whole file."""
     put(driver, "a", b"stays")
@@ -217,9 +238,50 @@ def test_a_retry_gets_the_first_answer(driver: Api, content: bytes) -> None:
     problem(put(driver.keyed("key", 2), "a", b"others", If_None_Match="*"), 422, "idempotency-mismatch")
     problem(put(driver.keyed("key", 2), "b", content), 422, "idempotency-mismatch")
     driver.call("DELETE", "/files/a")
-    late = put(driver.keyed("key", 3), "a", content)
+    late = put(driver.keyed("key", 3), "a", content, If_None_Match="*")
     assert (late.json(), late.headers["milepost-replayed"]) == (first.json(), "true")
     problem(driver.call("GET", "/files/a"), 404, "not-exist")
+
+
+def test_a_key_is_that_of_one_call_down_to_what_it_asks_for(driver: Api, content: bytes) -> None:
+    """The first answer to another request would say of this one what is not so."""
+    put(driver.keyed("new"), "a", content, If_None_Match="*")
+    put(driver.keyed("any"), "b", content)
+    problem(put(driver.keyed("new", 2), "a", content), 422, "idempotency-mismatch")
+    problem(put(driver.keyed("any", 2), "b", content, If_None_Match="*"), 422, "idempotency-mismatch")
+    put(driver, "d/c")
+    retry = driver.keyed("gone", 2)
+    assert driver.keyed("gone").call("DELETE", "/files/d/c").status_code == 204
+    problem(retry.call("DELETE", "/files/d"), 422, "idempotency-mismatch")
+    problem(retry.call("DELETE", "/files/d/c", params={"recursive": "true"}), 422, "idempotency-mismatch")
+    problem(put(retry, "d/c"), 422, "idempotency-mismatch")
+    assert driver.call("GET", "/files/a").content == driver.call("GET", "/files/b").content == content
+
+
+@pytest.mark.parametrize("recursive", ["false", "true"])
+def test_a_deletion_is_done_once_under_its_key(driver: Api, recursive: str) -> None:
+    """Its answer was lost, and something new is at the path when it is sent again."""
+    put(driver, "d/a", b"old")
+    path, query = ("/files/d" if recursive == "true" else "/files/d/a"), {"recursive": recursive}
+    first = driver.keyed("gone", 1).call("DELETE", path, params=query)
+    assert (first.status_code, "milepost-replayed" in first.headers) == (204, False)
+    put(driver, "d/a", b"new")
+    again = driver.keyed("gone", 2).call("DELETE", path, params=query)
+    assert (again.status_code, again.headers["milepost-replayed"]) == (204, "true")
+    assert driver.call("GET", "/files/d/a").content == b"new"
+    assert driver.keyed("other", 1).call("DELETE", path, params=query).status_code == 204
+    problem(driver.call("GET", "/files/d/a"), 404, "not-exist")
+
+
+def test_a_directory_is_made_once_under_its_key(driver: Api) -> None:
+    made = [
+        driver.keyed("made", number).call("PUT", "/files/d", params={"directory": "true"}).status_code
+        for number in (1, 2)
+    ]
+    driver.call("DELETE", "/files/d")
+    again = driver.keyed("made", 3).call("PUT", "/files/d", params={"directory": "true"})
+    assert (*made, again.status_code, again.headers["milepost-replayed"]) == (201, 201, 201, "true")
+    assert names(driver) == []
 
 
 def test_keys_of_two_stores_have_nothing_to_do_with_each_other(driver: Api, http: httpx.Client, store: str) -> None:

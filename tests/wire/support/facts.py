@@ -306,7 +306,9 @@ CALLS = (
     Call(
         "HEAD",
         JOB_FILE,
-        refusals=_set("not-exist", "corrupt", "storage-unavailable"),
+        refusals=_set("not-exist", "version-mismatch", "corrupt", "storage-unavailable")
+        | {"invalid-request", "not-acceptable"},
+        takes=_set("If-Match"),
         gives=_set("ETag", "Repr-Digest", "Last-Modified"),
     ),
     Call(

@@ -17,6 +17,7 @@ from milepost.wire import (
     MAX_LABEL_VALUE,
     MAX_LABELS,
     NAME,
+    UNSEEN,
     Code,
     Header,
     quote_version,
@@ -62,7 +63,7 @@ def checked_name(name: str, what: str = "handle") -> str:
 def file_segments(name: str) -> str:
     """Return the path of a file in a tree, quoted for a URL. Raises `InvalidName`, before anything is sent."""
     segments = name.split("/")
-    if any(segment in ("", ".", "..") for segment in segments) or not name.isprintable():
+    if any(segment in ("", ".", "..") for segment in segments) or UNSEEN.search(name):
         raise InvalidName(Code.INVALID_NAME, f"not a valid path for a file: {name!r}")
     try:
         return quote(name)

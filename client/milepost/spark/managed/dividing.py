@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _DELAY = "spark.watermarkDelayMs"
-_UNSET = {"byte": "0", "short": "0", "integer": "0", "long": "0", "boolean": "false"}
+_UNSET = {"byte": 0, "short": 0, "integer": 0, "long": 0, "boolean": False}
 """What stands in the first row of a partition, which is none of the frame's: with a null, pandas would make fractions
 of the whole numbers beside it."""
 
@@ -37,17 +37,16 @@ def divided(frame: DataFrame, key: GroupingKey, groups: int, partitions: int) ->
     """Return the frame divided into partitions by the groups of its keys, each sorted by key behind a first row without
     one. The columns of the division stand behind those of the frame.
     """
+    from pyspark.sql.functions import expr, lit
+
     spark = frame.sparkSession
     keyed = frame.selectExpr("*", f"{key.sql()} AS {KEY}")
     group = f"crc32({KEY}) % {groups}"
     keyed = keyed.selectExpr("*", f"cast(({group}) * {partitions} div {groups} AS int) AS {PARTITION}")
-    first = spark.range(0, partitions, 1, 1).selectExpr(
-        *(
-            f"cast({_unset(field.dataType)} AS {field.dataType.simpleString()}) AS {_quoted(field.name)}"
-            for field in frame.schema.fields
-        ),
-        f"cast(null AS binary) AS {KEY}",
-        f"cast(id AS int) AS {PARTITION}",
+    first = spark.range(0, partitions, 1, 1).select(
+        *(lit(_UNSET.get(field.dataType.typeName())).cast(field.dataType) for field in frame.schema.fields),
+        lit(None).cast("binary"),
+        expr("cast(id AS int)"),
     )
     both = keyed.union(first).repartitionById(partitions, PARTITION)
     return both.sortWithinPartitions(PARTITION, KEY)
@@ -79,10 +78,6 @@ def parsed_output(output: StructType | str) -> StructType:
     if not isinstance(found, StructType):
         raise UnsafeQuery(f"output_type has to be a struct or the text of one, not {output!r}")
     return found
-
-
-def _unset(kind: DataType) -> str:
-    return _UNSET.get(kind.typeName(), "null")
 
 
 def _quoted(name: str) -> str:

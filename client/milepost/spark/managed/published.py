@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from milepost.errors import UnsafeQuery, WrongCheckpoint
+from milepost.errors import NoSafeCheckpoint, UnsafeQuery, WrongCheckpoint
 from milepost.spark.pointer import JobPointer
 from milepost.spark.tree import CheckpointTree
 
 if TYPE_CHECKING:
+    from milepost.state.processors.snapshot import Snapshot
+    from milepost.state.store.files.contract import StateFiles
     from milepost.state.store.files.tree import TreeFiles
 
 STATE_BYTES = 256 * 1024
@@ -43,6 +45,7 @@ class ManagedState:
         self._tree = tree
         self._batch: int | None = None
         self._staged: dict[str, dict[str, Any]] = {}
+        self._found: set[str] = set()
         self._tree_files: TreeFiles | None = None
 
     def tree_files(self) -> TreeFiles:
@@ -89,6 +92,24 @@ class ManagedState:
     def published(self, name: str) -> dict[str, Any] | None:
         """Return the snapshot that the batch goes on from; None for a new state."""
         return (self._pointer.record.state or {}).get(name)
+
+    def check_found(self, snapshot: Snapshot, files: StateFiles) -> None:
+        """Raise `NoSafeCheckpoint` if the files of the state lack a commit of its published snapshot, as after a manual
+        rollback to a cut from before that commit. Each driver looks once for each state.
+        """
+        if snapshot.name in self._found:
+            return
+        lost = snapshot.missing(files)
+        if lost:
+            raise NoSafeCheckpoint(
+                f"the state {snapshot.name!r} was published with batch {snapshot.batch}, but its files lack what that "
+                f"batch committed of the partitions {lost}: they were rolled back without the job record, deleted, or "
+                "stateful was given another place; nothing is processed. Give it the place that it had, or roll the "
+                f"job's files back to a cut or pin of batch {snapshot.batch} or later, if one is left, or restore them "
+                "from a backup; or begin the job under another name, with another output and its input from the "
+                "beginning"
+            )
+        self._found.add(snapshot.name)
 
     def stage(self, name: str, snapshot: dict[str, Any]) -> None:
         """Let a snapshot be published with the batch."""

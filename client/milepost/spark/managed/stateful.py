@@ -80,8 +80,8 @@ def stateful(
     A worker process keeps up to ``memory_bytes`` of stores between batches; with ``directory``, a local directory of
     the executors, it keeps them in RocksDB with this much memory.
 
-    Raises `UnsafeQuery` outside of a batch and for what cannot be, `StateError` where the state cannot be read, and
-    what Spark raises if a task fails.
+    Raises `UnsafeQuery` outside of a batch and for what cannot be, `NoSafeCheckpoint` where the files of the state are
+    older than the job record, `StateError` where the state cannot be read, and what Spark raises if a task fails.
     """
     from pyspark import cloudpickle
 
@@ -123,8 +123,11 @@ def stateful(
         begin=before.era.commits if before is not None and same else None,
         older=before.era if before is not None and not same else None,
         dropped=tuple(dropped),
+        workers_stay=str(spark.sparkContext.getConf().get("spark.python.worker.reuse", "true")).lower() == "true",
         rows=_row_maker,
     )
+    if before is not None:
+        state.check_found(before, files)
     _remove_outputs(files, name, batch_number)
     if before is not None:
         _remove_retired(files, before)
@@ -255,9 +258,11 @@ def _remove_outputs(files: StateFiles, name: str, batch: int) -> None:
 
 
 def _remove_retired(files: StateFiles, before: Snapshot) -> None:
-    """Remove the stores of divisions none of whose snapshots is kept any more. A failure is only logged."""
+    """Remove the stores of divisions none of whose snapshots is kept any more, and of those that were tried in the
+    place of the newest one and never published. A failure is only logged.
+    """
     try:
-        for number, partitions in before.retired:
+        for number, partitions in (*before.retired, *before.unpublished(files)):
             for partition in range(partitions):
                 for info in files.list(store_of(before.name, number, partitions, partition).directory):
                     files.delete(info.name)

@@ -13,6 +13,7 @@ from milepost.state.internals.namespaces import StateNamespace, StateNamespaces
 from milepost.state.internals.states import GroupingState, ReadableState, State
 from milepost.state.internals.tables import HeapTable, StateTable
 from milepost.state.internals.tags import StateTag, StateTags
+from milepost.state.internals.taking_over import take_over
 from milepost.state.internals.timer_internals import TimerInternals, TimerInternalsFactory
 from milepost.state.internals.timers import TimeDomain, TimerData, TimerDataCoder
 from milepost.state.internals.values import CombiningState, ReducingState, ValueState, WatermarkHoldState
@@ -53,6 +54,7 @@ __all__ = [
     "merge_sets",
     "merge_combining_values",
     "merge_watermarks",
+    "take_over",
     "TimerInternalsFactory",
     "TimerInternals",
     "TimerData",

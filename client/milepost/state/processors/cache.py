@@ -97,8 +97,20 @@ class StoreCache:
                 self._memory.pop(oldest, None)
                 provider.close()
 
-    def maintain(self, provider: FileStateStoreProvider) -> None:
-        """Make a snapshot and clean up, in a thread of its own."""
+    def close_other_divisions(self, pickled: bytes, store: StateStoreId) -> None:
+        """Close what is loaded of a state's other divisions: nobody goes on from them once this one has its keys."""
+        which, state = hashlib.sha256(pickled).hexdigest(), store.name.rpartition(".")[0]
+        with self._lock:
+            for loading, other in list(self._providers):
+                if loading == which and other.name != store.name and other.name.rpartition(".")[0] == state:
+                    self._memory.pop((loading, other), None)
+                    self._providers.pop((loading, other)).close()
+
+    def maintain(self, provider: FileStateStoreProvider, *, in_background: bool = True) -> None:
+        """Make a snapshot and clean up: in a thread of its own, or before it returns, where the process ends then."""
+        if not in_background:
+            _maintain(provider)
+            return
         threading.Thread(target=_maintain, args=(provider,), name="milepost-state-upkeep", daemon=True).start()
 
 

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from milepost.state.errors import InvalidUse, StateDamaged, VersionNotFound
+from milepost.state.errors import FileMissing, InvalidUse, StateDamaged, VersionNotFound
 from milepost.state.key_groups import KeyGroups
 from milepost.state.processors.keys import GroupingKey
 from milepost.state.processors.times import TimeMode
 from milepost.state.processors.variables import StateVariable
 from milepost.state.store.contract.ids import StateStoreId
+from milepost.state.store.files.contract import StateFiles
+from milepost.state.store.format.names import Kind, StateFileName
 
 FORMAT = 1
 Commits = tuple[tuple[int, str], ...]
@@ -79,6 +81,30 @@ class Snapshot:
             f"there is no snapshot {version} of the state {self.name!r}: "
             f"those from {self.eras[0].after + 1} to {self.version} may be there"
         )
+
+    def missing(self, files: StateFiles) -> list[int]:
+        """Return the partitions of which the place of the state lacks the commit that this snapshot names."""
+        lost = []
+        for partition, (version, id) in enumerate(self.era.commits):
+            name = StateFileName(Kind.DELTA, version, id)
+            try:
+                files.read(f"{self.era.store(self.name, partition).directory}/{name}", 0, 1)
+            except FileMissing:
+                lost.append(partition)
+        return lost
+
+    def unpublished(self, files: StateFiles) -> list[tuple[int, int]]:
+        """Return the divisions that a batch tried in the place of the newest one, and that were not published.
+
+        Each is the number of the era and that of its partitions. They are looked for at the first snapshot of the era
+        alone: no later era has its number.
+        """
+        era = self.era
+        if self.version != era.after + 1:
+            return []
+        tried = (count for count in range(1, self.groups.count + 1) if count != self.partitions)
+        stores = ((count, store_of(self.name, era.number, count, 0)) for count in tried)
+        return [(era.number, count) for count, store in stores if files.list(store.directory)]
 
     def after(
         self, batch: int, commits: Commits, era: int, variables: Mapping[str, StateVariable], keep: int, mode: TimeMode

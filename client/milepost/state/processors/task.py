@@ -40,6 +40,7 @@ class Work:
     ``loading`` is a pickled `milepost.state.processors.cache.Loading`. ``begin`` has the commit of each partition that
     it goes on from; None begins new stores, which take over their keys from ``older``, if there was another division.
     ``dropped`` are variables that are to be removed first. ``schema`` and ``timezone`` are those of the output.
+    ``workers_stay`` says that a worker process outlives its task, so that it can tidy up beside the next one.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Work:
     older: Era | None = None
     dropped: tuple[StateVariable, ...] = ()
     initial: bool = False
+    workers_stay: bool = True
     rows: RowMaker = field(default=tuples)
 
 
@@ -121,8 +123,9 @@ def work_on(work: Work, partition: int, rows: Iterable[tuple[bytes, Rows]]) -> D
         raise
     info = store.checkpoint_info
     STORES.used(work.loading, store_id, store.metrics.memory_used_bytes)
+    STORES.close_other_divisions(work.loading, store_id)
     if (info.version + partition) % _SNAPSHOT_EVERY == 0:
-        STORES.maintain(provider)
+        STORES.maintain(provider, in_background=work.workers_stay)
     metrics = {**store.metrics.custom, "keys": store.metrics.num_keys, "rows": outputs.rows}
     return Done(partition, info.version, info.id, tuple(parts), tuple(names), metrics)
 

@@ -330,6 +330,27 @@ def test_a_schema_may_gain_lose_and_widen_fields() -> None:
             job.batch(script(schema, None), {"k": [0]})
 
 
+def test_a_field_that_comes_back_shows_what_was_not_written_since() -> None:
+    """Fields are told apart by name, as by Avro's rules under Spark's own operator."""
+    job = Job()
+
+    def script(schema: str, written: dict[str, Any]) -> Scripted:
+        def act(self: Any, key: Any, _given: Any) -> Any:
+            before = self.state.get()
+            if key[0] in written:
+                self.state.update(written[key[0]])
+            return before
+
+        return Scripted(lambda handle: handle.getValueState("v", schema), act)
+
+    keys = {"left": [0], "written": [0]}
+    job.batch(script("a long, b string", {"left": (1, "old"), "written": (2, "old")}), keys)
+    assert job.batch(script("a long", {"written": (3,)}), keys) == [(1,), (2,)]
+    assert job.batch(script("a long, b string", {}), keys) == [(1, "old"), (3, None)]
+    with pytest.raises(InvalidUse, match="cannot become"):
+        job.batch(script("a long, b long", {}), keys)
+
+
 def test_the_kind_of_a_state_cannot_change() -> None:
     job = Job()
     job.batch(Scripted(value, add), {"a": [1]})

@@ -6,7 +6,7 @@ import pickle
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +285,39 @@ def test_a_division_none_of_whose_snapshots_is_kept_is_retired(query: Query) -> 
     assert query.state(2) == {"a": 2}
     query.batch(3, {"a": [1]})
     assert not query.snapshot.retired
+
+
+def test_divisions_that_were_never_published_are_known_by_the_next_one(query: Query) -> None:
+    query.batch(4, {"a": [1]})
+    assert query.snapshot is not None
+    assert query.snapshot.unpublished(query.files) == []
+    query.stage(query.work(7, 1), {"a": [2]})
+    query.stage(query.work(4, 1), {"a": [2]})
+    query.batch(3, {"a": [1]})
+    assert query.snapshot.unpublished(query.files) == [(2, 7)]
+    query.batch(3, {"a": [1]})
+    assert query.snapshot.unpublished(query.files) == []  # they went by now
+
+
+def test_stores_of_an_older_division_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stores = type(STORES)()
+    monkeypatch.setattr("milepost.state.processors.task.STORES", stores)
+    query = Query(tmp_path / "files")
+    loading = pickle.dumps(Loading(query.files, 1 << 23, str(tmp_path / "cache")))
+    for number, partitions in enumerate((3, 3, 2)):
+        work = replace(query.work(partitions, number), loading=loading)
+        query.publish(work, query.stage(work, some(number)), some(number))
+        opened = {(store.name, store.partition) for _, store in stores._providers}
+        assert opened == {(f"words.{1 if partitions == 3 else 2}x{partitions}", one) for one in range(partitions)}
+    assert query.state() == query.counts
+
+
+def test_a_worker_that_ends_with_its_task_tidies_up_before(query: Query) -> None:
+    for number in range(10):
+        work = replace(query.work(1, number), workers_stay=False)
+        query.publish(work, query.stage(work, {"a": [1]}), {"a": [1]})
+    assert [path.suffix for path in query.directory.rglob("10_*")].count(".snapshot") == 1
+    assert query.batch(1, {"a": [1]}) == {"a": 11}
 
 
 def test_a_snapshot_proves_itself(query: Query) -> None:

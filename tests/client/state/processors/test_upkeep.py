@@ -19,7 +19,8 @@ from tests.client.state.processors.test_task import Query, outputs, some
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tasks maintain their store before they return, after every commit, and with a snapshot of each."""
 
-    def maintain(_self: object, provider: FileStateStoreProvider) -> None:
+    def maintain(_self: object, provider: FileStateStoreProvider, *, in_background: bool) -> None:
+        assert in_background
         provider.do_maintenance()
 
     monkeypatch.setattr(type(STORES), "maintain", maintain)

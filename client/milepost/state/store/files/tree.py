@@ -100,7 +100,10 @@ class TreeFiles(StateFiles):
         return Created.DONE
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        """See `StateFiles.read`. Raises `StateDamaged` where the service says that its bytes are."""
+        """See `StateFiles.read`. Raises `StateDamaged` where the service says that its bytes are.
+
+        It looks at a whole file, and at a part of one up to 1 MiB; a part of a larger one its reader has to check.
+        """
         with _translated(name):
             return self._files.read(self._path(name), start, length)
 

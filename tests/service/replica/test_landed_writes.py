@@ -8,10 +8,10 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from service.replica import landed_puts
-from service.replica.landed_puts import REMEMBERED_SECONDS, LandedPuts, check_same
+from service.replica import landed_writes
+from service.replica.landed_writes import REMEMBERED_SECONDS, LandedWrites, check_same
 from service.rules.decisions import Answer
-from service.rules.requests import LEADER, BlobRef, PutFile
+from service.rules.requests import LEADER, BlobRef, DeletePath, PutFile
 
 PUT = PutFile(LEADER, "flights", "a/b", 1, BlobRef("key", 3, "abc"))
 ANSWER = Answer(version="7", created=True)
@@ -19,13 +19,19 @@ ANSWER = Answer(version="7", created=True)
 
 def test_a_put_is_known_with_its_bytes_until_nobody_may_send_it_any_more() -> None:
     now = 5.0
-    puts = LandedPuts(lambda: now)
+    puts = LandedWrites(lambda: now)
     puts.note("a", PUT, ANSWER)
     found = puts.of("a")
     assert found is not None
     assert (found.answer.version, found.answer.created, found.answer.replayed) == ("7", True, True)
     check_same(found, replace(PUT, blob=BlobRef("another", 3, "abc")))
-    for other in (replace(PUT, blob=BlobRef("key", 3, "abd")), replace(PUT, path="a/c")):
+    others = (
+        replace(PUT, blob=BlobRef("key", 3, "abd")),
+        replace(PUT, path="a/c"),
+        replace(PUT, overwrite=True),
+        DeletePath(LEADER, "flights", "a/b", 1),
+    )
+    for other in others:
         with pytest.raises(Problem) as refused:
             check_same(found, other)
         assert refused.value.code is Code.IDEMPOTENCY_MISMATCH
@@ -36,8 +42,8 @@ def test_a_put_is_known_with_its_bytes_until_nobody_may_send_it_any_more() -> No
 
 
 def test_no_more_than_so_many_are_known_however_fast_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landed_puts, "MOST", 3)
-    puts = LandedPuts(lambda: 5.0)
+    monkeypatch.setattr(landed_writes, "MOST", 3)
+    puts = LandedWrites(lambda: 5.0)
     for number in range(5):
         puts.note(f"{number}", PUT, ANSWER)
     assert [number for number in range(5) if puts.of(f"{number}") is not None] == [2, 3, 4]
