@@ -13,9 +13,13 @@ from contextlib import contextmanager
 
 SECONDS = 60.0
 AGAIN_SECONDS = 10.0
-ON_ITS_TERMINAL = (
-    "import fcntl, os, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); from milepost.cli import main; main()"
-)
+ON_ITS_TERMINAL = """
+import fcntl, os, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from milepost.cli import main
+main()
+"""
 """The terminal has to be the one that controls the process: only then it sends what Ctrl-C is to send."""
 END, INTERRUPT = b"\x04", b"\x03"
 
