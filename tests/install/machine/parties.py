@@ -14,20 +14,26 @@ from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 
-from testbed.replicated import BUCKET, TICK_SECONDS
+from testbed.replicated import BUCKET
 from testbed.seaweedfs import SeaweedFS
 from testbed.writers import Writers
 from testbed.zookeeper import ensemble
 
 STORE = "upgraded"
+SESSION_SECONDS = 30
+"""However busy the machine is, the leadership is to move only when it is handed over."""
 
 
 def storage(directory: Path, over: threading.Event) -> None:
     """Run ZooKeeper and S3."""
-    with ensemble(directory / "zookeeper", tick_seconds=TICK_SECONDS) as zookeepers, SeaweedFS(directory / "s3") as s3:
+    with ensemble(directory / "zookeeper", tick_seconds=2.0) as zookeepers, SeaweedFS(directory / "s3") as s3:
         s3.start().make_bucket(BUCKET)
         _write(
-            directory / "places.json", {"pointers": f"zookeeper://{zookeepers.hosts}/milepost", "blobs": s3.url(BUCKET)}
+            directory / "places.json",
+            {
+                "pointers": f"zookeeper://{zookeepers.hosts}/milepost?session_timeout={SESSION_SECONDS}",
+                "blobs": s3.url(BUCKET),
+            },
         )
         over.wait()
 

@@ -26,13 +26,12 @@ INSTALLED = ("opt/milepost", "etc", "root/milepost")
 LEADS = "leading journal root"
 
 
-@pytest.fixture
-def machines(machine: Machine, layer: Path, tmp_path: Path) -> Iterator[list[Machine]]:
-    """Three on one network, with what the page installs."""
+@pytest.fixture(scope="module")
+def machines(machine: Machine, layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Machine]]:
+    """Three on one network, with what the page installs. The last two are there for this module only."""
+    logs = tmp_path_factory.mktemp("machines")
     with ExitStack() as stack:
-        others = [
-            stack.enter_context(Machine(layer, tmp_path / f"machine-{number}", SYSTEMD, machine)) for number in (2, 3)
-        ]
+        others = [stack.enter_context(Machine(layer, logs / f"{number}", SYSTEMD, machine)) for number in (2, 3)]
         machine.run("systemctl stop milepost && cp --archive /etc/milepost /etc/milepost.kept", seconds=60)
         for other in others:
             other.booted().take_over(machine, *INSTALLED)
@@ -80,14 +79,16 @@ def terms(machines: list[Machine]) -> int:
     return sum(log.count(LEADS) for log in logs)
 
 
-def leader(machines: list[Machine]) -> int:
-    """The number of the machine that leads, as the page finds it."""
-    (status,) = blocks("Upgrade")[:1]
-    token = machines[0].run("cut -d ' ' -f 2 /etc/milepost/tokens").strip()
-    asked = {"MILEPOST_URL": ",".join(URLS), "MILEPOST_TOKEN": token}
-    said = machines[0].run(status, asked)
-    (leading,) = (number for number, url in enumerate(URLS) if re.search(rf"(?m)^.*{re.escape(url)}.*\bleader\b", said))
-    return leading
+def status(machine: Machine) -> str:
+    """What the page's first line says, asked of all three."""
+    token = machine.run("cut -d ' ' -f 2 /etc/milepost/tokens").strip()
+    return machine.run(blocks("Upgrade")[0], {"MILEPOST_URL": ",".join(URLS), "MILEPOST_TOKEN": token})
+
+
+def leader(machine: Machine) -> int:
+    """The number of the machine that leads: each replica names its URL."""
+    (leading,) = set(re.findall(r"http://127\S+", status(machine)))
+    return URLS.index(leading)
 
 
 def test_a_rolling_upgrade_loses_nothing(machines: list[Machine], places: dict[str, str], tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_rolling_upgrade_loses_nothing(machines: list[Machine], places: dict[s
         ready(machine, address)
     token = machines[0].run("cut -d ' ' -f 2 /etc/milepost/tokens").strip()
     before = terms(machines)
-    last = leader(machines)
+    last = leader(machines[0])
     order = [*(number for number in range(3) if number != last), last]
     upgrade = blocks("Upgrade")[1]
     with party(machines[0], tmp_path, "writers", tmp_path, token, *URLS) as writers:
@@ -112,7 +113,17 @@ def test_a_rolling_upgrade_loses_nothing(machines: list[Machine], places: dict[s
     print(f"a rolling upgrade: {account['writes']} writes, the longest pause {account['pause']:.1f} s")
     assert (account["lost"], account["errors"]) == ([], [])
     assert account["writes"] > 100
+    assert status(machines[0]).count(NEXT) == 3
     for machine in machines:
-        assert machine.run("/opt/milepost/bin/milepost-server --version").split() == ["milepost-server", NEXT]
         assert machine.run("systemctl show --value --property NRestarts milepost").strip() == "0"
     assert terms(machines) == before + 1, "the leadership moves once"
+
+
+def test_the_page_uninstalls_it(machines: list[Machine]) -> None:
+    last = machines[-1]
+    last.run("systemctl enable --now milepost", seconds=60)
+    last.run(blocks("Uninstall")[0], seconds=60)
+    assert last.ended("systemctl", "cat", "milepost").returncode != 0
+    left = last.run("ls -d /opt/milepost /etc/milepost /var/lib/milepost 2>/dev/null || true")
+    assert left.split() == ["/var/lib/milepost"], "the data stays"
+    last.run("rm -r /var/lib/milepost && userdel milepost")
