@@ -156,10 +156,10 @@ corrupt: $(ready) ## Damage each kind of stored thing in each way, and see that 
 	@$(with_java) $(python) -m tests.corrupt $(ARGS)
 
 .PHONY: test-cluster
-test-cluster: $(ready) build ## The chart, dying leaders, and Spark's executors as Pods on a real Kubernetes node or KUBECONFIG's (root needed)
+test-cluster: $(ready) build ## A real Kubernetes node or KUBECONFIG's: the chart, dying leaders, executors as Pods; and a real systemd (root needed)
 	@tools/node-packages $(packages_for_a_cluster) || [ $$? = 3 ]
 	@tools/kubernetes/build $(kubernetes_for_a_cluster) >/dev/null || [ $$? = 3 ]
-	@$(with_java) $(pytest) -m node -rP tests/system/node $(ARGS)
+	@$(with_java) $(pytest) -m node -rP tests/system/node tests/install/machine $(ARGS)
 
 .PHONY: stopwatch
 stopwatch: $(ready) ## How long it takes from a clone, and from the wheels, to a first handle; fails above what is promised

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 import milepost
 from tests.client.cli.conftest import STATE, Run, Said
+from tests.client.conftest import Service
 from tests.support.network.gateway import Fault, Gateway, Request
+from tests.support.terminal import INTERRUPT, terminal
 
 
 def test_a_state_is_put_from_a_file_and_from_standard_input(
@@ -101,3 +104,17 @@ def test_a_store_with_an_epoch_takes_changes_under_it_alone(
 
 def _reads(request: Request) -> bool:
     return "/state" in request.target
+
+
+def test_ctrl_c_in_front_of_standard_input_puts_nothing(service: Service, blocking: milepost.Client, name: str) -> None:
+    others = {each.session for each in blocking.sessions()}
+    with terminal("put", name, "latest", "--no-progress", "--url", service.url) as screen:
+        deadline = time.monotonic() + 60
+        while not {each.session for each in blocking.sessions()} - others:
+            assert time.monotonic() < deadline, screen.said
+            time.sleep(0.05)
+        screen.types(b"some of it\n" + INTERRUPT)
+        assert screen.ends(typed=INTERRUPT) == 130
+    assert b"Traceback" not in screen.said
+    assert blocking.store(name).exists("latest") is None
+    assert not {each.session for each in blocking.sessions()} - others, "its session is ended in order"

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from milepost.cli.asking import asking
 from milepost.cli.config.contexts import CONTEXTS, CURRENT, TOKEN, TOKEN_FILE, Config, ConfigError, ContextFile
 from milepost.cli.exit_codes import ExitCode, say
 from milepost.cli.options import showing
@@ -174,11 +175,16 @@ def _is_replaced(member: str, given: dict[str, str]) -> bool:
 
 
 def _token_from_stdin() -> str:
-    token = typer.prompt("token", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.readline()
+    token = _typed_token() if sys.stdin.isatty() else sys.stdin.readline()
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable():
         raise typer.BadParameter("needs a token of printable ASCII on standard input", param_hint="'--token-stdin'")
-    return str(token)
+    return token
+
+
+def _typed_token() -> str:
+    with asking():
+        return str(typer.prompt("token", hide_input=True, err=True))
 
 
 def _check_addresses(url: str) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from milepost.cli.acting import holder
 from milepost.cli.arguments import Stores
+from milepost.cli.asking import asking
 from milepost.cli.exit_codes import ExitCode, say
 from milepost.cli.files import Within
 from milepost.cli.fsck.findings import Finding
@@ -87,10 +88,5 @@ def _repair_all(
 
 
 def _is_wanted() -> bool:
-    """Ask on the terminal. Ctrl-C there ends the command as it does anywhere else, and not as one that was refused."""
-    try:
+    with asking():
         return typer.confirm("do it?", err=True)
-    except typer.Abort as stopped:  # click says this of the end of input, too
-        if isinstance(stopped.__context__, KeyboardInterrupt):
-            raise typer.Exit(ExitCode.INTERRUPTED) from stopped
-        raise
