@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import random
-import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from milepost.state.errors import BaseFailed, InvalidUse
 from milepost.state.store.bases.rocksdb import RocksBases
+from tests.client.state.support.full_disk import full_disk
 
 
 def test_nothing_is_left_of_a_base_that_was_closed(tmp_path: Path) -> None:
@@ -107,17 +105,6 @@ def test_memory_stays_bounded(tmp_path: Path) -> None:
     assert sum(1 for _ in base.scan(b"", None)) == 65536
     assert max(most, base.memory_bytes()) < 24 << 20
     base.close()
-
-
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """Let no file of this process grow beyond 256 KiB, as where the disk is full."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_a_full_disk_is_told_and_closing_gives_back_what_was_taken_of_it(tmp_path: Path) -> None:
