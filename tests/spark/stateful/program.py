@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ class Setup:
 
     With ``to_the_end`` it ends with its input; with ``letters`` the query has a column more. The state lies in the
     job's ``tree`` or in a directory; its last ``keep`` snapshots can be read; workers keep it in RocksDB with
-    ``rocksdb``, and end with each task without ``reuse``.
+    ``rocksdb``, and end with each task without ``reuse``. ``spark`` are more settings of Spark's.
     """
 
     url: str
@@ -65,6 +65,7 @@ class Setup:
     reuse: bool = True
     ttl: float = 8.0
     on: str = ""
+    spark: dict[str, str] = field(default_factory=dict)
 
     def encode(self) -> str:
         return json.dumps(asdict(self))
@@ -97,6 +98,7 @@ def main(setup: Setup) -> int:
             "spark.master": "local[2,8]",
             "spark.local.dir": str(Path(setup.directory) / "scratch"),
             "spark.python.worker.reuse": str(setup.reuse).lower(),
+            **setup.spark,
         },
     )
     _warm_up(spark)

@@ -101,6 +101,7 @@ class Job:
     java_options: str
     tree: bool = False
     keep: int = 100
+    spark: dict[str, str] = field(default_factory=dict)
     name: str = field(default_factory=lambda: f"rounds-{secrets.token_hex(6)}")
     tally: Tally = field(default_factory=Tally)
 
@@ -109,17 +110,17 @@ class Job:
         for name in ("texts", "scratch"):
             (self.directory / name).mkdir()
         self._drivers = self._fed = 0
-        self._feed(1)
+        self.feed(1)
 
-    def _feed(self, files: int) -> None:
+    def feed(self, files: int) -> None:
         """Let the job have so many texts in all."""
         for number in range(self._fed, files):
             name = f"{number:03}.txt"
             (self.directory / "later" / name).rename(self.directory / "texts" / name)
             self._fed = number + 1
 
-    def _driver(self, fault: Fault, letters: bool) -> Driver:
-        """Start a driver, which does not lead before `lead` lets it."""
+    def start(self, fault: Fault, letters: bool) -> Driver:
+        """Start a driver, which does not lead before there is a file ``lead`` beside its events."""
         self._drivers += 1
         place = self.directory / f"driver-{self._drivers}"
         in_task = fault.point in STEPS
@@ -135,6 +136,7 @@ class Job:
                 lead=f"{place}.lead",
                 orders=f"{place}.orders",
                 java_options=self.java_options,
+                spark=self.spark,
                 pause="" if in_task else fault.point,
                 pause_at=fault.passing,
                 to_the_end=not fault.point,
@@ -156,14 +158,14 @@ class Job:
         letters = len(planned) // 2
         left: Left | None = None
         with ExitStack() as running:
-            waiting = running.enter_context(self._driver(planned[0], letters == 0))
+            waiting = running.enter_context(self.start(planned[0], letters == 0))
             for number, fault in enumerate(planned):
                 driver = waiting
                 if not fault.point:
-                    self._feed(self._fed + 1)  # the last one ends with what it finds when it begins
-                _beside(driver, "lead").touch()
+                    self.feed(self._fed + 1)  # the last one ends with what it finds when it begins
+                beside(driver, "lead").touch()
                 if number + 1 < len(planned):
-                    waiting = running.enter_context(self._driver(planned[number + 1], number + 1 >= letters))
+                    waiting = running.enter_context(self.start(planned[number + 1], number + 1 >= letters))
                 driver.wait_for("leading", deadline=_SECONDS)
                 self._strike_tasks(driver, fault)
                 left = self._strike(driver, fault, left, running)
@@ -171,17 +173,17 @@ class Job:
         return self.tally
 
     def _strike_tasks(self, driver: Driver, fault: Fault) -> None:
-        orders = Orders(str(_beside(driver, "orders")))
+        orders = Orders(str(beside(driver, "orders")))
         for number, step in enumerate(fault.tasks):
             if step == FAILS:
                 self.tally.counts["tasks failed"] += 1  # it does so of itself, and the driver's fault waits for it
             else:
-                os.kill(self._standing(driver, orders, number).pid, signal.SIGKILL)
+                os.kill(self.standing(driver, orders, number).pid, signal.SIGKILL)
                 self.tally.counts["tasks killed"] += 1
 
     def _strike(self, driver: Driver, fault: Fault, before: Left | None, running: ExitStack) -> Left | None:
         """Wake the driver ``before`` once this one has come to something, and let its own fault come."""
-        orders, last = Orders(str(_beside(driver, "orders"))), len(fault.tasks)
+        orders, last = Orders(str(beside(driver, "orders"))), len(fault.tasks)
 
         def has_arrived() -> bool:
             return any(driver.event(name) for name in ("paused", "finished")) or orders.standing(last) is not None
@@ -194,7 +196,7 @@ class Job:
             assert not fault.point, "its input had an end"
             driver.wait(_SECONDS)
             return None
-        task = self._standing(driver, orders, last) if fault.point in STEPS else None
+        task = self.standing(driver, orders, last) if fault.point in STEPS else None
         if task is not None:
             assert is_worker(task.pid), "who stands still is no worker"
             running.callback(_kill_worker, task.pid)
@@ -236,12 +238,12 @@ class Job:
             told = [event.get("batch", event.get("published")) for event in driver.events()]
             published = [number for number in told if number is not None]
             if published and not _is_last(driver):
-                self._feed(max(published) + 2)
+                self.feed(max(published) + 2)
             return holds()
 
         driver.until(does_hold, complaint, _SECONDS)
 
-    def _standing(self, driver: Driver, orders: Orders, number: int) -> Standing:
+    def standing(self, driver: Driver, orders: Orders, number: int) -> Standing:
         """Wait until a task stands still by an order."""
         self._until(driver, lambda: orders.standing(number) is not None, f"no task met the order {number}")
         found = orders.standing(number)
@@ -286,7 +288,8 @@ class Job:
                 assert raw == history[version], f"the files of snapshot {version}"
 
 
-def _beside(driver: Driver, suffix: str) -> Path:
+def beside(driver: Driver, suffix: str) -> Path:
+    """The file of a driver that ends with ``suffix``."""
     return Path(driver.setup.events).with_suffix(f".{suffix}")
 
 
