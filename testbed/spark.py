@@ -28,6 +28,8 @@ _OPTIONS = (
 )
 # Workers look for these in a directory of Spark's build, which the wheel does not have.
 _LAID_OUT = {"SPARK_SCALA_VERSION": "2.13"}
+_START_SECONDS = 240.0
+"""For three JVMs that start at once, on a machine that is busy with others."""
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
@@ -178,7 +180,7 @@ def standalone(directory: Path, *, hidden: Path) -> Iterator[Standalone]:
     """Run a cluster for a test until the end of the block. Inside the block it serves."""
     cluster = Standalone(directory, hidden=hidden)
     try:
-        yield cluster.serve()
+        yield cluster.serve(_START_SECONDS)
     finally:
         cluster.kill()
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -28,6 +25,24 @@ class Count(StatefulProcessor):
 
 
 COUNTED = "word string, count long"
+
+
+class CountLetters(StatefulProcessor):
+    """Counts the rows of each key and, from when it came to be asked for, the letters: the query with a column more."""
+
+    def init(self, handle: Any) -> None:
+        self._count = handle.getValueState("count", "count long, letters long")
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], _timerValues: Any) -> Iterator[pd.DataFrame]:
+        count, letters = self._count.get() or (0, 0)
+        letters = letters or 0  # None where it was counted without letters
+        for frame in rows:
+            count, letters = count + len(frame), letters + int(frame["letters"].sum())
+        self._count.update((count, letters))
+        yield pd.DataFrame({"word": [key[0]], "count": [count], "letters": [letters]})
+
+
+COUNTED_LETTERS = "word string, count long, letters long"
 
 
 class Sessions(StatefulProcessor):
@@ -112,18 +127,3 @@ class FailsAt(Count):
         if key[0] == self._word:
             raise KeyError(f"cannot count {self._word}")
         return super().handleInputRows(key, rows, timerValues)
-
-
-class Flaky(Count):
-    """Counts; its task fails at the very end, once for each file that is in a directory."""
-
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-
-    def close(self) -> None:
-        if TaskContext.get() is None:
-            return  # the driver's copy, which was asked for its state variables
-        for path in Path(self._directory).glob("*"):
-            with suppress(FileNotFoundError):  # another task took it
-                path.unlink()
-                raise RuntimeError("this attempt fails after it has done its work")

@@ -86,8 +86,11 @@ class Driver:
     def until(self, holds: Callable[[], bool], complaint: str, deadline: float = DEADLINE_SECONDS) -> None:
         """Wait until something holds. Raises `DriverFailed` when it does not, or when the driver ends before."""
         until = time.monotonic() + deadline
-        while not holds():
-            if not self.running or time.monotonic() > until:
+        while True:
+            over = not self.running or time.monotonic() > until  # looked at first: it may do it and end
+            if holds():
+                return
+            if over:
                 raise self.failed(complaint)
             time.sleep(_POLL_SECONDS)
 

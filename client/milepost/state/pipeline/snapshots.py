@@ -32,7 +32,8 @@ class SnapshotStore(ABC):
 
 class FileSnapshots(SnapshotStore):
     """Snapshots as JSON in files. A part is named by its SHA-256, so none takes another's place. A manifest is named by
-    its epoch and created once, so of two coordinators that go on from the same epoch only one completes the next.
+    its epoch, of which it has the SHA-256 as well, and is created once: so none is taken for that of another epoch, and
+    of two coordinators that go on from the same epoch only one completes the next.
     """
 
     def __init__(self, files: StateFiles, directory: str = "pipeline") -> None:
@@ -48,24 +49,25 @@ class FileSnapshots(SnapshotStore):
 
     def complete(self, epoch: int, parts: Mapping[str, str]) -> Created:
         body = self._json.encode(dict(parts))
-        content = sha256(body).hexdigest().encode() + body
-        return create_once(self._files, f"{self._directory}/epochs/{epoch:010d}", content)
+        number = f"{epoch:010d}"
+        content = sha256(number.encode() + body).hexdigest().encode() + body
+        return create_once(self._files, f"{self._directory}/epochs/{number}", content)
 
     def latest(self) -> tuple[int, dict[str, Part]]:
         manifests = [one for one in self._files.list(f"{self._directory}/epochs") if one.name[-10:].isdigit()]
         if not manifests:
             return 0, {}
         newest = max(manifests, key=lambda info: info.name)
-        content = self._files.read(newest.name, 0, newest.size)
-        parts = self._checked(newest.name, content[:64].decode("latin-1"), content[64:])
-        return int(newest.name[-10:]), {task: self._load(name) for task, name in parts.items()}
+        number, content = newest.name[-10:], self._files.read(newest.name, 0, newest.size)
+        parts = self._checked(newest.name, content[:64].decode("latin-1"), content[64:], number.encode())
+        return int(number), {task: self._load(name) for task, name in parts.items()}
 
     def _load(self, name: str) -> Part:
         path, (digest, _, size) = f"{self._directory}/parts/{name}", name.partition("-")
         state, log, output = self._checked(path, digest, self._files.read(path, 0, int(size) + 1))
         return Part(state, [(sender, Record(*one)) for sender, *one in log], [Record(*one) for one in output])
 
-    def _checked(self, path: str, digest: str, content: bytes) -> Any:
-        if sha256(content).hexdigest() != digest:
+    def _checked(self, path: str, digest: str, content: bytes, number: bytes = b"") -> Any:
+        if sha256(number + content).hexdigest() != digest:
             raise StateDamaged(path, "its bytes do not have its digest")
         return self._json.decode(content)

@@ -50,6 +50,17 @@ def test_what_is_damaged_is_named_and_not_served(tmp_path: Path, place: str, dam
     assert raised.value.path == f"pipeline/{place}/{file.name}"
 
 
+def test_an_older_manifest_is_not_taken_for_a_newer_one(tmp_path: Path) -> None:
+    """As a copy of files does that mixes them up: each manifest is whole, and is that of another epoch."""
+    store = FileSnapshots(LocalFiles(tmp_path))
+    store.complete(1, {"a-0": store.save(EMPTY)})
+    store.complete(2, {"a-0": store.save(PART)})
+    epochs = tmp_path / "pipeline" / "epochs"
+    (epochs / "0000000002").write_bytes((epochs / "0000000001").read_bytes())
+    with pytest.raises(StateDamaged, match="epochs/0000000002"):
+        store.latest()
+
+
 def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
     store = FileSnapshots(LocalFiles(tmp_path))
     name = store.save(PART)

@@ -15,6 +15,7 @@ from milepost.state.errors import FileMissing, FilesError, InvalidUse, WriteUnkn
 from milepost.state.store import Created, FileInfo, LocalFiles, MemoryFiles, StateFiles
 from milepost.state.store.files import local
 from milepost.state.store.files.within import FilesWithin
+from tests.client.state.support.full_disk import full_disk
 from tests.client.state.support.trees import in_a_tree
 
 
@@ -93,6 +94,14 @@ def test_a_failed_link_leaves_nothing_and_says_why(tmp_path: Path, monkeypatch: 
     with pytest.raises(FilesError, match="hard links"):
         LocalFiles(tmp_path).create("a", b"x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_nothing_and_the_error_names_the_file(tmp_path: Path) -> None:
+    place = LocalFiles(tmp_path)
+    with full_disk(1000), pytest.raises(FilesError, match=f"cannot write {tmp_path}/a/b: File too large"):
+        place.create("a/b", bytes(2000))
+    assert list((tmp_path / "a").iterdir()) == []
+    assert place.create("a/b", bytes(2000)) is Created.DONE
 
 
 def test_a_file_whose_directory_cannot_be_made_durable_may_be_there(

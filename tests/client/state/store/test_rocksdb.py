@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from milepost.state.errors import BaseFailed, InvalidUse
 from milepost.state.store.bases.rocksdb import RocksBases
+from tests.client.state.support.full_disk import full_disk
 
 
 def test_nothing_is_left_of_a_base_that_was_closed(tmp_path: Path) -> None:
@@ -52,6 +54,42 @@ def test_leftovers_of_a_killed_process_are_removed_and_those_of_others_stay(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+FORKS = """
+import os, signal, sys
+from milepost.state.errors import BaseFailed
+from milepost.state.store.bases.rocksdb import RocksBases
+bases = RocksBases(sys.argv[1], memory_bytes=8 << 20)
+base = bases()
+base.apply([(b'a', b'1')])
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    for use in (lambda: base.apply([(b'a', b'2')]), bases, lambda: RocksBases(sys.argv[1])()):
+        try:
+            use()
+        except BaseFailed as error:
+            print(error, flush=True)
+    base.close()
+    del base, bases
+    sys.exit()
+assert os.waitpid(child, 0)[1] == 0, 'it hung'
+assert base.get_many([b'a']) == [b'1']
+for part in range(20):  # more than stays in memory
+    base.apply([(b'%d %d' % (part, n), os.urandom(1000)) for n in range(1000)])
+assert base.get_many([b'a']) == [b'1']
+base.close()
+"""
+
+
+def test_a_process_that_was_forked_is_refused_and_harms_nothing(tmp_path: Path) -> None:
+    """RocksDB's threads are in the other process, and whoever waits for them in this one waits for ever."""
+    command = [sys.executable, "-c", FORKS, str(tmp_path)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.count("forked") == 3
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_memory_stays_bounded(tmp_path: Path) -> None:
     """Eight times as much as it may take, read and written all over."""
     bases = RocksBases(tmp_path, memory_bytes=8 << 20)
@@ -67,6 +105,36 @@ def test_memory_stays_bounded(tmp_path: Path) -> None:
     assert sum(1 for _ in base.scan(b"", None)) == 65536
     assert max(most, base.memory_bytes()) < 24 << 20
     base.close()
+
+
+def test_a_full_disk_is_told_and_closing_gives_back_what_was_taken_of_it(tmp_path: Path) -> None:
+    bases = RocksBases(tmp_path, memory_bytes=8 << 20)
+    base = bases()
+
+    def fill() -> None:
+        for n in range(10_000):
+            base.apply([((n * 100 + k).to_bytes(4, "big"), random.randbytes(200)) for k in range(100)])
+
+    with full_disk():
+        with pytest.raises(BaseFailed):
+            fill()
+        base.close()
+        assert list(tmp_path.iterdir()) == []
+    another = bases()
+    another.apply([(b"a", b"1")])
+    assert another.get_many([b"a"]) == [b"1"]
+    another.close()
+
+
+def test_a_base_that_cannot_be_opened_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    bases = RocksBases(tmp_path)
+    monkeypatch.setattr("rocksdict.Rdict", fails)
+    with pytest.raises(BaseFailed, match="No space left"):
+        bases()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_too_little_memory_is_refused(tmp_path: Path) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import logging
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import rocksdict
 
@@ -13,8 +17,34 @@ from milepost.state.errors import BaseFailed, InvalidUse
 from milepost.state.store.bases.cache_directory import CacheDirectory, remove_leftovers
 from milepost.state.store.bases.contract import Base
 
+_log = logging.getLogger(__name__)
 _BATCH = 8192
 _LEAST_MEMORY = 8 * 1024 * 1024
+
+
+_databases: weakref.WeakKeyDictionary[RocksBase, Any] = weakref.WeakKeyDictionary()
+_owner: int | None = None
+"""The process in which RocksDB has its threads: the first that used it."""
+
+
+def _check_process() -> None:
+    global _owner
+    if _owner is None:
+        _owner = os.getpid()
+    elif _owner != os.getpid():
+        raise BaseFailed(
+            "RocksDB was used in the process that this one was forked from, and would wait here for ever for threads "
+            "that are there: start processes by spawn, or keep their state in memory"
+        )
+
+
+def _keep_what_is_open() -> None:
+    """Let nothing that is open be closed in a process that was forked, not even at its end: it would wait for ever."""
+    for database in _databases.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
+
+
+os.register_at_fork(after_in_child=_keep_what_is_open)
 
 
 class RocksBases:
@@ -38,7 +68,8 @@ class RocksBases:
         self._open = 0
 
     def __call__(self) -> Base:
-        """Make an empty base. Raises `BaseFailed`."""
+        """Make an empty base. Raises `BaseFailed`, also in a process that was forked from one that has used RocksDB."""
+        _check_process()
         with _translated():
             return RocksBase(CacheDirectory(self._directory), self)
 
@@ -79,9 +110,15 @@ class RocksBase(Base):
     def __init__(self, directory: CacheDirectory, bases: RocksBases) -> None:
         self._directory = directory
         self._bases = bases
-        self._database = rocksdict.Rdict(str(directory.path), bases.options())
+        try:
+            self._database = rocksdict.Rdict(str(directory.path), bases.options())
+        except BaseException:
+            directory.remove()
+            raise
         self._unlogged = rocksdict.WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # its stub calls it a method
+        self._process = os.getpid()
+        _databases[self] = self._database
         bases.opened(1)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -98,6 +135,7 @@ class RocksBase(Base):
             yield pair  # type: ignore[misc]
 
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        _check_process()
         with _translated():
             for begin in range(0, len(changes), _BATCH):
                 batch = rocksdict.WriteBatch(raw_mode=True)
@@ -114,10 +152,16 @@ class RocksBase(Base):
         return readers + self._bases.share_of_cache()
 
     def close(self) -> None:
-        with _translated():
-            self._database.close()
-        self._bases.opened(-1)
-        self._directory.remove()
+        if self._process != os.getpid():
+            return  # the directory is that of the process that this one was forked from
+        try:
+            with _translated():
+                self._database.close()
+        except BaseFailed as error:  # it writes what is in memory, and nobody needs that: a full disk is to be freed
+            _log.debug("a base did not close in order, and is removed all the same: %s", error)
+        finally:
+            self._bases.opened(-1)
+            self._directory.remove()
 
 
 @contextmanager

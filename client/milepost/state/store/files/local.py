@@ -26,13 +26,13 @@ class LocalFiles(StateFiles):
     def __init__(self, root: str | os.PathLike[str]) -> None:
         """``root`` is made if it is not there."""
         self._root = Path(root)
-        with _translated("make"):
+        with _translated("make", self._root):
             self._root.mkdir(parents=True, exist_ok=True)
 
     def create(self, name: str, content: bytes) -> Created:
         path = self._root / checked_path(name)
         draft = path.with_name(f"{_DRAFT}{secrets.token_hex(8)}")
-        with _translated("write"):
+        with _translated("write", path):
             self._make_directories(path.parent)
             try:
                 with draft.open("xb") as file:
@@ -52,15 +52,17 @@ class LocalFiles(StateFiles):
         return Created.DONE
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        with _translated("read"), (self._root / checked_path(name)).open("rb") as file:
+        path = self._root / checked_path(name)
+        with _translated("read", path), path.open("rb") as file:
             file.seek(start)
             return file.read(length)
 
     def list(self, directory: str) -> list[FileInfo]:
         now = time.time()
         found = []
-        with _translated("list"), suppress(FileNotFoundError):
-            for entry in os.scandir(self._root / checked_path(directory)):
+        path = self._root / checked_path(directory)
+        with _translated("list", path), suppress(FileNotFoundError):
+            for entry in os.scandir(path):
                 with suppress(FileNotFoundError):  # deleted meanwhile
                     status = entry.stat()
                     age = max(0.0, now - status.st_mtime)
@@ -72,8 +74,9 @@ class LocalFiles(StateFiles):
         return sorted(found, key=lambda info: info.name)
 
     def delete(self, name: str) -> None:
-        with _translated("delete"):
-            (self._root / checked_path(name)).unlink(missing_ok=True)
+        path = self._root / checked_path(name)
+        with _translated("delete", path):
+            path.unlink(missing_ok=True)
 
     def _make_directories(self, path: Path) -> None:
         """Make the directories that are missing, each durable in the one above it."""
@@ -95,11 +98,12 @@ def _sync(directory: Path) -> None:
 
 
 @contextmanager
-def _translated(act: str) -> Iterator[None]:
+def _translated(act: str, path: Path) -> Iterator[None]:
+    """Raise what goes wrong as an error of files. A full disk does not say which file it is about, so ``path`` does."""
     try:
         yield
     except FileNotFoundError as error:
-        raise FileMissing(f"no file {error.filename}") from error
+        raise FileMissing(f"no file {error.filename or path}") from error
     except OSError as error:
         hint = "; the file system has to have hard links" if error.errno in (errno.EPERM, errno.ENOTSUP) else ""
-        raise FilesError(f"cannot {act} {error.filename}: {error.strerror}{hint}") from error
+        raise FilesError(f"cannot {act} {error.filename or path}: {error.strerror}{hint}") from error
