@@ -2,15 +2,19 @@
 
     python -m benchmarks.stateful [--pairs 20] [--warming 3] [--keys 100000] [--touched 20000] [--partitions 4]
                                   [--snapshot-seconds 10]
+    python -m benchmarks.stateful --large [--gibibytes 5] [--memory 96] [--batches 80] [--touching 10] [--cores 2]
 
 Both queries run in one Spark, with the same processor, and count the same rows by key: the first batch has all keys,
 each other one some of them. In each pair both get the same new file of input, in turn the one or the other first, so
 that what slows the machine down slows both. Told is the time of whole batches as Spark measures it
-(``triggerExecution``), as medians and as ratios within the pairs.
+(``triggerExecution``), as medians and as ratios within the pairs; and the time that all processes of the driver, its
+workers and the service were on a processor, which is the same on a busy machine.
 
 Both publish Parquet files. Spark's operator keeps its state in RocksDB with changelog checkpoints in a local directory;
 Milepost's is in a local directory as well, and published by a service on this machine. The bytes are those of all files
 of state that came into these directories, by their kind: what a batch changed, and what was written from that again.
+
+``--large`` is about memory alone, and about managed state alone (`benchmarks.stateful_large`).
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import milepost.spark
+from benchmarks.processes import processor_seconds
+from benchmarks.stateful_large import large
 from milepost.state.store import LocalFiles
 from testbed.server import ServerProcess
 from tests.spark.stateful.processors import COUNTED, Count
@@ -57,6 +63,7 @@ def settings(partitions: int, snapshot_seconds: float) -> dict[str, str]:
         "spark.sql.streaming.minBatchesToRetain": "100",
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.pollingDelay": "100ms",
+        "spark.python.authenticate.socketTimeout": "300s",
     }
 
 
@@ -110,16 +117,19 @@ class Side:
     query: StreamingQuery
     written: Written
     took: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
     sizes: list[Counter[str]] = field(default_factory=list)
 
     def run(self, file: Path, number: int) -> None:
         """Give it a file, and wait for the batch."""
+        before = processor_seconds()
         os.link(file, self.input / f"{number:06}.parquet")
         until = time.monotonic() + _BATCH_SECONDS
         while True:
             done = [told for told in self.query.recentProgress if told["numInputRows"] and told["batchId"] == number]
             if done:
                 self.took.append(done[0]["durationMs"]["triggerExecution"] / 1000)
+                self.processor.append(processor_seconds() - before)
                 self.sizes.append(self.written.look())
                 return
             if not self.query.isActive or time.monotonic() > until:
@@ -172,18 +182,25 @@ def told(theirs: Side, ours: Side, warming: int, rows: int) -> dict[str, Any]:
         report[side.name] = {
             "p50 s": round(statistics.median(took), 3),
             "p90 s": round(_p90(took), 3),
+            "p50 s of the processor": round(statistics.median(side.processor[warming:]), 2),
             "rows/s": round(rows / statistics.median(took)),
             "bytes a batch": {kind: round(size) for kind, size in side.bytes_of_batch(warming).items()},
         }
-    ratios = sorted(plain / mine for plain, mine in zip(theirs.took[warming:], ours.took[warming:], strict=True))
-    report["throughput to Spark's"] = {
-        "p50": round(statistics.median(ratios), 2),
-        "p10": round(-_p90([-ratio for ratio in ratios]), 2),
-        "least": round(ratios[0], 2),
-    }
+    report["throughput to Spark's"] = _ratios(theirs.took[warming:], ours.took[warming:])
+    report["the same by seconds of the processor"] = _ratios(theirs.processor[warming:], ours.processor[warming:])
     of_theirs, of_ours = theirs.bytes_of_batch(warming), ours.bytes_of_batch(warming)
     report["bytes to Spark's"] = {kind: round(of_ours[kind] / max(of_theirs[kind], 1), 3) for kind in of_ours}
     return report
+
+
+def _ratios(theirs: Sequence[float], ours: Sequence[float]) -> dict[str, float]:
+    """Return how many times as long Spark's took within the pairs."""
+    ratios = [plain / mine for plain, mine in zip(theirs, ours, strict=True)]
+    return {
+        "p50": round(statistics.median(ratios), 2),
+        "p10": round(-_p90([-ratio for ratio in ratios]), 2),
+        "least": round(min(ratios), 2),
+    }
 
 
 def _p90(values: Sequence[float]) -> float:
@@ -218,7 +235,14 @@ def main() -> None:
     parser.add_argument("--warming", type=int, default=3, help="pairs before those that count")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--snapshot-seconds", type=float, default=10, help="between two runs of Spark's maintenance")
-    compare(parser.parse_args())
+    parser.add_argument("--large", action="store_true", help="much more state than memory instead, with what follows")
+    parser.add_argument("--gibibytes", type=float, default=5)
+    parser.add_argument("--memory", type=int, default=96, help="MiB for the stores of each Python worker")
+    parser.add_argument("--batches", type=int, default=80, help="batches that build the state")
+    parser.add_argument("--touching", type=int, default=10, help="batches after these")
+    parser.add_argument("--cores", type=int, default=2, help="as many Python workers")
+    asked = parser.parse_args()
+    (large if asked.large else compare)(asked)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ are often the same, stand where offsets did; and of a key only what differs from
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 import pyarrow as pa
 
@@ -97,7 +98,7 @@ def _shared(keys: Iterable[bytes]) -> Iterator[int]:
         before = key
 
 
-def _numbers(lists: pa.Array, kind: str) -> list[int]:
+def _numbers(lists: pa.Array, kind: Literal["B", "I"]) -> list[int]:
     """Return the one list of a column of lists; much faster than Arrow's own way to Python's numbers."""
     numbers = lists.flatten()
     if len(numbers) == 0:
