@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 _STORE = "spark.sql.streaming.stateStore"
 _BATCH_SECONDS = 1800.0
+_START_SECONDS = 300.0
 _CHANGES = (".changelog", ".delta")
 
 
@@ -212,7 +213,7 @@ def compare(asked: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="stateful-") as name, ExitStack() as stack:
         directory = Path(name)
         server = stack.enter_context(ServerProcess(directory / "service", "--log-level", "warning"))
-        server.start()
+        server.start(deadline=_START_SECONDS)
         spark = spark_session("", settings(asked.partitions, asked.snapshot_seconds))
         stack.callback(spark.stop)
         batches = asked.warming + asked.pairs

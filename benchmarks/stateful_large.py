@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 VALUE_BYTES = 8 * 1024
 OUTPUT = "k long, times long"
 _SAMPLE_SECONDS = 0.2
+_START_SECONDS = 300.0
 _BATCH_SECONDS = 3600
 
 
@@ -103,7 +104,7 @@ def large(asked: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="stateful-large-") as name, ExitStack() as stack:
         place = Path(name)
         server = stack.enter_context(ServerProcess(place / "service", "--log-level", "warning"))
-        server.start()
+        server.start(deadline=_START_SECONDS)
         spark = spark_session(
             "", {"spark.master": f"local[{asked.cores}]", "spark.sql.streaming.numRecentProgressUpdates": "1000"}
         )
