@@ -1,24 +1,41 @@
-"""Processing with managed state beside PySpark's own operator on RocksDB: ``python -m benchmarks.stateful``.
+"""Processing with managed state beside PySpark's own operator on RocksDB, batch by batch.
 
-The same processor counts the same rows by key: the first batch has all keys, each other one some of them. Both write
-their output as Parquet files. Spark's operator keeps its state in RocksDB with changelog checkpoints in a local
-directory; Milepost's is in a local directory as well, and published by a service on this machine. The bytes are those
-of new files of state, a batch.
+    python -m benchmarks.stateful [--pairs 20] [--warming 3] [--keys 100000] [--touched 20000] [--partitions 4]
+                                  [--snapshot-seconds 10]
+    python -m benchmarks.stateful --large [--gibibytes 5] [--memory 96] [--batches 80] [--touching 10] [--cores 2]
+
+Both queries run in one Spark, with the same processor, and count the same rows by key: the first batch has all keys,
+each other one some of them. In each pair both get the same new file of input, in turn the one or the other first, so
+that what slows the machine down slows both. Told is the time of whole batches as Spark measures it
+(``triggerExecution``), as medians and as ratios within the pairs; and the time that all processes of the driver, its
+workers and the service were on a processor, which is the same on a busy machine.
+
+Both publish Parquet files. Spark's operator keeps its state in RocksDB with changelog checkpoints in a local directory;
+Milepost's is in a local directory as well, and published by a service on this machine. The bytes are those of all files
+of state that came into these directories, by their kind: what a batch changed, and what was written from that again.
+
+``--large`` is about memory alone, and about managed state alone (`benchmarks.stateful_large`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import milepost.spark
+from benchmarks.processes import processor_seconds
+from benchmarks.stateful_large import large
 from milepost.state.store import LocalFiles
 from testbed.server import ServerProcess
 from tests.spark.stateful.processors import COUNTED, Count
@@ -26,141 +43,207 @@ from tests.spark.under_test.program import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _STORE = "spark.sql.streaming.stateStore"
-SETTINGS = {
-    f"{_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-    f"{_STORE}.minDeltasForSnapshot": "10",
-    f"{_STORE}.maintenanceInterval": "10s",
-    "spark.sql.codegen.wholeStage": "true",
-    "spark.driver.memory": "2g",
-    "spark.sql.streaming.minBatchesToRetain": "100",
-    "spark.sql.streaming.numRecentProgressUpdates": "1000",
-}
-DEADLINE_SECONDS = 1800
+_BATCH_SECONDS = 1800.0
+_START_SECONDS = 300.0
+_CHANGES = (".changelog", ".delta")
 
 
-def write_input(spark: SparkSession, directory: Path, keys: int, touched: int, batches: int) -> None:
-    """Write a file of all keys, and one of some keys for each batch that is measured."""
+def settings(partitions: int, snapshot_seconds: float) -> dict[str, str]:
+    """Spark's settings: those of RocksDB that Spark's documentation advises, and the same retention for both."""
+    return {
+        f"{_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+        f"{_STORE}.minDeltasForSnapshot": "10",
+        f"{_STORE}.maintenanceInterval": f"{round(snapshot_seconds * 1000)}ms",
+        "spark.sql.codegen.wholeStage": "true",
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.driver.memory": "2g",
+        "spark.sql.streaming.minBatchesToRetain": "100",
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
+        "spark.sql.streaming.pollingDelay": "100ms",
+        "spark.python.authenticate.socketTimeout": "300s",
+    }
+
+
+def write_input(directory: Path, keys: int, touched: int, batches: int) -> list[Path]:
+    """Write a file of all keys, and one of some keys for each other batch."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
     source = random.Random("keys")
-    for number in range(batches + 1):
+    files = []
+    for number in range(batches):
         chosen = range(keys) if number == 0 else source.sample(range(keys), touched)
-        frame = spark.createDataFrame([(f"key {key:08}",) for key in chosen], "word string")
-        part = directory.with_name("part")
-        frame.coalesce(1).write.mode("overwrite").parquet(str(part))
-        (file,) = part.glob("*.parquet")
-        directory.mkdir(exist_ok=True)
-        file.rename(directory / f"{number:04}.parquet")
-        time.sleep(0.01)  # the files are read in the order of their times
+        files.append(directory / f"{number:06}.parquet")
+        parquet.write_table(pa.table({"word": [f"key {key:08}" for key in chosen]}), files[-1])
+    return files
 
 
 class Written:
-    """The bytes of the files that came into a directory since it was last looked at."""
+    """The bytes of all files that came into a directory, by the ends of their names."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._known: set[str] = set()
+        self._sizes: dict[Path, int] = {}
 
-    def __call__(self) -> int:
-        size = 0
-        for path in self._directory.rglob("*"):
-            if path.is_file() and not path.name.endswith(".crc") and str(path) not in self._known:
-                self._known.add(str(path))
-                size += path.stat().st_size
-        return size
+    def look(self) -> Counter[str]:
+        """Return the bytes so far. A file that was there at one look at least is counted."""
+        for directory, _, names in os.walk(self._directory):
+            for name in names:
+                path = Path(directory, name)
+                if not name.startswith(".") and path.suffix not in (".tmp", ".crc"):
+                    self._sizes[path] = _size(path, self._sizes.get(path, 0))
+        found: Counter[str] = Counter()
+        for path, size in self._sizes.items():
+            found["changes" if path.suffix in _CHANGES else "snapshots"] += size
+        return found
 
 
-def theirs(spark: SparkSession, source: DataFrame, place: Path, partitions: int) -> Iterator[tuple[float, int]]:
-    """Spark's operator: seconds and bytes of each batch."""
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    sizes: list[int] = []
-    written = Written(place / "checkpoint" / "state")
+def _size(path: Path, before: int) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # removed since it was listed
+        return before
+
+
+@dataclass
+class Side:
+    """One query with its own input, what its batches took in seconds, and the bytes of state after each of them."""
+
+    name: str
+    input: Path
+    query: StreamingQuery
+    written: Written
+    took: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    sizes: list[Counter[str]] = field(default_factory=list)
+
+    def run(self, file: Path, number: int) -> None:
+        """Give it a file, and wait for the batch."""
+        before = processor_seconds()
+        os.link(file, self.input / f"{number:06}.parquet")
+        until = time.monotonic() + _BATCH_SECONDS
+        while True:
+            done = [told for told in self.query.recentProgress if told["numInputRows"] and told["batchId"] == number]
+            if done:
+                self.took.append(done[0]["durationMs"]["triggerExecution"] / 1000)
+                self.processor.append(processor_seconds() - before)
+                self.sizes.append(self.written.look())
+                return
+            if not self.query.isActive or time.monotonic() > until:
+                raise SystemExit(f"{self.name}: batch {number} did not come about: {self.query.exception()}")
+            time.sleep(0.02)
+
+    def bytes_of_batch(self, warming: int) -> dict[str, float]:
+        """Return the bytes of state that a batch wrote, after the first ones."""
+        first, last = self.sizes[warming - 1], self.sizes[-1]
+        batches = len(self.sizes) - warming
+        kinds = {kind: (last[kind] - first[kind]) / batches for kind in ("changes", "snapshots")}
+        return {**kinds, "all": sum(kinds.values())}
+
+
+def sides(spark: SparkSession, url: str, directory: Path, partitions: int, stack: ExitStack) -> tuple[Side, Side]:
+    """Start both queries: Spark's operator, and managed state."""
+    inputs = [directory / "in-theirs", directory / "in-ours"]
+    for one in inputs:
+        one.mkdir()
+    theirs, ours = (
+        spark.readStream.schema("word string").option("maxFilesPerTrigger", 1).parquet(str(one)) for one in inputs
+    )
 
     def publish(frame: DataFrame, batch: int) -> None:
-        frame.write.parquet(str(place / "out" / str(batch)))
-        sizes.append(written())
+        frame.write.parquet(f"{directory}/out-theirs/batch={batch}")
 
-    counted = source.groupBy("word").transformWithStateInPandas(Count(), COUNTED, "Update", "None")
-    writer = counted.writeStream.outputMode("update").option("checkpointLocation", str(place / "checkpoint"))
-    query = writer.foreachBatch(publish).trigger(availableNow=True).start()
-    assert query.awaitTermination(DEADLINE_SECONDS)
-    return zip(_seconds(query), sizes, strict=False)
+    counted = theirs.groupBy("word").transformWithStateInPandas(Count(), COUNTED, "Update", "None")
+    writer = counted.writeStream.outputMode("update").option("checkpointLocation", str(directory / "checkpoint"))
+    query = writer.foreachBatch(publish).start()
+    plain = Side("Spark's", inputs[0], query, Written(directory / "checkpoint" / "state"))
 
+    job = stack.enter_context(milepost.spark.lead(spark, url, "bench-stateful", ttl=60.0))
+    files = LocalFiles(directory / "state")
 
-def ours(spark: SparkSession, source: DataFrame, place: Path, partitions: int, url: str) -> Iterator[tuple[float, int]]:
-    """Managed state: seconds and bytes of each batch."""
-    sizes: list[int] = []
-    written = Written(place / "state")
-    files = LocalFiles(place / "state")
-    with milepost.spark.lead(spark, url, f"bench-{place.name}", wait=60.0) as job:
+    def transform(frame: DataFrame, _context: Any) -> DataFrame:
+        return milepost.spark.stateful(
+            job, frame, key="word", processor=Count(), output_type=COUNTED, files=files, partitions=partitions
+        )
 
-        def transform(frame: DataFrame, _context: Any) -> DataFrame:
-            counted = milepost.spark.stateful(
-                job,
-                frame,
-                key="word",
-                processor=Count(),
-                output_type=COUNTED,
-                files=files,
-                partitions=partitions,
-            )
-            sizes.append(written())
-            return counted
-
-        function = job.files(str(place / "out"), transform=transform)
-        writer = source.writeStream.option("checkpointLocation", job.checkpointLocation)
-        query = writer.foreachBatch(function).trigger(availableNow=True).start()
-        assert job.awaitTermination(query, DEADLINE_SECONDS)
-        return zip(_seconds(query), sizes, strict=False)
+    function = job.files(f"{directory}/out-ours", transform=transform)
+    query = ours.writeStream.option("checkpointLocation", job.checkpointLocation).foreachBatch(function).start()
+    return plain, Side("Milepost's", inputs[1], query, Written(directory / "state"))
 
 
-def _seconds(query: Any) -> list[float]:
-    return [progress["batchDuration"] / 1000 for progress in query.recentProgress if progress["numInputRows"]]
+def told(theirs: Side, ours: Side, warming: int, rows: int) -> dict[str, Any]:
+    """Return what was measured: medians and 90th percentiles, and the ratios within the pairs."""
+    report: dict[str, Any] = {"pairs": len(ours.took) - warming, "rows": rows}
+    for side in (theirs, ours):
+        took = side.took[warming:]
+        report[side.name] = {
+            "p50 s": round(statistics.median(took), 3),
+            "p90 s": round(_p90(took), 3),
+            "p50 s of the processor": round(statistics.median(side.processor[warming:]), 2),
+            "rows/s": round(rows / statistics.median(took)),
+            "bytes a batch": {kind: round(size) for kind, size in side.bytes_of_batch(warming).items()},
+        }
+    report["throughput to Spark's"] = _ratios(theirs.took[warming:], ours.took[warming:])
+    report["the same by seconds of the processor"] = _ratios(theirs.processor[warming:], ours.processor[warming:])
+    of_theirs, of_ours = theirs.bytes_of_batch(warming), ours.bytes_of_batch(warming)
+    report["bytes to Spark's"] = {kind: round(of_ours[kind] / max(of_theirs[kind], 1), 3) for kind in of_ours}
+    return report
+
+
+def _ratios(theirs: Sequence[float], ours: Sequence[float]) -> dict[str, float]:
+    """Return how many times as long Spark's took within the pairs."""
+    ratios = [plain / mine for plain, mine in zip(theirs, ours, strict=True)]
+    return {
+        "p50": round(statistics.median(ratios), 2),
+        "p10": round(-_p90([-ratio for ratio in ratios]), 2),
+        "least": round(min(ratios), 2),
+    }
+
+
+def _p90(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=10, method="inclusive")[-1]
+
+
+def compare(asked: argparse.Namespace) -> None:
+    """Run both in pairs, and print what was measured so far after each: the last line has all of them."""
+    with tempfile.TemporaryDirectory(prefix="stateful-") as name, ExitStack() as stack:
+        directory = Path(name)
+        server = stack.enter_context(ServerProcess(directory / "service", "--log-level", "warning"))
+        server.start(deadline=_START_SECONDS)
+        spark = spark_session("", settings(asked.partitions, asked.snapshot_seconds))
+        stack.callback(spark.stop)
+        batches = asked.warming + asked.pairs
+        (directory / "in").mkdir()
+        inputs = write_input(directory / "in", asked.keys, asked.touched, batches)
+        both = sides(spark, server.url, directory, asked.partitions, stack)
+        for number, file in enumerate(inputs):
+            for side in both if number % 2 == 0 else reversed(both):
+                side.run(file, number)
+            if number > asked.warming:
+                print(json.dumps(told(*both, asked.warming, asked.touched)), flush=True)
 
 
 def main() -> None:
-    """Run both, one after the other, as often as asked, and print the medians and their ratios."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.stateful")
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--touched", type=int, default=20_000)
-    parser.add_argument("--batches", type=int, default=20)
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--warming", type=int, default=3, help="pairs before those that count")
     parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--snapshot-seconds", type=float, default=10, help="between two runs of Spark's maintenance")
+    parser.add_argument("--large", action="store_true", help="much more state than memory instead, with what follows")
+    parser.add_argument("--gibibytes", type=float, default=5)
+    parser.add_argument("--memory", type=int, default=96, help="MiB for the stores of each Python worker")
+    parser.add_argument("--batches", type=int, default=80, help="batches that build the state")
+    parser.add_argument("--touching", type=int, default=10, help="batches after these")
+    parser.add_argument("--cores", type=int, default=2, help="as many Python workers")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="stateful-") as name, ServerProcess(Path(name) / "service") as server:
-        server.start()
-        spark = spark_session("", SETTINGS)
-        directory = Path(name)
-        write_input(spark, directory / "in", asked.keys, asked.touched, asked.batches)
-        stream = spark.readStream.schema("word string").option("maxFilesPerTrigger", 1)
-        source = stream.parquet(str(directory / "in"))
-        found: dict[str, list[tuple[float, int]]] = {"theirs": [], "ours": []}
-        for number in range(asked.rounds):
-            for who in ("theirs", "ours") if number % 2 == 0 else ("ours", "theirs"):
-                place = directory / f"{who}-{number}"
-                if who == "theirs":
-                    measured = theirs(spark, source, place, asked.partitions)
-                else:
-                    measured = ours(spark, source, place, asked.partitions, server.url)
-                found[who] += list(measured)[2:]  # the batch with all keys, and one to warm up
-                print(json.dumps({"round": number, "who": who, **_summary(found[who])}), flush=True)
-        mine, other = _summary(found["ours"]), _summary(found["theirs"])
-        rows = asked.touched
-        for who, one in (("Spark's", other), ("Milepost's", mine)):
-            print(f"{who}: {rows / one['seconds']:,.0f} rows/s, {one['bytes'] / 1e3:,.0f} kB a batch")
-        print(
-            f"throughput {other['seconds'] / mine['seconds']:.2f} of theirs, bytes {mine['bytes'] / other['bytes']:.2f}"
-        )
-        spark.stop()
-
-
-def _summary(found: list[tuple[float, int]]) -> dict[str, float]:
-    return {
-        "batches": len(found),
-        "seconds": statistics.median(seconds for seconds, _ in found),
-        "bytes": statistics.fmean(size for _, size in found),
-    }
+    (large if asked.large else compare)(asked)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from milepost.state.errors import StateDamaged, StateError
 from milepost.state.store import FileStateStoreProvider, MemoryFiles, ProviderSettings, StateStoreId
 from milepost.state.store.format import writing
+from milepost.state.store.format.batches import batch_of, rows_of
 from milepost.state.store.format.heads import RunHead
 from milepost.state.store.format.names import Kind, StateFileName, parse_name
 from milepost.state.store.format.reading import OpenedFile, open_file
@@ -106,13 +109,18 @@ def test_any_arrow_library_reads_a_file(opened: Opener, files: FailingFiles) -> 
     with pa.ipc.open_stream(files.read(info.name, 0, info.size)) as stream:
         table = stream.read_all()
     assert table.to_pylist() == [
-        {"family": 0, "key": b"a", "op": 1, "value": b"1" * 1000},
-        {"family": 0, "key": b"b", "op": 2, "value": None},
-        {"family": 1, "key": b"c", "op": 3, "value": b"\x012"},
+        {
+            "op": [1, 2, 3],
+            "shared": [0, 4, 3],
+            "key_length": [5, 5, 5],
+            "keys": b"\0\0\0\0ab\1c",
+            "value_length": [1000, 0, 2],
+            "values": b"1" * 1000 + b"\x012",
+        }
     ]
     head = json.loads(table.schema.metadata[b"milepost.state"])
     assert {name: head[name] for name in ("format", "store", "kind", "version", "lineage", "families", "keys")} == {
-        "format": 1,
+        "format": 2,
         "store": {"operator": 0, "partition": 0, "name": "default"},
         "kind": "delta",
         "version": 1,
@@ -120,7 +128,56 @@ def test_any_arrow_library_reads_a_file(opened: Opener, files: FailingFiles) -> 
         "families": {"default": [0, False], "lists": [1, True]},
         "keys": 2,
     }
-    assert info.size < 2000  # compressed
+    assert info.size < 2500  # compressed
+
+
+@given(
+    st.dictionaries(st.binary(max_size=5) | st.binary(min_size=300, max_size=600), st.binary(max_size=9), min_size=1)
+)
+def test_rows_are_read_as_they_are_written(pairs: dict[bytes, bytes]) -> None:
+    alike = {b"\0\0\0\1" + b"k" * 300 + key: value for key, value in pairs.items()}
+    rows: list[Row] = [(key, Op.PUT, value) for key, value in sorted({**pairs, **alike}.items())]
+    assert rows_of(batch_of(rows)) == rows
+
+
+def test_a_record_batch_that_is_not_made_of_rows_is_refused() -> None:
+    batch = batch_of([(b"\0\0\0\0a", Op.PUT, b"12"), (b"\0\0\0\0b", Op.PUT, b"3")])
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    for change in (
+        {"values": [b"1"]},
+        {"keys": [b""]},
+        {"shared": [[0]]},
+        {"op": [[1, 1, 1]]},
+        {"value_length": [[3]]},
+    ):
+        with pytest.raises(ValueError, match=r"parts|zip"):
+            rows_of(pa.RecordBatch.from_pydict({**columns, **change}, schema=batch.schema))
+    with pytest.raises(ValueError, match="0 rows"):
+        rows_of(batch.slice(1))
+
+
+def test_small_values_of_like_keys_take_few_bytes() -> None:
+    chosen = sorted(random.Random(1).sample(range(100_000), 20_000))
+    rows: list[Row] = [(b"\0\0\0\0key %08d" % key, Op.PUT, b"\0\x91\1") for key in chosen]
+    assert sum(map(len, writing.body_of(rows).messages)) < 2.5 * len(rows)
+
+
+def test_a_store_of_format_1_is_read_and_goes_on(opened: Opener, files: FailingFiles) -> None:
+    """Commits, a run and a snapshot as the first release of the store wrote them; what is added has the new format."""
+    for name, text in json.loads(Path(__file__).with_name("format_1.json").read_text()).items():
+        files.create(name, base64.b64decode(text))
+    provider = opened(min_deltas_for_snapshot=2, merge_after=2)
+    assert content(provider, 3) == {"a": "5" * 100, "abc": ""}
+    commit(provider, 3, b="new")
+    provider.do_snapshot_maintenance()
+    for one in (provider, opened()):
+        assert content(one, 4) == {"a": "5" * 100, "abc": "", "b": "new"}
+        store = one.get_read_store(4)
+        assert list(store.values_iterator(b"c", "lists")) == [b"3", b"4", b"6"]
+        store.release()
+    assert content(provider, 1) == {"a": "1", "b": "2"}
+    reader = provider.get_range_reader(4)
+    assert list(reader.range_scan(b"a", b"b")) == [(b"a", b"5" * 100), (b"abc", b"")]
 
 
 def _stored(files: FailingFiles) -> dict[str, tuple[bytes, float]]:
@@ -192,7 +249,7 @@ def test_a_file_under_the_name_of_another_is_damage(opened: Opener, files: Faili
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"format": 2}, "format 2"),
+        ({"format": 3}, "format 3"),
         ({"kind": "other"}, "a kind 'other'"),
         ({"lineage": [[5, "x"], [3, "y"]]}, "gap"),
         ({"families": None}, "cannot be read"),

@@ -8,7 +8,8 @@ from typing import Any
 
 from milepost.state.store.families import Families, Family, prefix_of
 
-FORMAT = 1
+FORMAT = 2
+"""The format that is written. Format 1 differs in its record batches only (`milepost.state.store.format.batches`)."""
 
 Commit = tuple[int, str]
 """A commit: its version and its id."""

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from milepost.state.errors import InvalidUse, StateDamaged
 from milepost.state.store.contract.ids import StateStoreId
-from milepost.state.store.families import prefix_of
 from milepost.state.store.files.contract import StateFiles
+from milepost.state.store.format.batches import ROWS_SCHEMA, SCHEMA, rows_of, rows_of_format_1
 from milepost.state.store.format.heads import FORMAT, Block, Head, block_from_json, head_from_json
 from milepost.state.store.format.names import StateFileName, digest_of_head
-from milepost.state.store.format.writing import METADATA_KEY, SCHEMA
-from milepost.state.store.updates import Op, Row
+from milepost.state.store.format.writing import METADATA_KEY
+from milepost.state.store.updates import Row
 
 _FIRST_READ = 256 * 1024
 _MOST_HEAD_BYTES = 1 << 30
@@ -33,6 +33,7 @@ class OpenedFile:
     _files: StateFiles
     _body_start: int
     _beginning: bytes
+    _format: int
 
     def rows(self, start: bytes = b"", end: bytes | None = None) -> Iterator[Row]:
         """Iterate the rows from one key on and before another, reading only the record batches that may have some."""
@@ -58,18 +59,11 @@ class OpenedFile:
         if hashlib.sha256(message).hexdigest() != block.sha256:
             raise StateDamaged(self.path, f"the record batch at {place} has another digest")
         try:
-            batch = pa.ipc.read_record_batch(pa.py_buffer(message), SCHEMA)
-        except (pa.ArrowException, OSError, EOFError) as error:
-            raise StateDamaged(self.path, f"Arrow cannot read the record batch at {place}: {error}") from error
-        numbers, keys, ops, values = (column.to_pylist() for column in batch.columns)
-        if numbers[0] == numbers[-1]:  # sorted, so all are the same
-            prefix = prefix_of(numbers[0])
-            keys = [prefix + key for key in keys]
-        else:
-            keys = [prefix_of(number) + key for number, key in zip(numbers, keys, strict=True)]
-        if Op.REMOVE in ops:
-            values = [value or b"" for value in values]
-        return list(zip(keys, ops, values, strict=True))
+            if self._format == 1:
+                return rows_of_format_1(pa.ipc.read_record_batch(pa.py_buffer(message), ROWS_SCHEMA))
+            return rows_of(pa.ipc.read_record_batch(pa.py_buffer(message), SCHEMA))
+        except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+            raise StateDamaged(self.path, f"the record batch at {place} cannot be read: {error}") from error
 
 
 def open_file(files: StateFiles, store: StateStoreId, name: StateFileName) -> OpenedFile:
@@ -86,8 +80,8 @@ def open_file(files: StateFiles, store: StateStoreId, name: StateFileName) -> Op
         raise StateDamaged(path, "its head has not the digest that its name has")
     try:
         document = json.loads(pa.ipc.read_schema(pa.py_buffer(start)).metadata[METADATA_KEY])
-        if document["format"] != FORMAT:
-            raise ValueError(f"it is of format {document['format']}, and this version knows {FORMAT}")
+        if document["format"] not in (1, FORMAT):
+            raise ValueError(f"it is of format {document['format']}, and this version knows those up to {FORMAT}")
         kept = StateStoreId(**document["store"])
         head = head_from_json(document)
         blocks = tuple(block_from_json(block) for block in document["batches"])
@@ -97,4 +91,4 @@ def open_file(files: StateFiles, store: StateStoreId, name: StateFileName) -> Op
         raise StateDamaged(path, f"it belongs to the store {kept.directory}")
     if head.version != name.version:
         raise StateDamaged(path, f"it is of version {head.version}")
-    return OpenedFile(head, blocks, path, files, length, beginning)
+    return OpenedFile(head, blocks, path, files, length, beginning, document["format"])

@@ -11,19 +11,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from milepost.state.store.contract.ids import StateStoreId
-from milepost.state.store.families import PREFIX_BYTES
+from milepost.state.store.format.batches import SCHEMA, batch_of
 from milepost.state.store.format.heads import FORMAT, Block, Head, block_to_json, head_to_json
 from milepost.state.store.format.names import digest_of_head
-from milepost.state.store.updates import Op, Row
+from milepost.state.store.updates import Row
 
-SCHEMA = pa.schema(
-    [
-        pa.field("family", pa.uint32(), nullable=False),
-        pa.field("key", pa.binary(), nullable=False),
-        pa.field("op", pa.uint8(), nullable=False),
-        pa.field("value", pa.binary(), nullable=True),
-    ]
-)
 METADATA_KEY = b"milepost.state"
 BATCH_BYTES = 512 * 1024
 """The bytes of keys and values after which a record batch ends; it has one row at least."""
@@ -108,22 +100,8 @@ def _message(rows: Sequence[Row]) -> bytes:
     """Return the message of a record batch, as Arrow writes it behind that of the schema."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA, options=_OPTIONS) as writer:
-        writer.write_batch(_batch(rows))
+        writer.write_batch(batch_of(rows))
     return bytes(memoryview(sink.getvalue())[len(_SCHEMA_MESSAGE) : -len(_END_OF_STREAM)])
 
 
 _SCHEMA_MESSAGE = SCHEMA.serialize().to_pybytes()
-
-
-def _batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    keys, ops, values = zip(*rows, strict=True)
-    numbers = [int.from_bytes(key[:PREFIX_BYTES], "big") for key in keys]
-    return pa.record_batch(
-        [
-            pa.array(numbers, pa.uint32()),
-            pa.array([key[PREFIX_BYTES:] for key in keys], pa.binary()),
-            pa.array(ops, pa.uint8()),
-            pa.array([None if op == Op.REMOVE else value for op, value in zip(ops, values, strict=True)], pa.binary()),
-        ],
-        schema=SCHEMA,
-    )

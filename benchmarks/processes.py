@@ -1,0 +1,49 @@
+"""What the kernel tells of this process and all processes below it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def processes_below() -> list[int]:
+    """Return the numbers of all processes below this one, and its own."""
+    parents = {int(path.name): _stat(int(path.name)) for path in _PROC.iterdir() if path.name.isdigit()}
+    found = []
+    for number in parents:
+        above = number
+        while above in parents and above != os.getpid():
+            above = parents[above][1]
+        if above == os.getpid():
+            found.append(number)
+    return found
+
+
+def processor_seconds() -> float:
+    """Return how long this process and those below it were on a processor, and those that have ended and were waited
+    for. It does not depend on how long others were.
+    """
+    return sum(sum(_stat(number)[11:15]) for number in processes_below()) / _TICKS
+
+
+def kibibytes(number: int, file: str, field: str) -> int:
+    """Return a figure of a process's memory from ``status`` or ``smaps_rollup``; 0 once it has ended."""
+    lines = [line for line in content(number, file).decode().splitlines() if line.startswith(f"{field}:")]
+    return int(lines[0].split()[1]) if lines else 0
+
+
+def content(number: int, file: str) -> bytes:
+    """Return a file of a process; nothing once it has ended."""
+    try:
+        return (_PROC / str(number) / file).read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def _stat(number: int) -> list[int]:
+    """Return the numbers behind the name of a process and its state, which is a 0 here; zeros once it has ended."""
+    text = content(number, "stat").decode().rpartition(")")[2].split()
+    return [0, *map(int, text[1:])] if text else [0] * 50
