@@ -38,7 +38,7 @@ CLONE = "/root/milepost"
 NEXT = "0.1.999"
 """The version to upgrade to."""
 VARIABLES = {"PIP_FIND_LINKS": f"{CLONE}/dist"}
-SECONDS = 560.0
+SECONDS = 900.0
 
 _MAKE = "import sys; from testbed.images.roots import root; print(root(sys.argv[1:]))"
 _APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--")
