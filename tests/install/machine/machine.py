@@ -13,7 +13,7 @@ from typing import Self
 
 from testbed.process import Process, ProcessFailed
 
-SECONDS = 1200.0
+SECONDS = 2400.0
 """However a test ends: the machine does not live longer."""
 
 _KEEPER = Path(__file__).with_name("keeper.sh")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.install.machine.machine import Machine, own_cgroup
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.node, pytest.mark.timeout(1500)]
 
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 HARMLESS = ("sleep", "300")

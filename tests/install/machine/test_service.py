@@ -13,7 +13,7 @@ from tests.install.machine.conftest import CLONE
 from tests.install.machine.machine import Machine
 from tests.install.page import PAGE, blocks
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.node, pytest.mark.timeout(1500)]
 
 READY = "timeout 60 sh -c 'until curl -fsS http://127.0.0.1:7070/readyz; do sleep 0.2; done'"
 LATEST = 'export MILEPOST_TOKEN=$(cut -d " " -f 2 /etc/milepost/tokens)\n/opt/milepost/bin/milepost get flights latest'
