@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 _PROC = Path("/proc")
+_USER, _SYSTEM, _STARTED = 11, 12, 19
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -22,11 +23,23 @@ def processes_below() -> list[int]:
     return found
 
 
-def processor_seconds() -> float:
-    """Return how long this process and those below it were on a processor, and those that have ended and were waited
-    for. It does not depend on how long others were.
+class ProcessorTime:
+    """How long this process and those below it were on a processor, whatever else the machine had to do.
+
+    A process that has ended counts with what it had at the last look. PySpark ends workers that have nothing to do, and
+    the kernel does not add all of these to the process above.
     """
-    return sum(sum(_stat(number)[11:15]) for number in processes_below()) / _TICKS
+
+    def __init__(self) -> None:
+        self._ticks: dict[tuple[int, int], int] = {}
+
+    def seconds(self) -> float:
+        """Look, and return the seconds so far, which never become less."""
+        for number in processes_below():
+            stat = _stat(number)
+            if stat[_STARTED]:
+                self._ticks[number, stat[_STARTED]] = stat[_USER] + stat[_SYSTEM]
+        return sum(self._ticks.values()) / _TICKS
 
 
 def kibibytes(number: int, file: str, field: str) -> int:

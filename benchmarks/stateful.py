@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import milepost.spark
-from benchmarks.processes import processor_seconds
+from benchmarks.processes import ProcessorTime
 from benchmarks.stateful_large import large
 from milepost.state.store import LocalFiles
 from testbed.server import ServerProcess
@@ -117,20 +117,21 @@ class Side:
     input: Path
     query: StreamingQuery
     written: Written
+    clock: ProcessorTime
     took: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
     sizes: list[Counter[str]] = field(default_factory=list)
 
     def run(self, file: Path, number: int) -> None:
         """Give it a file, and wait for the batch."""
-        before = processor_seconds()
+        before = self.clock.seconds()
         os.link(file, self.input / f"{number:06}.parquet")
         until = time.monotonic() + _BATCH_SECONDS
         while True:
             done = [told for told in self.query.recentProgress if told["numInputRows"] and told["batchId"] == number]
             if done:
                 self.took.append(done[0]["durationMs"]["triggerExecution"] / 1000)
-                self.processor.append(processor_seconds() - before)
+                self.processor.append(self.clock.seconds() - before)
                 self.sizes.append(self.written.look())
                 return
             if not self.query.isActive or time.monotonic() > until:
@@ -147,6 +148,7 @@ class Side:
 
 def sides(spark: SparkSession, url: str, directory: Path, partitions: int, stack: ExitStack) -> tuple[Side, Side]:
     """Start both queries: Spark's operator, and managed state."""
+    clock = ProcessorTime()
     inputs = [directory / "in-theirs", directory / "in-ours"]
     for one in inputs:
         one.mkdir()
@@ -160,7 +162,7 @@ def sides(spark: SparkSession, url: str, directory: Path, partitions: int, stack
     counted = theirs.groupBy("word").transformWithStateInPandas(Count(), COUNTED, "Update", "None")
     writer = counted.writeStream.outputMode("update").option("checkpointLocation", str(directory / "checkpoint"))
     query = writer.foreachBatch(publish).start()
-    plain = Side("Spark's", inputs[0], query, Written(directory / "checkpoint" / "state"))
+    plain = Side("Spark's", inputs[0], query, Written(directory / "checkpoint" / "state"), clock)
 
     job = stack.enter_context(milepost.spark.lead(spark, url, "bench-stateful", ttl=60.0))
     files = LocalFiles(directory / "state")
@@ -172,7 +174,7 @@ def sides(spark: SparkSession, url: str, directory: Path, partitions: int, stack
 
     function = job.files(f"{directory}/out-ours", transform=transform)
     query = ours.writeStream.option("checkpointLocation", job.checkpointLocation).foreachBatch(function).start()
-    return plain, Side("Milepost's", inputs[1], query, Written(directory / "state"))
+    return plain, Side("Milepost's", inputs[1], query, Written(directory / "state"), clock)
 
 
 def told(theirs: Side, ours: Side, warming: int, rows: int) -> dict[str, Any]:
