@@ -54,9 +54,10 @@ class Orders:
     directory: str
 
     def give(self, steps: tuple[str, ...]) -> None:
-        """Write orders, before anybody looks for one."""
-        Path(self.directory).mkdir()
-        for number, step in enumerate(steps):
+        """Give orders, whose numbers follow those that were given before."""
+        Path(self.directory).mkdir(exist_ok=True)
+        first = len([name for name in os.listdir(self.directory) if name.endswith((".given", ".met"))])
+        for number, step in enumerate(steps, first):
             (Path(self.directory) / f"{number:02}.{step}.given").touch()
 
     @property

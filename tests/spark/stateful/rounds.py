@@ -201,9 +201,10 @@ class Job:
             assert is_worker(task.pid), "who stands still is no worker"
             running.callback(_kill_worker, task.pid)
             daemon = os.getpgid(task.pid)
-            os.killpg(daemon, signal.SIGSTOP)
-            if not fault.frozen:
-                os.kill(daemon, signal.SIGKILL)  # or it would end its workers, as soon as its driver is dead
+            if fault.frozen:
+                os.killpg(daemon, signal.SIGSTOP)
+            else:  # or it would end its workers once its driver is dead; and the kernel, those that are stopped
+                os.kill(daemon, signal.SIGKILL)
         if fault.frozen:
             driver.freeze()
         else:
@@ -216,7 +217,7 @@ class Job:
         task = left.task
         if task is not None:
             task.let_go()
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError):  # a task that was not stopped may have ended by now
                 os.killpg(os.getpgid(task.pid), signal.SIGCONT)
         if left.frozen:
             left.driver.thaw()

@@ -128,7 +128,8 @@ class ManagedState:
         if size > STATE_BYTES:
             raise UnsafeQuery(
                 f"the snapshots of the job's states take {size} bytes, the job record takes at most {STATE_BYTES}: "
-                "use fewer partitions, or fewer states"
+                "let stateful keep fewer snapshots, since each change of the partitions among them takes its place, or "
+                "use fewer partitions or states"
             )
         return merged or None
 

@@ -1,0 +1,40 @@
+"""What the driver keeps of the managed states of a job."""
+
+from __future__ import annotations
+
+import secrets
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from milepost.errors import UnsafeQuery
+from milepost.spark.managed.published import ManagedState
+from milepost.state.key_groups import KeyGroups
+from milepost.state.processors.keys import GroupingKey
+from milepost.state.processors.snapshot import Commits, Snapshot, first_snapshot
+from milepost.state.processors.times import TimeMode
+
+
+def commits(partitions: int) -> Commits:
+    return tuple((1, secrets.token_hex(16)) for _ in range(partitions))
+
+
+def staged(snapshot: Snapshot) -> Any:
+    """What a batch would publish of a snapshot."""
+    record: Any = SimpleNamespace(record=SimpleNamespace(state=None))
+    state = ManagedState(record, cast(Any, None), {})
+    state.enter(snapshot.batch)
+    state.stage(snapshot.name, snapshot.to_json())
+    return state.staged()
+
+
+def test_where_divisions_change_too_often_for_the_record_fewer_kept_snapshots_make_room() -> None:
+    key = GroupingKey([("word", "string")])
+    snapshot = first_snapshot("state", 0, key, KeyGroups(128), commits(128), {}, TimeMode.NONE)
+    for batch in range(1, 80):  # each of them with another number of partitions than the one before
+        last = snapshot
+        snapshot = last.after(batch, commits(127 + batch % 2), last.era.number + 1, {}, 100, TimeMode.NONE)
+    with pytest.raises(UnsafeQuery, match="keep fewer snapshots"):
+        staged(snapshot)
+    assert staged(last.after(80, commits(127), last.era.number + 1, {}, 10, TimeMode.NONE))
