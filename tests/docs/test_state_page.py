@@ -10,8 +10,8 @@ import pytest
 
 from milepost.state.store import ReadStateStore, StateStore, StateStoreProvider
 from milepost.state.store.families import Families
+from milepost.state.store.format.batches import SCHEMA
 from milepost.state.store.format.heads import DeltaHead, Run, RunHead, RunPart, SnapshotHead, head_to_json
-from milepost.state.store.format.writing import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "state.md").read_text(encoding="utf-8")

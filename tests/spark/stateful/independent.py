@@ -107,8 +107,24 @@ def _file(content: bytes, id: str) -> tuple[dict[str, Any], list[Any]]:
         for one in head["batches"]:
             message = content[length + one["offset"] : length + one["offset"] + one["length"]]
             assert hashlib.sha256(message).hexdigest() == one["sha256"], "a record batch has another digest"
-        columns = [column.to_pylist() for column in stream.read_all().columns]
-    return head, list(zip(*columns, strict=True))
+        rows = [row for batch in stream.read_all().to_pylist() for row in _rows(batch)]
+    return head, rows
+
+
+def _rows(batch: dict[str, Any]) -> Iterator[tuple[int, bytes, int, bytes]]:
+    """The rows of a record batch: the number of the column family, the key, what was done to it, and the value."""
+    keys, values, key = batch["keys"], batch["values"], b""
+    for op, shared, length, size in zip(
+        batch["op"], batch["shared"], batch["key_length"], batch["value_length"], strict=True
+    ):
+        differs = length - shared
+        key, keys = key[:shared] + keys[:differs], keys[differs:]
+        value, values = values[:size], values[size:]
+        assert len(key) == length, "the keys end too early"
+        assert len(value) == size, "the values end too early"
+        yield int.from_bytes(key[:4], "big"), key[4:], op, value
+    assert not keys, "there is more of keys than of lengths"
+    assert not values, "there is more of values than of lengths"
 
 
 def _word(key: bytes) -> str:
