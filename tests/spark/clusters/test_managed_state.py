@@ -18,7 +18,7 @@ from tests.spark.stateful.orders import BEFORE_COMMIT, IN_ROWS, Orders
 from tests.spark.stateful.rounds import Fault, Job, beside
 from tests.spark.under_test.process import Driver
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 _SPECULATION = {
     "spark.speculation": "true",

@@ -13,7 +13,7 @@ from tests.spark.clusters.topics import Topics, rows, totals
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("provider", ["rocksdb", pytest.param("hdfs", marks=pytest.mark.slow)])
 def test_executors_keep_state_without_a_common_disk(
     spread: Drivers, cluster: Standalone, topics: Topics, provider: str, tmp_path: Path
