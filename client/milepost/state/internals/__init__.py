@@ -9,6 +9,7 @@ from milepost.state.internals.internals import StateInternals, StateInternalsFac
 from milepost.state.internals.lists import BagState, OrderedListState, TimestampedValue
 from milepost.state.internals.maps import MapState, SetState
 from milepost.state.internals.merging import merge_bags, merge_combining_values, merge_sets, merge_watermarks
+from milepost.state.internals.multimaps import MultimapState
 from milepost.state.internals.namespaces import StateNamespace, StateNamespaces
 from milepost.state.internals.states import GroupingState, ReadableState, State
 from milepost.state.internals.tables import HeapTable, StateTable
@@ -43,6 +44,7 @@ __all__ = [
     "BagState",
     "SetState",
     "MapState",
+    "MultimapState",
     "OrderedListState",
     "TimestampedValue",
     "CombiningState",

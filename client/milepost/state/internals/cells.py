@@ -23,6 +23,7 @@ class StateKind(Enum):
     BAG = "bag"
     SET = "set"
     MAP = "map"
+    MULTIMAP = "multimap"
     ORDERED_LIST = "ordered list"
     COMBINING = "combining"
     REDUCING = "reducing"
@@ -36,7 +37,7 @@ class StateKind(Enum):
     @property
     def multiple(self) -> bool:
         """Whether a key has a list of values there, to which one can be added without reading the others."""
-        return self in (StateKind.BAG, StateKind.ORDERED_LIST)
+        return self in (StateKind.BAG, StateKind.MULTIMAP, StateKind.ORDERED_LIST)
 
 
 _Place = tuple[StateKind, bytes]
@@ -179,9 +180,9 @@ class Cell:
         """Remove the parts from one on and before another."""
         self._cells.to_change().delete_range(*self._range(start, end), self._family)
 
-    def values(self) -> Iterator[bytes]:
-        """Iterate the values right under the cell's key."""
-        return self._cells.to_read().values_iterator(self._key, self._family)
+    def values(self, part: bytes = b"") -> Iterator[bytes]:
+        """Iterate the values right under the cell's key, or those of a part."""
+        return self._cells.to_read().values_iterator(self._key + part, self._family)
 
     def parts(self) -> Iterator[tuple[bytes, bytes]]:
         """Iterate all parts that have one value, sorted, each with its value."""
@@ -193,9 +194,9 @@ class Cell:
         found = self._cells.to_read().range_scan_with_multi_values(*self._range(start, end), self._family)
         return ((key[len(self._key) :], value) for key, value in found)
 
-    def is_absent(self) -> ReadableState[bool]:
-        """Return whether nothing is right under the cell's key, each time it is read."""
-        return View(lambda: not self._cells.to_read().key_exists(self._key, self._family))
+    def is_absent(self, part: bytes = b"") -> ReadableState[bool]:
+        """Return whether nothing is right under the cell's key, or a part is not there, each time it is read."""
+        return View(lambda: not self._cells.to_read().key_exists(self._key + part, self._family))
 
     def has_no_parts(self) -> ReadableState[bool]:
         """Return whether the cell has no part, each time it is read."""

@@ -15,6 +15,7 @@ from milepost.state.internals.combining import CombineFn, TimestampCombiner
 from milepost.state.internals.keys import check_deterministic
 from milepost.state.internals.lists import BagState, OrderedListState
 from milepost.state.internals.maps import MapState, SetState
+from milepost.state.internals.multimaps import MultimapState
 from milepost.state.internals.states import State
 from milepost.state.internals.values import CombiningState, ReducingState, ValueState, WatermarkHoldState
 
@@ -78,6 +79,12 @@ class StateTags:
         """Return the tag of a map (``map``). Raises `NotDeterministic`."""
         check_deterministic(key_coder, "the keys of a map")
         return StateTag(id, StateKind.MAP, partial(MapState, key_coder=key_coder, value_coder=value_coder))
+
+    @staticmethod
+    def multimap(id: str, key_coder: Coder[K], value_coder: Coder[V]) -> StateTag[MultimapState[K, V]]:
+        """Return the tag of a multimap (``multimap``). Raises `NotDeterministic`."""
+        check_deterministic(key_coder, "the keys of a multimap")
+        return StateTag(id, StateKind.MULTIMAP, partial(MultimapState, key_coder=key_coder, value_coder=value_coder))
 
     @staticmethod
     def ordered_list(id: str, coder: Coder[T]) -> StateTag[OrderedListState[T]]:

@@ -69,6 +69,7 @@ VALUE = StateTags.value("value", Utf8Coder())
 BAG = StateTags.bag("bag", Utf8Coder())
 SET = StateTags.set("set", Utf8Coder())
 MAP = StateTags.map("map", Utf8Coder(), VarintCoder())
+MULTIMAP = StateTags.multimap("multimap", Utf8Coder(), VarintCoder())
 LIST = StateTags.ordered_list("list", Utf8Coder())
 SUM = StateTags.combining("sum", ListCoder(VarintCoder()), Sum())
 LONGEST = StateTags.reducing("longest", Utf8Coder(), longest)
@@ -81,6 +82,7 @@ FILLED: dict[StateTag[Any], Callable[[Any], None]] = {
     BAG: lambda cell: cell.add("a"),
     SET: lambda cell: cell.add("a"),
     MAP: lambda cell: cell.put("a", 1),
+    MULTIMAP: lambda cell: cell.put("a", 1),
     LIST: lambda cell: cell.add(TimestampedValue("a", at(1))),
     SUM: lambda cell: cell.add(1),
     LONGEST: lambda cell: cell.add("a"),
@@ -128,12 +130,12 @@ def test_a_cell_that_nobody_has_keeps_nothing_in_memory(internals: StateInternal
 
 def test_clear(internals: StateInternals[str], tag: StateTag[Any]) -> None:
     cell, other = internals.state(NAMESPACE_1, tag), internals.state(NAMESPACE_2, tag)
-    empty = cell.read() if tag is not MAP else None
+    empty = cell.read() if tag not in (MAP, MULTIMAP) else None
     FILLED[tag](cell)
     FILLED[tag](other)
     cell.clear()
     assert cell.is_empty().read()
-    if tag not in (MAP, BAG, SET, LIST):
+    if tag not in (MAP, MULTIMAP, BAG, SET, LIST):
         assert cell.read() == empty
     assert not other.is_empty().read()
     assert internals.state(NAMESPACE_1, tag) is cell
@@ -287,6 +289,28 @@ def test_maps_are_in_the_order_of_ordered_keys(internals: StateInternals[str]) -
     before = entries.entries().read()
     entries.clear()
     assert [number for number, _ in before] == [-1, 0, 7, 300]
+
+
+def test_multimap_state(internals: StateInternals[str]) -> None:
+    cell = internals.state(NAMESPACE_1, MULTIMAP)
+    b, there, keys, entries = cell.get("B"), cell.contains("B"), cell.keys(), cell.entries()
+    assert (list(b.read()), there.read(), list(keys.read()), list(entries.read())) == ([], False, [], [])
+    for key, value in (("B", 2), ("A", 1), ("B", 2), ("B", 1), ("BB", 3), ("", 0)):
+        cell.put(key, value)
+    assert (list(b.read_later().read()), there.read_later().read()) == ([2, 2, 1], True)  # of now
+    assert list(keys.read()) == ["", "A", "B", "BB"]
+    assert list(entries.read()) == [("", 0), ("A", 1), ("B", 2), ("B", 2), ("B", 1), ("BB", 3)]
+    before, listed, seen = b.read(), keys.read(), entries.read()
+    with pytest.raises(CoderError):
+        cell.put("B", "x")  # type: ignore[arg-type]
+    cell.remove("B")
+    cell.remove("X")
+    assert (list(before), list(listed), len(list(seen))) == ([2, 2, 1], ["", "A", "B", "BB"], 6)
+    assert (list(b.read()), there.read(), list(keys.read())) == ([], False, ["", "A", "BB"])
+    cell.put("B", 7)
+    assert list(cell.get("B").read()) == [7]
+    cell.clear()
+    assert (list(entries.read()), cell.is_empty().read()) == ([], True)
 
 
 def test_ordered_list_state(internals: StateInternals[str]) -> None:

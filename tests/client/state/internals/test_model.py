@@ -33,10 +33,21 @@ from milepost.state.internals import (
 from milepost.state.store import FileStateStoreProvider, HeapBase, MemoryFiles, ProviderSettings, StateStoreId
 from milepost.state.store.bases.rocksdb import RocksBases
 from tests.client.state.internals.conftest import WINDOWS, at, window
-from tests.client.state.internals.test_contract import BAG, EARLIEST, LIST, LONGEST, MAP, SET, SUM, VALUE, longest
+from tests.client.state.internals.test_contract import (
+    BAG,
+    EARLIEST,
+    LIST,
+    LONGEST,
+    MAP,
+    MULTIMAP,
+    SET,
+    SUM,
+    VALUE,
+    longest,
+)
 from tests.client.state.support.internals_model import EMPTY, InternalsModel, Refused
 
-TAGS: dict[str, Any] = {tag.kind.value: tag for tag in (VALUE, BAG, SET, MAP, LIST, SUM, LONGEST, EARLIEST)}
+TAGS: dict[str, Any] = {tag.kind.value: tag for tag in (VALUE, BAG, SET, MAP, MULTIMAP, LIST, SUM, LONGEST, EARLIEST)}
 NAMESPACES = [
     StateNamespaces.global_namespace(),
     *(StateNamespaces.window(WINDOWS, window(*times)) for times in ((0, 5), (2, 5), (1, 8))),
@@ -78,6 +89,9 @@ class System:
         empty = cell.is_empty().read()
         if kind == "map":
             found: Any = dict(cell.entries().read())
+        elif kind == "multimap":
+            found = {key: list(cell.get(key).read()) for key in cell.keys().read()}
+            assert list(cell.entries().read()) == [(key, value) for key in found for value in found[key]]
         elif kind == "ordered list":
             found = [(one.timestamp, one.value) for one in cell.read()]
         elif kind in ("bag", "set"):
@@ -188,6 +202,18 @@ class Machine(RuleBasedStateMachine):
         else:
             had.pop(word, None)
             self.on_cell(place, "map", lambda cell: cell.remove(word), None, had)
+
+    @rule(place=places, word=words, number=numbers, how=st.sampled_from(["put", "put", "remove", "contains"]))
+    def use_multimap(self, place: Any, word: str, number: int, how: str) -> None:
+        had = self.had(place, "multimap")
+        if how == "contains":
+            self.on_cell(place, "multimap", lambda cell: cell.contains(word).read(), word in had, had)
+        elif how == "put":
+            had.setdefault(word, []).append(number)
+            self.on_cell(place, "multimap", lambda cell: cell.put(word, number), None, had)
+        else:
+            had.pop(word, None)
+            self.on_cell(place, "multimap", lambda cell: cell.remove(word), None, had)
 
     @rule(place=places, word=words, later=st.booleans())
     def look_up(self, place: Any, word: str, later: bool) -> None:

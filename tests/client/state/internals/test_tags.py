@@ -23,6 +23,10 @@ MAKERS: dict[str, list[Callable[[str], StateTag[Any]]]] = {
         lambda id: StateTags.map(id, Utf8Coder(), VarintCoder()),
         lambda id: StateTags.map(id, VarintCoder(), JsonCoder()),
     ],
+    "multimap": [
+        lambda id: StateTags.multimap(id, Utf8Coder(), VarintCoder()),
+        lambda id: StateTags.multimap(id, VarintCoder(), JsonCoder()),
+    ],
     "ordered list": [
         lambda id: StateTags.ordered_list(id, VarintCoder()),
         lambda id: StateTags.ordered_list(id, PickleCoder()),
@@ -67,6 +71,8 @@ def test_coders_that_are_not_deterministic_make_no_keys(coder: Any) -> None:
         StateTags.set("a", coder)
     with pytest.raises(NotDeterministic, match=f"keys of a map.*{type(coder).__name__}"):
         StateTags.map("a", coder, VarintCoder())
+    with pytest.raises(NotDeterministic, match=f"keys of a multimap.*{type(coder).__name__}"):
+        StateTags.multimap("a", coder, VarintCoder())
 
 
 def test_ids() -> None:

@@ -15,6 +15,7 @@ EMPTY: dict[str, Callable[[], Any]] = {
     "bag": list,
     "set": set,
     "map": dict,
+    "multimap": dict,
     "ordered list": list,
     "combining": lambda: None,
     "reducing": lambda: None,
