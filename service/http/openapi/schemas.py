@@ -96,7 +96,7 @@ _COUNT: Schema = {"type": "integer", "format": "int64", "minimum": 0}
 _SECONDS: Schema = {"type": "number", "format": "double", "minimum": 0}
 _TIME: Schema = {"type": "string", "format": "date-time"}
 _FLAG: Schema = {"type": "boolean"}
-_ROW: Schema = {"type": "object", "additionalProperties": True}
+_ROW: Schema = {"type": "object"}
 """A struct of a state, whose fields depend on the job."""
 
 
