@@ -12,6 +12,7 @@ import os
 import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from types import MappingProxyType
 from typing import Any
 
 log = logging.getLogger("milepost.children")
@@ -73,8 +74,7 @@ class Child:
             log.warning("the process %d was killed and is still there: it is left behind", self._process.pid)
 
 
-def _environment() -> dict[str, str]:
-    """Return what a process needs to find its program; secrets of this one are not in it."""
+def _way_to_programs() -> dict[str, str]:
     return {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG") if name in os.environ}
 
 
@@ -84,12 +84,21 @@ class Children:
     They see nothing of this process but what they are sent, and end with it.
     """
 
-    def __init__(self, program: Sequence[str], *, most: int, idle_seconds: float) -> None:
+    def __init__(
+        self,
+        program: Sequence[str],
+        *,
+        most: int,
+        idle_seconds: float,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """``program`` has its arguments; ``most`` processes are at work at once, and others wait for them.
 
-        One that had nothing to do for ``idle_seconds`` is ended.
+        One that had nothing to do for ``idle_seconds`` is ended. ``environment`` is added to what it needs of this
+        process's own to find its program; secrets are not in that.
         """
         self._program = program
+        self._environment = {**_way_to_programs(), **environment}
         self._idle_seconds = idle_seconds
         self._slots = asyncio.Semaphore(most)
         self._idle: list[tuple[Child, asyncio.TimerHandle]] = []
@@ -138,7 +147,7 @@ class Children:
         pipe = asyncio.subprocess.PIPE
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._program, stdin=pipe, stdout=pipe, start_new_session=True, env=_environment()
+                *self._program, stdin=pipe, stdout=pipe, start_new_session=True, env=self._environment
             )
         except OSError as error:
             raise ChildEnded(f"the process cannot be started: {error}") from error

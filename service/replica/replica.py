@@ -51,6 +51,8 @@ log = logging.getLogger("milepost.replica")
 LOOKUPS = (sys.executable, "-P", "-m", "milepost.state.processors.lookups")
 """The program that decodes files of managed state. What is in them can hurt its process, and not this one."""
 
+_LEAN = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
+"""With these it takes 75 MiB, and reserves no gigabyte of address space, so that its memory can be bounded."""
 _MOST_LOOKUPS = 2
 _LOOKUPS_IDLE_SECONDS = 60.0
 _BACKOFF_SECONDS = 0.5
@@ -110,7 +112,7 @@ class Replica:
         self.attempts_at_puts = NewestAttempts(clock)
         self._trimming = Trimming(self.journal, self.manifests, self.slices, clock)
         self._folding = Folding(self.journal, self.blobs, self.manifests, self.deletions, self.slices, clock, settings)
-        self.lookups = Children(LOOKUPS, most=_MOST_LOOKUPS, idle_seconds=_LOOKUPS_IDLE_SECONDS)
+        self.lookups = Children(LOOKUPS, most=_MOST_LOOKUPS, idle_seconds=_LOOKUPS_IDLE_SECONDS, environment=_LEAN)
         self.submitter = Submitter(self.journal, self.removals, clock, settings.request_seconds)
         self.leadership: Leadership | None = None
         self._hand_over = HandOver(self._drain, 2 * settings.resign_seconds)

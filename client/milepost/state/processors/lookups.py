@@ -27,6 +27,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from milepost.state.errors import (
@@ -50,7 +51,8 @@ _DIRECTORY = "_milepost/state"
 _LENGTHS = struct.Struct(">II")
 _MOST_BYTES = 8 * 1024 * 1024
 """The JSON of the values in an answer ends with the value that brings it to this."""
-_MOST_MEMORY = 4 * 1024**3
+_MEMORY = 128 * 1024 * 1024
+"""So many bytes are for what is looked up, beside what the process takes without it."""
 _TRIES = 3
 
 
@@ -132,6 +134,9 @@ def answered(channel: Channel, question: Mapping[str, Any]) -> dict[str, Any]:
                 return _refusal(error)  # else the job went on meanwhile, and what was the newest was cleaned up
         except StateError as error:
             return _refusal(error)
+        except MemoryError:
+            why = f"what has the key takes more than {_MEMORY >> 20} MiB of memory: read the state with the SDK"
+            return {"refusal": "not-supported", "why": why}
     return {"refusal": "too-many-requests", "why": "the job goes on faster than its state can be read"}
 
 
@@ -206,13 +211,21 @@ def questions(channel: Channel) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Answer all questions, with a bound on memory, so that no file can take that of the whole machine."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    """Answer all questions."""
+    _bound_memory()
     os.environ["TZ"] = "UTC"  # times in state have no zone of their own once they are read
     time.tzset()
     channel = Channel(sys.stdin.buffer, sys.stdout.buffer)
     for question in questions(channel):
         channel.send(answered(channel, question))
+
+
+def _bound_memory() -> None:
+    """Let no file take the memory of the server beside this process, and let the kernel end this one first."""
+    statistics = Path("/proc/self/statm").read_text().split()
+    most = int(statistics[5]) * resource.getpagesize() + _MEMORY
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -152,3 +156,26 @@ def test_messages_on_the_wire() -> None:
     Channel(io.BytesIO(), out).send({"answer": {"ä": base64.b64encode(b"x").decode()}})
     received = Channel(io.BytesIO(out.getvalue() * 2 + b"\0\0"), io.BytesIO())
     assert list(questions(received)) == [{"answer": {"ä": "eA=="}}] * 2
+
+
+def test_what_takes_too_much_memory_is_told(query: Query, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound itself is the kernel's: `test_a_process_has_a_bound_on_its_memory` has it."""
+    query.batch(1, {"JFK": [1]})
+    monkeypatch.setattr(lookups, "key_of", Mock(side_effect=MemoryError))
+    assert ask(service)["refusal"] == "not-supported"
+
+
+def test_a_process_has_a_bound_on_its_memory() -> None:
+    program = (
+        "from milepost.state.processors import lookups; import pyarrow, pathlib; lookups._bound_memory()\n"
+        "print(pathlib.Path('/proc/self/oom_score_adj').read_text().strip())\n"
+        "held = pyarrow.allocate_buffer(100 << 20)\n"
+        "for take in (lambda: bytearray(200 << 20), lambda: pyarrow.allocate_buffer(200 << 20)):\n"
+        "    try: take(); print('taken')\n"
+        "    except MemoryError: print('refused')\n"
+    )
+    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    told = subprocess.run(
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True, timeout=120
+    )
+    assert told.stdout.split() == ["1000", "refused", "refused"]
