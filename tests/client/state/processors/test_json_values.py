@@ -58,7 +58,7 @@ COLUMNS = [("a", "string"), ("b", "binary"), ("c", "long"), ("d", "boolean"), ("
 
 
 def test_a_key_has_the_bytes_that_it_was_stored_under() -> None:
-    given = json.loads('["x", "AP8=", -5, true, "2013-01-01", "2013-01-01T13:00:00.25+01:00"]')
+    given = json.loads('["x", "AP8=", -5, true, "2013-01-01", "2013-01-01T13:00:00.250+01:00"]')
     found = key_of(COLUMNS, given)
     key = GroupingKey(COLUMNS)
     assert key.encode(found) == key.encode(("x", b"\0\xff", -5, True, date(2013, 1, 1), NOON))
