@@ -74,7 +74,7 @@ class StateReader:
 
     def partitions(self, version: int | None = None) -> int:
         """Return how many partitions a snapshot has. Raises `VersionNotFound`."""
-        return len(self._snapshot.at(version or self.version)[0].commits)
+        return len(self._snapshot.at(self._or_newest(version))[0].commits)
 
     def entries(
         self,
@@ -87,14 +87,14 @@ class StateReader:
         partition. Raises `InvalidUse`, `VersionNotFound`, `StateDamaged`.
         """
         chosen = self._chosen(variable)
-        era, behind = self._snapshot.at(version or self.version)
+        era, behind = self._snapshot.at(self._or_newest(version))
         for partition in range(len(era.commits)) if partitions is None else partitions:
             yield from self._scan(era, behind, partition, chosen, None, None)
 
     def get(self, key: Sequence[Any], variable: str | None = None, *, version: int | None = None) -> list[Entry]:
         """Return the values of one key, reading only where it may be. Raises the same, and `CoderError`."""
         encoded = self._key.encode(tuple(key))
-        era, behind = self._snapshot.at(version or self.version)
+        era, behind = self._snapshot.at(self._or_newest(version))
         group = self._snapshot.groups.group(encoded)
         partition = self._snapshot.groups.task_of(group, len(era.commits))
         found: list[Entry] = []
@@ -113,7 +113,7 @@ class StateReader:
         partition after the other. Raises the same; `InvalidUse` where they do not all have the same division: with
         another one, all keys are written again.
         """
-        end = end or self.version
+        end = self._or_newest(end)
         era, behind = self._snapshot.at(end)
         first, before = self._snapshot.at(start)
         if first != era or start > end or (start == era.after + 1 and era.after > 0):
@@ -137,6 +137,9 @@ class StateReader:
                     yield Changed(change.version + shift, change.kind.value, key, one.name, entry, rows)
             finally:
                 provider.close()
+
+    def _or_newest(self, version: int | None) -> int:
+        return self.version if version is None else version
 
     def _scan(
         self,
