@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import subprocess
 import sys
@@ -55,6 +57,24 @@ def test_leftovers_of_a_killed_process_are_removed_and_those_of_others_stay(tmp_
     assert mine.get_many([b"a", b"b"]) == [None, b"2"]
     mine.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_of_another_user_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where two users share ``/tmp``: the tests may run as root, whom no mode keeps out."""
+    theirs = RocksBases(tmp_path)()
+    lock = next(tmp_path.glob("*.lock"))
+    opened = os.open
+
+    def refuse(path: str | Path, *how: int) -> int:
+        if Path(path) == lock:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, *how)
+
+    monkeypatch.setattr(os, "open", refuse)
+    mine = RocksBases(tmp_path)()
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+    mine.close()
+    theirs.close()
 
 
 FORKS = """
