@@ -304,6 +304,7 @@ def test_what_is_refused(place: Place, files: LocalFiles) -> None:
             refused(batch, UnsafeQuery, "no column 'no'", key="no")
             refused(batch, InvalidUse, "no key can have that", key="number")
             refused(batch, UnsafeQuery, "1 to 128 partitions", partitions=129)
+            refused(batch, UnsafeQuery, "1 to 128 partitions, not 0", partitions=0)
             refused(batch, InvalidUse, "the time mode is", time_mode="Wall")
             refused(batch, InvalidUse, "no state can be called", name="a/b")
             refused(batch.selectExpr("word", "1 AS __milepost_key"), UnsafeQuery, "rename it")

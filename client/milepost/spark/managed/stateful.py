@@ -96,7 +96,9 @@ def stateful(
     groups = KeyGroups(key_groups)
     if before is not None:
         _check_same(before, grouping, groups)
-    count = partitions or (before.partitions if before else min(spark.sparkContext.defaultParallelism, key_groups))
+    count = partitions
+    if count is None:
+        count = before.partitions if before else min(spark.sparkContext.defaultParallelism, key_groups)
     if not 1 <= count <= groups.count:
         raise UnsafeQuery(f"{groups.count} key groups are for 1 to {groups.count} partitions, not {count}")
     store_of(name, 1, count, 0)  # refuses a name that no state can have

@@ -52,7 +52,7 @@ def read_state(spark: SparkSession, reader: StateReader, variable: str, *, versi
         kinds["expires"] = "timestamp"
     schema = StructType.fromJson(_struct(kinds.items()))
     arrow: Any = to_arrow_schema(schema, timezone="UTC")
-    chosen = version or reader.version
+    chosen = reader.version if version is None else version
     count = reader.partitions(chosen)
 
     def read(batches: Any) -> Iterator[Any]:

@@ -74,7 +74,7 @@ class StateReader:
 
     def partitions(self, version: int | None = None) -> int:
         """Return how many partitions a snapshot has. Raises `VersionNotFound`."""
-        return len(self._snapshot.at(version or self.version)[0].commits)
+        return len(self._snapshot.at(self._or_newest(version))[0].commits)
 
     def entries(
         self,
@@ -87,7 +87,7 @@ class StateReader:
         partition. Raises `InvalidUse`, `VersionNotFound`, `StateDamaged`.
         """
         chosen = self._chosen(variable)
-        era, behind = self._snapshot.at(version or self.version)
+        era, behind = self._snapshot.at(self._or_newest(version))
         for partition in range(len(era.commits)) if partitions is None else partitions:
             yield from self._scan(era, behind, partition, chosen, None, None)
 
@@ -100,7 +100,7 @@ class StateReader:
     ) -> Iterator[Entry]:
         """Iterate what `get` returns, for a key that has more than one wants to hold."""
         encoded = self._key.encode(tuple(key))
-        era, behind = self._snapshot.at(version or self.version)
+        era, behind = self._snapshot.at(self._or_newest(version))
         group = self._snapshot.groups.group(encoded)
         partition = self._snapshot.groups.task_of(group, len(era.commits))
         for one in self._chosen(variable):
@@ -117,7 +117,7 @@ class StateReader:
         partition after the other. Raises the same; `InvalidUse` where they do not all have the same division: with
         another one, all keys are written again.
         """
-        end = end or self.version
+        end = self._or_newest(end)
         era, behind = self._snapshot.at(end)
         first, before = self._snapshot.at(start)
         if first != era or start > end or (start == era.after + 1 and era.after > 0):
@@ -141,6 +141,9 @@ class StateReader:
                     yield Changed(change.version + shift, change.kind.value, key, one.name, entry, rows)
             finally:
                 provider.close()
+
+    def _or_newest(self, version: int | None) -> int:
+        return self.version if version is None else version
 
     def _scan(
         self,

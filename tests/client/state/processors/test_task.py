@@ -258,6 +258,19 @@ def test_one_key_is_read_alone(query: Query) -> None:
         query.reader.get(["a"], "none")
 
 
+def test_a_snapshot_that_never_was_is_not_the_newest(query: Query) -> None:
+    query.batch(2, {"a": [1]})
+    for version in (0, -1, 2):
+        for read in (
+            lambda version: list(query.reader.entries("count", version=version)),
+            lambda version: query.reader.get(("a",), version=version),
+            lambda version: query.reader.partitions(version),
+            lambda version: list(query.reader.changes(1, version)),
+        ):
+            with pytest.raises(VersionNotFound):
+                read(version)
+
+
 def test_what_snapshots_changed(query: Query) -> None:
     for words in ({"a": [1], "b": [1]}, {"a": [2]}, {"c": [3]}):
         query.batch(2, words)

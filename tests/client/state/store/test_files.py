@@ -14,6 +14,7 @@ import pytest
 from milepost.state.errors import FileMissing, FilesError, InvalidUse, WriteUnknown
 from milepost.state.store import Created, FileInfo, LocalFiles, MemoryFiles, StateFiles
 from milepost.state.store.files import local
+from milepost.state.store.files.once import create_once
 from milepost.state.store.files.within import FilesWithin
 from tests.client.state.support.full_disk import full_disk
 from tests.client.state.support.trees import in_a_tree
@@ -84,6 +85,21 @@ def test_a_draft_that_nobody_finishes_is_not_listed_and_goes_later(tmp_path: Pat
     assert (fresh.exists(), old.exists()) == (True, False)
 
 
+def test_who_may_not_remove_an_old_draft_lists_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one who only reads the state of others: the tests may run as root, whom no mode keeps out."""
+
+    def refuse(path: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    place = LocalFiles(tmp_path)
+    place.create("0/a", b"")
+    draft = tmp_path / "0" / ".draft-1"
+    draft.write_bytes(b"half")
+    os.utime(draft, (time.time() - 7200, time.time() - 7200))
+    monkeypatch.setattr(os, "unlink", refuse)
+    assert [info.name for info in place.list("0")] == ["0/a"]
+
+
 def test_a_failed_link_leaves_nothing_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system without hard links; there is none here to mount."""
 
@@ -115,6 +131,37 @@ def test_a_file_whose_directory_cannot_be_made_durable_may_be_there(
     with pytest.raises(WriteUnknown):
         place.create("a", b"x")
     assert place.read("a", 0, 9) == b"x"
+
+
+def test_a_link_whose_answer_is_lost_may_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system of another machine, whose answer does not come; there is none here to take away."""
+    link = os.link
+
+    def done_and_lost(draft: Path, path: Path) -> None:
+        link(draft, path)
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    place = LocalFiles(tmp_path)
+    monkeypatch.setattr(os, "link", done_and_lost)
+    with pytest.raises(WriteUnknown, match="a/b"):
+        place.create("a/b", b"x")
+    assert place.read("a/b", 0, 9) == b"x"
+    assert create_once(place, "a/c", b"y") is Created.DONE  # it is read back
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["b", "c"]
+
+
+def test_a_draft_that_cannot_be_removed_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is there under its name by then, so an error would say of it what is not so."""
+
+    def fail(path: Path, **_: bool) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    place = LocalFiles(tmp_path)
+    monkeypatch.setattr(Path, "unlink", fail)
+    assert place.create("a/b", b"x") is Created.DONE
+    assert place.create("a/b", b"y") is Created.EXISTS
+    assert [info.name for info in place.list("a")] == ["a/b"]
+    assert place.read("a/b", 0, 9) == b"x"
 
 
 def test_a_place_that_cannot_be_made_is_an_error_of_files(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import subprocess
 import sys
@@ -11,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from milepost.state.errors import BaseFailed, InvalidUse
-from milepost.state.store.bases.rocksdb import RocksBases
+from milepost.state.store import FileStateStoreProvider, MemoryFiles, ProviderSettings, StateStoreId
+from milepost.state.store.bases.contract import Base
+from milepost.state.store.bases.rocksdb import RocksBase, RocksBases
+from milepost.state.store.writing_store import FileStateStore
 from tests.client.state.support.full_disk import full_disk
 
 
@@ -52,6 +57,24 @@ def test_leftovers_of_a_killed_process_are_removed_and_those_of_others_stay(tmp_
     assert mine.get_many([b"a", b"b"]) == [None, b"2"]
     mine.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_of_another_user_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where two users share ``/tmp``: the tests may run as root, whom no mode keeps out."""
+    theirs = RocksBases(tmp_path)()
+    lock = next(tmp_path.glob("*.lock"))
+    opened = os.open
+
+    def refuse(path: str | Path, *how: int) -> int:
+        if Path(path) == lock:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, *how)
+
+    monkeypatch.setattr(os, "open", refuse)
+    mine = RocksBases(tmp_path)()
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+    mine.close()
+    theirs.close()
 
 
 FORKS = """
@@ -124,6 +147,58 @@ def test_a_full_disk_is_told_and_closing_gives_back_what_was_taken_of_it(tmp_pat
     another.apply([(b"a", b"1")])
     assert another.get_many([b"a"]) == [b"1"]
     another.close()
+
+
+def damage(base: Base) -> None:
+    """Change what is in the middle of each of RocksDB's files of keys and values, which are open."""
+    assert isinstance(base, RocksBase)
+    base._database.compact_range(None, None)
+    paths = list(base._directory.path.glob("*.sst"))
+    assert paths
+    for path in paths:
+        with path.open("r+b") as file:
+            file.seek(path.stat().st_size // 2)
+            file.write(b"damaged!" * 500)
+
+
+def test_a_scan_does_not_end_where_the_disk_is_damaged(tmp_path: Path) -> None:
+    """RocksDB's iterators end there as they do behind the last key."""
+    base = RocksBases(tmp_path, memory_bytes=8 << 20)()
+    keys = [n.to_bytes(4, "big") for n in range(6_000)]
+    for begin in range(0, len(keys), 1000):
+        base.apply([(key, random.randbytes(4000)) for key in keys[begin : begin + 1000]])
+    assert [key for key, _ in base.scan(b"", None)] == keys
+    assert [key for key, _ in base.scan(keys[-2] + b"0", None)] == keys[-1:]
+    assert list(base.scan(keys[-1] + b"0", None)) == []
+    damage(base)
+    for start, end in ((b"", None), (b"", keys[-1]), (keys[100], keys[-1] + b"0")):
+        with pytest.raises(BaseFailed, match="Corruption"):
+            list(base.scan(start, end))
+    base.close()
+
+
+def test_a_store_whose_copy_is_damaged_says_so_and_is_loaded_anew(tmp_path: Path) -> None:
+    bases = RocksBases(tmp_path / "cache", memory_bytes=8 << 20)
+    provider = FileStateStoreProvider(MemoryFiles(), ProviderSettings(bases=bases, maintenance_interval=None))
+    provider.init(StateStoreId(0, 0))
+    store = provider.get_store(0)
+    store.create_column_family_if_absent("other")
+    for n in range(6_000):
+        store.put(b"%05d" % n, random.randbytes(4000), "other")
+    store.commit()
+    store = provider.get_store(1)
+    assert isinstance(store, FileStateStore)
+    damage(store._loaded.base)
+    store.remove_column_family_if_exists("other")
+    with pytest.raises(BaseFailed, match="Corruption"):  # it would have left keys that nobody counts
+        store.commit()
+    store.abort()
+    store = provider.get_store(1)
+    assert sum(1 for _ in store.iterator("other")) == 6_000
+    store.remove_column_family_if_exists("other")
+    assert store.commit() == 2
+    assert store.metrics.num_keys == 0
+    provider.close()
 
 
 def test_a_base_that_cannot_be_opened_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def remove_leftovers(parent: Path) -> int:
     """Remove the directories of processes that have ended, and return how many there were."""
     count = 0
     for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # another process removes it as well, or it is another user's, whose processes do
             lock = os.open(lock_path, os.O_RDWR | os.O_CLOEXEC)
             try:
                 if _locked(lock):

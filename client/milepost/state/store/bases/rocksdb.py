@@ -127,12 +127,29 @@ class RocksBase(Base):
 
     def scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         pairs = self._database.items(from_key=start)
+        last: bytes | None = None
         while True:
             with _translated():
                 pair = next(pairs, None)
-            if pair is None or (end is not None and pair[0] >= end):  # type: ignore[operator]  # raw: keys are bytes
+                if pair is None:
+                    self._check_end(start, last)
+                    return
+            if end is not None and pair[0] >= end:  # type: ignore[operator]  # raw: keys are bytes
                 return
+            last = pair[0]  # type: ignore[assignment]
             yield pair  # type: ignore[misc]
+
+    def _check_end(self, start: bytes, last: bytes | None) -> None:
+        """Look whether a scan that found nothing after ``last`` came to the end: it also ends where RocksDB cannot read
+        on, and does not say so.
+        """
+        behind = self._database.iter()
+        behind.seek(start if last is None else last)
+        if last is not None and behind.valid():
+            behind.next()
+        behind.status()
+        if behind.valid():
+            raise BaseFailed("a scan of RocksDB ended before the last key")
 
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
         _check_process()

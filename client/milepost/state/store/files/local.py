@@ -17,6 +17,23 @@ _DRAFT = ".draft-"
 _DRAFT_SECONDS = 3600.0
 """A draft that is as old as this is nobody's any more: making one takes as long as writing one file."""
 
+_REFUSALS = frozenset(
+    {
+        errno.EACCES,
+        errno.EDQUOT,
+        errno.EMLINK,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOSPC,
+        errno.ENOTDIR,
+        errno.ENOTSUP,
+        errno.EPERM,
+        errno.EROFS,
+        errno.EXDEV,
+    }
+)
+"""What a link is refused with. Any other failure, such as a server of files that does not answer, may come after it."""
+
 
 class LocalFiles(StateFiles):
     """A directory. A file is written under a hidden name, made durable, and then linked to its own, which fails where
@@ -43,8 +60,13 @@ class LocalFiles(StateFiles):
                     os.link(draft, path)
                 except FileExistsError:
                     return Created.EXISTS
+                except OSError as error:
+                    if error.errno in _REFUSALS:
+                        raise
+                    raise WriteUnknown(f"it is not known whether {path} was linked: {error}") from error
             finally:
-                draft.unlink(missing_ok=True)
+                with suppress(OSError):  # the file is there by now, or is not; a draft that stays goes later
+                    draft.unlink()
         try:
             _sync(path.parent)
         except OSError as error:
@@ -68,7 +90,8 @@ class LocalFiles(StateFiles):
                     age = max(0.0, now - status.st_mtime)
                     if entry.name.startswith(_DRAFT):
                         if age > _DRAFT_SECONDS:
-                            os.unlink(entry.path)
+                            with suppress(OSError):  # who only reads cannot remove it
+                                os.unlink(entry.path)
                     elif entry.is_file():
                         found.append(FileInfo(f"{directory}/{entry.name}", status.st_size, age))
         return sorted(found, key=lambda info: info.name)
