@@ -167,8 +167,6 @@ def _look_up(readers: StateReaders, question: Mapping[str, Any]) -> dict[str, An
         raise InvalidUse(f"the key is no JSON: {error}") from error
     key = key_of(reader.key, given)
     version = reader.version if question["version"] is None else question["version"]
-    if version < 1:
-        raise VersionNotFound(f"there is no snapshot {version}: the first is 1")
     found = reader.values_of(key, question["variable"], version=version)
     values: list[dict[str, Any]] = []
     size = 0
