@@ -25,7 +25,9 @@ _log = logging.getLogger(__name__)
 MOST_VALUE_BYTES = 1 << 30
 """The bytes of a value, or of all values of a key together: a record batch cannot hold two gibibytes."""
 
-_CHUNK = 4096
+_CHUNK = 256
+"""The old values of so many keys are in memory at once."""
+
 METRICS = frozenset({"changes", "bytes_written", "commit_milliseconds"})
 
 

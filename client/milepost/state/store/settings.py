@@ -32,8 +32,9 @@ class ProviderSettings:
     """A run stays as it is while it is this many times as large as what is merged. Less writes less, and lets a reader
     read more."""
 
-    part_bytes: int = 32 * 1024 * 1024
-    """Bytes of keys and values after which a run goes on in another file. Merging holds one such file in memory."""
+    part_bytes: int = 8 * 1024 * 1024
+    """Bytes of keys and values after which a run goes on in another file. Merging holds such a file in memory, several
+    times over."""
 
     grace: float = 86400.0
     """Seconds for which a file of a commit or of a merge that came to nothing is left alone."""

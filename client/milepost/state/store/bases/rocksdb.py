@@ -18,7 +18,7 @@ from milepost.state.store.bases.cache_directory import CacheDirectory, remove_le
 from milepost.state.store.bases.contract import Base
 
 _log = logging.getLogger(__name__)
-_BATCH = 8192
+_BATCH_BYTES = 1024 * 1024
 _LEAST_MEMORY = 8 * 1024 * 1024
 
 
@@ -154,14 +154,16 @@ class RocksBase(Base):
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
         _check_process()
         with _translated():
-            for begin in range(0, len(changes), _BATCH):
-                batch = rocksdict.WriteBatch(raw_mode=True)
-                for key, value in changes[begin : begin + _BATCH]:
-                    if value is None:
-                        batch.delete(key)
-                    else:
-                        batch.put(key, value)
-                self._database.write(batch, self._unlogged)
+            batch = rocksdict.WriteBatch(raw_mode=True)
+            for key, value in changes:
+                if value is None:
+                    batch.delete(key)
+                else:
+                    batch.put(key, value)
+                if batch.size_in_bytes() >= _BATCH_BYTES:  # it has a copy of all that is in it
+                    self._database.write(batch, self._unlogged)
+                    batch = rocksdict.WriteBatch(raw_mode=True)
+            self._database.write(batch, self._unlogged)
 
     def memory_bytes(self) -> int:
         with _translated():
