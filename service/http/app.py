@@ -19,6 +19,7 @@ from service.http.routes import (
     health,
     instances,
     leading,
+    lookups,
     sessions,
     states,
     stores,
@@ -27,7 +28,8 @@ from service.http.routes import (
 from service.http.routing import Routes
 from service.http.webhdfs import routes as webhdfs
 
-_API = (handles, states, uploads, stores, cuts, files, instances, sessions, epochs, credentials, health, leading)
+_OF_STORES = (handles, states, uploads, stores, cuts, files, lookups, instances, sessions, epochs, credentials)
+_API = (*_OF_STORES, health, leading)
 _PARTS = (*_API, pages, page, webhdfs, doors)
 
 

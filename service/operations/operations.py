@@ -11,6 +11,7 @@ from service.operations.file_reading import FileReader
 from service.operations.handles import HandleOperations
 from service.operations.instances import InstanceOperations
 from service.operations.leading import LeadingOperations
+from service.operations.lookups import StateLookups
 from service.operations.publishing import Publisher
 from service.operations.reading import StateReader
 from service.operations.sessions import SessionOperations
@@ -32,6 +33,7 @@ class Operations:
     handles: HandleOperations
     instances: InstanceOperations
     leading: LeadingOperations
+    lookups: StateLookups
     publisher: Publisher
     reader: StateReader
     sessions: SessionOperations
@@ -59,17 +61,20 @@ def operations_of(replica: Replica) -> Operations:
     )
     verification = Verification(journal, blobs, replica.slices)
     cloning = Cloning(journal, blobs, replica.deletions, replica.slices, submitter, replica.manifests)
+    files = FileReader(journal, blobs, trees)
+    reader = StateReader(journal, blobs, settings.download_seconds)
     return Operations(
         cuts=CutOperations(journal, submitter, replica.manifests, verification, cloning),
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
-        files=FileReader(journal, blobs, trees),
+        files=files,
         handles=HandleOperations(journal, replica.slices, submitter),
         instances=InstanceOperations(journal, replica.instances, replica.slices, clock),
         leading=LeadingOperations(journal, replica.hand_over),
+        lookups=StateLookups(replica.lookups, reader, files, trees),
         publisher=Publisher(
             journal, replica.deletions, submitter, replica.manifests, replica.attempts_at_puts, replica.landed_writes
         ),
-        reader=StateReader(journal, blobs, settings.download_seconds),
+        reader=reader,
         sessions=SessionOperations(
             journal,
             replica.leases,

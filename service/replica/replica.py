@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -18,6 +19,7 @@ from backends.contract import (
 )
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.children import Children
 from service.basics.problems import problem
 from service.basics.slices import Slices
 from service.blobs.collector import collect
@@ -46,6 +48,13 @@ from service.rules.records import DEPLOYMENT_KEY, Deployment
 
 log = logging.getLogger("milepost.replica")
 
+LOOKUPS = (sys.executable, "-P", "-m", "milepost.state.processors.lookups")
+"""The program that decodes files of managed state. What is in them can hurt its process, and not this one."""
+
+_LEAN = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
+"""With these it takes 75 MiB, and reserves no gigabyte of address space, so that its memory can be bounded."""
+_MOST_LOOKUPS = 2
+_LOOKUPS_IDLE_SECONDS = 60.0
 _BACKOFF_SECONDS = 0.5
 _PAUSE_SECONDS = 0.05
 """The pause before the next election after leadership was lost, so that a leader that loses at once does not spin."""
@@ -103,6 +112,7 @@ class Replica:
         self.attempts_at_puts = NewestAttempts(clock)
         self._trimming = Trimming(self.journal, self.manifests, self.slices, clock)
         self._folding = Folding(self.journal, self.blobs, self.manifests, self.deletions, self.slices, clock, settings)
+        self.lookups = Children(LOOKUPS, most=_MOST_LOOKUPS, idle_seconds=_LOOKUPS_IDLE_SECONDS, environment=_LEAN)
         self.submitter = Submitter(self.journal, self.removals, clock, settings.request_seconds)
         self.leadership: Leadership | None = None
         self._hand_over = HandOver(self._drain, 2 * settings.resign_seconds)
@@ -170,6 +180,7 @@ class Replica:
     async def stop(self) -> None:
         """Step down, then close the backends."""
         await self.step_down()
+        await self.lookups.close()
         await self.election.close()
         await self.pointers.close()
         await self.blobs.close()

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,10 +22,14 @@ import milepost.spark
 from milepost.core.checkpoint_location import CREDENTIAL
 from milepost.errors import AccessDenied, ConnectionFailed, Fenced, WrongCheckpoint
 from milepost.spark import published_batches, read_published
+from milepost.state.errors import FilesError
+from milepost.state.store import TreeFiles
 from testbed.ports import Port
 from testbed.server import ServerProcess
 from tests.spark.driver.test_takeover import succeed
 from tests.spark.jobs import Place, finish
+from tests.spark.stateful.processors import COUNTED, Count
+from tests.spark.stateful.texts import WORDS, write_texts
 from tests.spark.tls import (
     TOKEN,
     Serving,
@@ -37,7 +43,7 @@ from tests.spark.tls import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -89,6 +95,47 @@ def test_a_job_runs_over_tls(
             milepost.spark.lead(place.spark, url, place.name, wait=1.0),
         ):
             pass
+
+
+@pytest.mark.usefixtures("trusted")
+def test_managed_state_reaches_the_tree_as_the_driver_does(
+    place: Place, authority: trustme.CA, tmp_path: Path, tokens: tuple[str, ...]
+) -> None:
+    """Tasks show the driver's certificate and read its token from the same file."""
+    mine = authority.issue_cert("driver@example.org")
+    authority.cert_pem.write_to_path(known := tmp_path / "known.crt")
+    mine.cert_chain_pems[0].write_to_path(shown := tmp_path / "driver.crt")
+    mine.private_key_pem.write_to_path(proof := tmp_path / "driver.key")
+    (tmp_path / "mounted").write_text(f"{TOKEN}\n")
+    access: dict[str, Any] = {
+        "verify": str(known),
+        "cert": str(shown),
+        "key": str(proof),
+        "token_file": str(tmp_path / "mounted"),
+    }
+    counts = write_texts(place.directory / "texts", 2, 60)
+    with wanting_certificates(authority, tmp_path, *tokens) as server:
+        url = address(server)
+        with milepost.spark.lead(place.spark, url, place.name, wait=60.0, **access) as job:
+
+            def transform(frame: DataFrame, _context: Any) -> DataFrame:
+                return milepost.spark.stateful(
+                    job, frame, key="word", processor=Count(), output_type=COUNTED, partitions=2
+                )
+
+            texts = place.spark.readStream.option("maxFilesPerTrigger", 1).text(str(place.directory / "texts"))
+            writer = texts.selectExpr(WORDS).writeStream.option("checkpointLocation", job.checkpointLocation)
+            function = job.files(place.output, transform=transform)
+            finish(job, writer.foreachBatch(function).trigger(availableNow=True).start())
+        with (
+            milepost.Client(url, **access) as client,
+            closing(TreeFiles(url, place.name, None, **access)) as tree,
+        ):
+            reader = milepost.spark.state_reader(client.store(place.name), tree)
+            assert {entry.key[0]: entry.value[0] for entry in reader.entries("count")} == sum(counts, Counter())
+        without = closing(TreeFiles(url, place.name, None, **{**access, "token_file": None}))
+        with without as stranger, pytest.raises(FilesError, match="token"):
+            stranger.list("0")
 
 
 @pytest.mark.usefixtures("trusted")

@@ -97,6 +97,7 @@ TABLE: Final[dict[str, Row]] = {
     f"HEAD {_JOB_FILE}": Row(Need.READ_OF_JOB),
     f"PUT {_JOB_FILE}": Row(Need.WRITE_OF_JOB),
     f"DELETE {_JOB_FILE}": Row(Need.WRITE_OF_JOB),
+    f"GET {_STORE}/state/{{state}}": Row(Need.READ),
     f"GET {_INSTANCES}": Row(Need.READ_OF_JOB),
     f"GET {_INSTANCES}/lagging": Row(Need.READ_OF_JOB),
     f"POST {_INSTANCES}/locations": Row(Need.READ_OF_JOB),  # changes nothing

@@ -55,6 +55,7 @@ OPERATIONS: Final = {
     "GET /v1/stores/{store}/files/{path}": Operation("readFile"),
     "PUT /v1/stores/{store}/files/{path}": Operation("writeFile", "WrittenFile"),
     "DELETE /v1/stores/{store}/files/{path}": Operation("deleteFile"),
+    "GET /v1/stores/{store}/state/{state}": Operation("lookUpState", "StateOfKey"),
     "POST /v1/stores/{store}/instances": Operation("reportInstances", "InstanceReport"),
     "POST /v1/stores/{store}/instances/verification": Operation("verifyInstances", "VerifiedInstances"),
     "POST /v1/stores/{store}/instances/locations": Operation("locateInstances", "InstanceLocations"),
@@ -95,6 +96,8 @@ _COUNT: Schema = {"type": "integer", "format": "int64", "minimum": 0}
 _SECONDS: Schema = {"type": "number", "format": "double", "minimum": 0}
 _TIME: Schema = {"type": "string", "format": "date-time"}
 _FLAG: Schema = {"type": "boolean"}
+_ROW: Schema = {"type": "object"}
+"""A struct of a state, whose fields depend on the job."""
 
 
 def _nullable(schema: Schema) -> Schema:
@@ -244,6 +247,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
         version=_TEXT,
         directory=_FLAG,
     ),
+    "StateValue": _object(("entry", "expires"), variable=_TEXT, entry=_ROW, value=_ROW, expires=_TIME),
+    "StateOfKey": _object(state=NAME_SCHEMA, version=_COUNT, values=_each("StateValue"), next=_nullable(_TEXT)),
     "StateInstance": _object(**_INSTANCE),
     "LoadedInstance": _object(**_INSTANCE, host=_TEXT, executor=NAME_SCHEMA, snapshot=_nullable(_COUNT), age=_SECONDS),
     "InstanceReport": _object(record=_TEXT, unload=_each("StateInstance")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-SHOWN = [block for block in blocks_of(ROOT / "docs" / "state.md") if "test_page.py" in block.marks.get("tested by", "")]
+BLOCKS = [
+    block for block in blocks_of(ROOT / "docs" / "state.md") if "test_page.py" in block.marks.get("tested by", "")
+]
+SHOWN = [block for block in BLOCKS if block.language == "python"]
+(BY_REST,) = [block for block in BLOCKS if block.language == "sh"]
 
 
 def test_the_lines_count_words_and_read_their_state(
@@ -36,5 +42,8 @@ def test_the_lines_count_words_and_read_their_state(
         exec(compile(text, block.place, "exec"), given)
     told = capsys.readouterr().out
     assert f"value=({counts['license']},)" in told
+    line = BY_REST.text.replace("http://127.0.0.1:7070", service.url).replace("/words/", f"/{name}/")
+    answer = json.loads(subprocess.run(line, shell=True, check=True, capture_output=True, timeout=120).stdout)
+    assert answer["values"] == [{"variable": "count", "value": {"count": counts["license"]}}]
     assert f"\n{len(counts)}\n" in told
     assert spark.read.parquet(f"{tmp_path}/counts/batch=*/*").count() == len(counts)

@@ -93,11 +93,16 @@ class StateReader:
 
     def get(self, key: Sequence[Any], variable: str | None = None, *, version: int | None = None) -> list[Entry]:
         """Return the values of one key, reading only where it may be. Raises the same, and `CoderError`."""
+        return list(self.values_of(key, variable, version=version))
+
+    def values_of(
+        self, key: Sequence[Any], variable: str | None = None, *, version: int | None = None
+    ) -> Iterator[Entry]:
+        """Iterate what `get` returns, for a key that has more than one wants to hold."""
         encoded = self._key.encode(tuple(key))
         era, behind = self._snapshot.at(self._or_newest(version))
         group = self._snapshot.groups.group(encoded)
         partition = self._snapshot.groups.task_of(group, len(era.commits))
-        found: list[Entry] = []
         for one in self._chosen(variable):
             if one.kind == "map":
                 start = entries_of(self._snapshot.groups, encoded)
@@ -105,8 +110,7 @@ class StateReader:
             else:
                 start = with_group(self._snapshot.groups, encoded)
                 end = start + b"\0"
-            found += self._scan(era, behind, partition, [one], start, end)
-        return found
+            yield from self._scan(era, behind, partition, [one], start, end)
 
     def changes(self, start: int, end: int | None = None, *, variable: str | None = None) -> Iterator[Changed]:
         """Iterate what the snapshots from ``start`` to ``end`` (by default the newest) changed, both included, one

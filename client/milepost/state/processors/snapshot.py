@@ -190,6 +190,20 @@ def snapshots_of(record: bytes) -> dict[str, Snapshot]:
         raise StateDamaged("the job record", f"it is no JSON of a job: {error}") from error
 
 
+def is_job_record(record: bytes) -> bool:
+    """Say whether these bytes look like a job record: somebody else may have a handle of its name."""
+    try:
+        document = json.loads(record)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and type(document.get("job")) is str and "schema" in document
+
+
+def job_of(record: bytes) -> str:
+    """Return the identity of a job, from the bytes of its job record."""
+    return str(json.loads(record)["job"])
+
+
 def store_of(name: str, era: int, partitions: int, partition: int) -> StateStoreId:
     """Return the store of a partition in an era."""
     try:

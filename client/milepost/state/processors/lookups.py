@@ -1,0 +1,230 @@
+"""Looks up single keys of managed state, as a process of its own: ``python -m milepost.state.processors.lookups``.
+
+It is for a server that keeps the files of state and does not decode them itself: whatever is in a file, it is this
+process that it can hurt. It reads questions from its input, one after the other, asks back for what it needs of the
+store that the question is about, and writes the answer to its output. It ends with its input.
+
+A message is two lengths of four bytes, the highest first, then so many bytes of JSON and so many others:
+
+================================================  ======================================================================
+from the server                                   ``{"state", "key", "variable", "version", "after", "limit"}``
+asked back                                        ``{"ask": "handle", "name"}``, ``{"ask": "read", "name", "start",
+                                                  "length"}`` or ``{"ask": "list", "name", "after"}``
+what that is answered                             ``{}`` and the bytes, ``{"files": [[name, size, age]], "next"}``, or
+                                                  ``{"refused": KIND, "why"}``: missing, damaged, failed
+in the end                                        ``{"answer"}``, or ``{"refusal": CODE, "why"}``: a problem code of
+                                                  `milepost.wire`, or failed, where what was asked back failed
+================================================  ======================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import struct
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from milepost.state.errors import (
+    CoderError,
+    FileMissing,
+    FilesError,
+    InvalidUse,
+    StateDamaged,
+    StateError,
+    VersionNotFound,
+)
+from milepost.state.processors.json_values import key_of, row_json
+from milepost.state.processors.reading import Entry, StateReader
+from milepost.state.processors.snapshot import Snapshot, is_job_record, job_of, snapshots_of
+from milepost.state.store.files.contract import Created, FileInfo, StateFiles
+from milepost.state.store.files.within import FilesWithin
+
+_RECORD = "job"
+_DIRECTORY = "_milepost/state"
+"""Where a job's states lie in its tree, unless they were given another place (`TreeFiles`)."""
+_LENGTHS = struct.Struct(">II")
+_MOST_BYTES = 8 * 1024 * 1024
+"""The JSON of the values in an answer ends with the value that brings it to this."""
+_MEMORY = 128 * 1024 * 1024
+"""So many bytes are for what is looked up, beside what the process takes without it."""
+_TRIES = 3
+
+
+class Channel:
+    """Sends and receives messages."""
+
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+
+    def receive(self) -> tuple[dict[str, Any], bytes] | None:
+        """Return the next message, None if there comes none any more."""
+        lengths = self._incoming.read(_LENGTHS.size)
+        if len(lengths) < _LENGTHS.size:
+            return None
+        of_text, of_bytes = _LENGTHS.unpack(lengths)
+        return json.loads(self._incoming.read(of_text)), self._incoming.read(of_bytes)
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message."""
+        text = json.dumps(message, separators=(",", ":")).encode()
+        self._outgoing.write(_LENGTHS.pack(len(text), 0) + text)
+        self._outgoing.flush()
+
+    def ask(self, what: str, name: str, **more: int | str) -> tuple[dict[str, Any], bytes]:
+        """Ask back, and return the answer. Raises `FileMissing`, `StateDamaged` and `FilesError`."""
+        self.send({"ask": what, "name": name, **more})
+        received = self.receive()
+        if received is None:
+            raise FilesError("the server ended")
+        answer, content = received
+        match answer.get("refused"):
+            case None:
+                return answer, content
+            case "missing":
+                raise FileMissing(f"there is no {what} {name}")
+            case "damaged":
+                raise StateDamaged(name, answer["why"])
+        raise FilesError(answer["why"])
+
+
+class AskedFiles(StateFiles):
+    """The files of the tree that the question is about, which can only be read."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def create(self, name: str, _content: bytes) -> Created:
+        raise FilesError(f"{name} cannot be written: the files can only be read here")
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        return self._channel.ask("read", f"{_DIRECTORY}/{name}", start=start, length=length)[1]
+
+    def list(self, directory: str) -> list[FileInfo]:
+        files: list[FileInfo] = []
+        after: str | None = ""
+        while after is not None:
+            page, _ = self._channel.ask("list", f"{_DIRECTORY}/{directory}", after=after)
+            files += [FileInfo(f"{directory}/{name}", size, age) for name, size, age in page["files"]]
+            after = page["next"]
+        return files
+
+    def delete(self, name: str) -> None:
+        raise FilesError(f"{name} cannot be deleted: the files can only be read here")
+
+
+def answered(channel: Channel, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to a question, or its refusal."""
+    record: bytes | None = None
+    for _ in range(_TRIES):
+        try:
+            before, (_, record) = record, channel.ask("handle", _RECORD)
+        except StateError as error:
+            return _refusal(error)
+        try:
+            return {"answer": _look_up(StateReaders(channel, record), question)}
+        except (VersionNotFound, FileMissing) as error:
+            if record == before or question["version"] is not None:
+                return _refusal(error)  # else the job went on meanwhile, and what was the newest was cleaned up
+        except StateError as error:
+            return _refusal(error)
+        except MemoryError:
+            why = f"what has the key takes more than {_MEMORY >> 20} MiB of memory: read the state with the SDK"
+            return {"refusal": "not-supported", "why": why}
+    return {"refusal": "too-many-requests", "why": "the job goes on faster than its state can be read"}
+
+
+class StateReaders:
+    """The readers of a job's states."""
+
+    def __init__(self, channel: Channel, record: bytes) -> None:
+        """``record`` is the job record. Raises `VersionNotFound` for what is none, and `StateDamaged`."""
+        if not is_job_record(record):
+            raise VersionNotFound(f"the handle {_RECORD!r} of this store is no job record")
+        self._snapshots: Mapping[str, Snapshot] = snapshots_of(record)
+        self._files = FilesWithin(AskedFiles(channel), job_of(record))
+
+    def of(self, name: str) -> StateReader:
+        """Return the reader of a state. Raises `VersionNotFound` if there is none of this name."""
+        if name not in self._snapshots:
+            there = ", ".join(sorted(self._snapshots)) or "none"
+            raise VersionNotFound(f"the job has published no state {name!r}, but {there}")
+        return StateReader(self._files, self._snapshots[name])
+
+
+def _look_up(readers: StateReaders, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a key: the page behind the first ``after`` of them, with ``limit`` at most."""
+    reader = readers.of(question["state"])
+    try:
+        given = json.loads(question["key"])
+    except ValueError as error:
+        raise InvalidUse(f"the key is no JSON: {error}") from error
+    key = key_of(reader.key, given)
+    version = reader.version if question["version"] is None else question["version"]
+    found = reader.values_of(key, question["variable"], version=version)
+    values: list[dict[str, Any]] = []
+    size = 0
+    after, limit = question["after"], question["limit"]
+    for entry in islice(found, after, None):
+        if len(values) == limit or size >= _MOST_BYTES:
+            return {"version": version, "values": values, "next": after + len(values)}
+        values.append(_value(reader, entry))
+        size += len(json.dumps(values[-1]))
+    return {"version": version, "values": values, "next": None}
+
+
+def _value(reader: StateReader, entry: Entry) -> dict[str, Any]:
+    variable = reader.variable(entry.variable)
+    found: dict[str, Any] = {"variable": entry.variable}
+    if entry.entry is not None:
+        found["entry"] = row_json(variable.key, entry.entry)
+    found["value"] = row_json(variable.schemas[-1], entry.value)
+    if entry.expires is not None:
+        seconds, milliseconds = divmod(entry.expires, 1000)
+        found["expires"] = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{milliseconds:03}Z"
+    return found
+
+
+def _refusal(error: StateError) -> dict[str, Any]:
+    code = "failed"
+    if isinstance(error, (InvalidUse, CoderError)):
+        code = "invalid-request"
+    elif isinstance(error, StateDamaged):
+        code = "corrupt"
+    elif isinstance(error, (VersionNotFound, FileMissing)):
+        code = "not-exist"
+    return {"refusal": code, "why": str(error)}
+
+
+def questions(channel: Channel) -> Iterator[dict[str, Any]]:
+    """Iterate the questions until there come none any more."""
+    while (received := channel.receive()) is not None:
+        yield received[0]
+
+
+def main() -> None:
+    """Answer all questions."""
+    _bound_memory()
+    os.environ["TZ"] = "UTC"  # times in state have no zone of their own once they are read
+    time.tzset()
+    channel = Channel(sys.stdin.buffer, sys.stdout.buffer)
+    for question in questions(channel):
+        channel.send(answered(channel, question))
+
+
+def _bound_memory() -> None:
+    """Let no file take the memory of the server beside this process, and let the kernel end this one first."""
+    statistics = Path("/proc/self/statm").read_text().split()
+    most = int(statistics[5]) * resource.getpagesize() + _MEMORY
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+if __name__ == "__main__":
+    main()
