@@ -318,4 +318,4 @@ def test_what_is_refused(place: Place, files: LocalFiles) -> None:
         return transform
 
     run(place, of)
-    assert len(told) == 1 + 2 * 7 + 2
+    assert len(told) == 1 + 2 * 8 + 2

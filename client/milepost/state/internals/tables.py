@@ -87,7 +87,12 @@ class HeapTable:
 
     def range_scan_with_multi_values(self, start: bytes | None, end: bytes | None, family: str = "") -> Pairs:
         found = self._families[family]
-        return iter([(key, value) for key in found.keys(start or b"", end) for value in found.values[key]])
+
+        def read(key: bytes) -> tuple[bytes, ...] | None:
+            values = found.values.get(key)
+            return None if values is None else tuple(values)
+
+        return ((key, value) for key, values in found.view(start or b"", end, read) for value in values)
 
     def put(self, key: bytes, value: bytes, family: str = "") -> None:
         self._families[family].set(key, [value])
@@ -95,6 +100,7 @@ class HeapTable:
     def merge(self, key: bytes, value: bytes, family: str = "") -> None:
         found = self._families[family]
         if key in found.values:
+            found.to_change(key)
             found.values[key].append(value)
         else:
             found.set(key, [value])

@@ -150,22 +150,36 @@ class Snapshot:
                 raise StateDamaged(where, f"it is of format {document['format']}, and this version knows {FORMAT}")
             if document["digest"] != _digest(name, rest):
                 raise StateDamaged(where, "its digest differs")
-            return cls(
+            found = cls(
                 name,
                 int(document["version"]),
                 int(document["batch"]),
-                KeyGroups(document["groups"]),
+                KeyGroups(int(document["groups"])),
                 tuple((str(column), str(kind)) for column, kind in document["key"]),
                 TimeMode(document["time"]),
                 {one: StateVariable.from_json(one, value) for one, value in document["variables"].items()},
                 tuple(
-                    Era(number, after, tuple((int(version), str(id)) for version, id in commits))
+                    Era(int(number), int(after), tuple((int(version), str(id)) for version, id in commits))
                     for number, after, commits in document["eras"]
                 ),
                 tuple((int(number), int(partitions)) for number, partitions in document["retired"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            _check(found)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateDamaged(where, f"it cannot be read: {error!r}") from error
+        return found
+
+
+def _check(snapshot: Snapshot) -> None:
+    """Raise ValueError for what no driver writes, whatever the digest says, which is no signature."""
+    begins = [era.after for era in snapshot.eras]
+    if not begins or begins[0] < 0 or sorted({*begins, snapshot.version}) != [*begins, snapshot.version]:
+        raise ValueError("its eras do not follow each other")
+    for era in snapshot.eras:
+        if not 1 <= len(era.commits) <= snapshot.groups.count or min(version for version, _ in era.commits) < 1:
+            raise ValueError(f"its era {era.number} has commits that cannot be")
+    if {(era.number, len(era.commits)) for era in snapshot.eras} & set(snapshot.retired):
+        raise ValueError("it gives up stores that it has")
 
 
 def first_snapshot(

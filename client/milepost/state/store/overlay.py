@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from milepost.state.store.sorted_map import SortedMap
+from milepost.state.store.sorted_map import SortedMap, View
 from milepost.state.store.updates import Op, Row, Update, fold
 
 _Pending = tuple[int, "bytes | list[bytes]"]
@@ -30,6 +30,7 @@ class Overlay:
 
     def append(self, key: bytes, value: bytes) -> None:
         """Add to the value of a key."""
+        self._map.to_change(key)  # which may put the pieces together, so it comes first
         pending = self._map.values.get(key)
         if pending is None:
             self._map.set(key, (Op.APPEND, value))
@@ -49,12 +50,12 @@ class Overlay:
         if isinstance(value, bytes):
             return op, value
         joined = b"".join(value)
-        self._map.set(key, (op, joined))
+        self._map.values[key] = op, joined
         return op, joined
 
-    def rows(self, start: bytes, end: bytes | None) -> list[Row]:
-        """Return the updates of a range of keys, sorted, as they are now."""
-        return [(key, *update) for key in list(self._map.keys(start, end)) if (update := self.get(key))]
+    def view(self, start: bytes, end: bytes | None) -> View[Update]:
+        """Return the updates of a range of keys, sorted, as they are now, whatever changes later."""
+        return self._map.view(start, end, self.get)
 
     def all_rows(self) -> Iterator[Row]:
         """Iterate all updates, sorted."""

@@ -130,12 +130,12 @@ class FileReadStore(ReadStateStore):
             raise
 
     def _scan(self, start: bytes, end: bytes | None) -> Pairs:
-        """Iterate a range as it is now: the base does not change while the store is open, and of the changes those of
-        the range are copied.
+        """Iterate a range as it is now: the base does not change while the store is open, and the changes are seen
+        through a view of them.
         """
-        changes = self._overlay.rows(start, end) if self._overlay else []
+        changes = self._overlay.view(start, end) if self._overlay else None
         pairs = self._loaded.base.scan(start, end)
-        view = merged_view(pairs, changes) if changes else pairs
+        view = merged_view(pairs, ((key, *update) for key, update in changes)) if changes else pairs
         return self._guarded((key[PREFIX_BYTES:], value) for key, value in view)
 
     def _guarded(self, found: Iterator[T]) -> Iterator[T]:

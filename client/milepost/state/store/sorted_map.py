@@ -1,13 +1,19 @@
-"""A dict that can iterate a range of its keys in their order."""
+"""A dict that can iterate a range of its keys in their order, also as it was before it changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from sortedcontainers import SortedList
 
 V = TypeVar("V")
+R = TypeVar("R")
+
+_FIRST, _MOST = 64, 4096
+"""How many keys a view reads at once: few at first, since many want no more than the first one."""
 
 
 class SortedMap(Generic[V]):
@@ -16,23 +22,30 @@ class SortedMap(Generic[V]):
     def __init__(self) -> None:
         self.values: dict[bytes, V] = {}
         self._order: SortedList | None = None
+        self._views: WeakSet[View[Any]] = WeakSet()
 
     def __len__(self) -> int:
         return len(self.values)
 
     def set(self, key: bytes, value: V) -> None:
         """Set the value of a key."""
+        self.to_change(key)
         if self._order is not None and key not in self.values:
             self._order.add(key)
         self.values[key] = value
 
     def discard(self, key: bytes) -> None:
         """Remove a key, if it is there."""
-        if self.values.pop(key, None) is not None and self._order is not None:
+        if key not in self.values:
+            return
+        self._read_views()
+        del self.values[key]
+        if self._order is not None:
             self._order.remove(key)
 
     def update(self, pairs: Iterable[tuple[bytes, V]]) -> None:
         """Set many values, which may make the order unknown again."""
+        self._read_views()
         self._order = None
         self.values.update(pairs)
 
@@ -41,3 +54,80 @@ class SortedMap(Generic[V]):
         if self._order is None:
             self._order = SortedList(self.values)
         return iter(self._order.irange(start, end, inclusive=(True, False)))
+
+    def view(self, start: bytes, end: bytes | None, read: Callable[[bytes], R | None]) -> View[R]:
+        """Return the keys from one on and before another, in order, with what is there now, whatever changes later.
+
+        ``read`` gives what is at a key, as something that does not change; None if there is nothing.
+        """
+        view = View(self, start, end, read)
+        if not view.complete:
+            self._views.add(view)
+        return view
+
+    def to_change(self, key: bytes) -> None:
+        """Let views keep what is at a key, before its value is changed in place."""
+        if self._views:
+            for view in self._views:
+                view.keep(key)
+
+    def _read_views(self) -> None:
+        """Let views read all that they show, before keys go."""
+        if self._views:
+            for view in list(self._views):
+                view.read_all()
+            self._views.clear()
+
+
+class View(Generic[R]):
+    """A range of a `SortedMap` as it was when the view was made. It is iterated once.
+
+    Reading all of it at once would take as long as there is something, also where only the first is wanted. So it is
+    read bit by bit, and of what was not read yet that is kept which changes first.
+    """
+
+    def __init__(
+        self, whole: SortedMap[Any], start: bytes, end: bytes | None, read: Callable[[bytes], R | None]
+    ) -> None:
+        self._whole = whole
+        self._start = start
+        self._end = end
+        self._read = read
+        self._size = _FIRST
+        self._kept: dict[bytes, R | None] = {}
+        self.complete = False
+        self._found = self._more()
+
+    def __bool__(self) -> bool:
+        """Whether there may be something."""
+        return bool(self._found) or not self.complete
+
+    def __iter__(self) -> Iterator[tuple[bytes, R]]:
+        while self:
+            found, self._found = self._found, []
+            yield from found
+            if not self._found:
+                self._found = self._more()
+
+    def keep(self, key: bytes) -> None:
+        """Keep what is at a key, since it is about to change."""
+        if key >= self._start and (self._end is None or key < self._end) and key not in self._kept:
+            self._kept[key] = self._read(key)
+
+    def read_all(self) -> None:
+        """Read what was not read yet."""
+        while not self.complete:
+            self._found += self._more()
+
+    def _more(self) -> list[tuple[bytes, R]]:
+        """Read on. It may find nothing before the end: keys that are new since."""
+        if self.complete:
+            return []
+        keys = list(islice(self._whole.keys(self._start, self._end), self._size))
+        if len(keys) < self._size:
+            self.complete = True
+        else:
+            self._start = keys[-1] + b"\0"
+        self._size = min(2 * self._size, _MOST)
+        pairs = ((key, self._kept.pop(key) if key in self._kept else self._read(key)) for key in keys)
+        return [(key, found) for key, found in pairs if found is not None]

@@ -344,3 +344,30 @@ def test_a_snapshot_proves_itself(query: Query) -> None:
     with pytest.raises(StateDamaged):
         snapshots_of(b"no JSON")
     assert snapshots_of(b'{"schema": 2}') == {}
+
+
+def test_a_snapshot_that_no_driver_wrote_is_damaged_although_its_digest_is_right(query: Query) -> None:
+    """The digest is no signature: whoever edits the record may make a new one."""
+    for partitions in (2, 3):
+        query.batch(partitions, {"a": [1]})
+    good = query.snapshot
+    assert good is not None
+    assert Snapshot.from_json("words", good.to_json()) == good
+    older, newer = good.eras
+    for eras in (
+        (),
+        (newer, older),
+        (older, replace(newer, after=0)),
+        (replace(older, after=-1), newer),
+        (older, replace(newer, after=good.version)),
+        (older, replace(newer, commits=())),
+        (older, replace(newer, commits=newer.commits * 11)),
+        (older, replace(newer, commits=((-1, "0" * 32),))),
+    ):
+        with pytest.raises(StateDamaged, match="the snapshot of the state 'words'"):
+            Snapshot.from_json("words", replace(good, eras=eras).to_json())
+    gone = replace(good, retired=((newer.number, 3),))  # by which the driver would remove what it goes on from
+    endless = replace(good, version=float("inf"))  # type: ignore[arg-type]
+    for one in (gone, endless):
+        with pytest.raises(StateDamaged):
+            Snapshot.from_json("words", one.to_json())

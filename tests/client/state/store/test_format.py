@@ -253,6 +253,7 @@ def test_a_file_under_the_name_of_another_is_damage(opened: Opener, files: Faili
         ({"kind": "other"}, "a kind 'other'"),
         ({"lineage": [[5, "x"], [3, "y"]]}, "gap"),
         ({"families": None}, "cannot be read"),
+        ({"keys": float("inf")}, "cannot be read"),
         ({"batches": [{}]}, "cannot be read"),
         ({"store": {}}, "cannot be read"),
         ({"store": {"operator": -1, "partition": 0, "name": "a"}}, "cannot be read"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -198,6 +199,32 @@ def test_a_store_whose_copy_is_damaged_says_so_and_is_loaded_anew(tmp_path: Path
     store.remove_column_family_if_exists("other")
     assert store.commit() == 2
     assert store.metrics.num_keys == 0
+    provider.close()
+
+
+@pytest.mark.parametrize("instead", ["nothing", "a file", "an empty directory"])
+def test_a_directory_that_goes_below_an_open_store_costs_no_commit(tmp_path: Path, instead: str) -> None:
+    """A cleaner of ``/tmp``, say. What is committed is in the files; the copy is closed, and made anew."""
+    cache = tmp_path / "cache"
+    settings = ProviderSettings(bases=RocksBases(cache), maintenance_interval=None, idle_bases=0)
+    provider = FileStateStoreProvider(MemoryFiles(), settings)
+    provider.init(StateStoreId(0, 0))
+    store = provider.get_store(0)
+    store.put(b"a", b"1")
+    shutil.rmtree(cache)
+    if instead == "a file":
+        cache.write_bytes(b"")
+    elif instead == "an empty directory":
+        cache.mkdir()
+    assert store.commit() == 1
+    if instead == "a file":
+        with pytest.raises(BaseFailed):
+            provider.get_store(1)
+        cache.unlink()
+    again = provider.get_store(1)
+    assert list(again.iterator()) == [(b"a", b"1")]
+    again.abort()
+    assert list(cache.iterdir()) == []
     provider.close()
 
 

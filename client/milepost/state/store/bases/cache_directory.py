@@ -31,9 +31,10 @@ class CacheDirectory:
         self.path.mkdir()
 
     def remove(self) -> None:
-        """Remove the directory and all in it."""
+        """Remove the directory and all in it. What cannot be removed stays, and another process may remove it later."""
         shutil.rmtree(self.path, ignore_errors=True)
-        self._lock_path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._lock_path.unlink()
         os.close(self._lock)
 
 

@@ -85,7 +85,7 @@ def open_file(files: StateFiles, store: StateStoreId, name: StateFileName) -> Op
         kept = StateStoreId(**document["store"])
         head = head_from_json(document)
         blocks = tuple(block_from_json(block) for block in document["batches"])
-    except (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError, InvalidUse) as error:
+    except (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError, OverflowError, InvalidUse) as error:
         raise StateDamaged(path, f"its head cannot be read: {error}") from error
     if kept != store:
         raise StateDamaged(path, f"it belongs to the store {kept.directory}")
