@@ -128,7 +128,8 @@ class Door:
             except NoAnswer as error:
                 why, doubt = str(error), True
             except Problem as error:
-                if error.code not in _ASK_AGAIN:
+                late = error.code is Code.OUTCOME_UNKNOWN and not error.retryable
+                if late or error.code not in _ASK_AGAIN:
                     raise
                 why, doubt = error.detail, doubt or error.outcome is Outcome.UNKNOWN
             else:

@@ -46,8 +46,11 @@ class NewestAttempts:
             del self._puts[oldest]
 
     def check(self, key: str, number: int) -> None:
-        """Raise an ``outcome-unknown`` problem if a newer attempt has begun: that one learns how the put ends."""
+        """Raise an ``outcome-unknown`` problem if a newer attempt has begun: that one learns how the put ends.
+
+        This one is not to be made again: a leader that came later would not know that it is late.
+        """
         put = self._puts.get(key)
         if put is not None and put.newest > number:
             detail = f"attempt {put.newest} at this put has begun, and this is attempt {number}"
-            raise problem(Code.OUTCOME_UNKNOWN, detail)
+            raise problem(Code.OUTCOME_UNKNOWN, detail, retryable=False)

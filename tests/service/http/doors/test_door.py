@@ -24,6 +24,7 @@ from milepost.errors import (
     IdempotencyMismatch,
     NotExist,
     OutcomeUnknown,
+    Problem,
     Unavailable,
 )
 from milepost.wire import Code
@@ -79,15 +80,20 @@ class Wire(Peer):
             raise problem(Code.TOO_MANY_REQUESTS, "a fault of this test")
         permit = self.permit
         assert permit is not None
-        ended = await self.leader.operations.publisher.publish(
-            At(message.store, message.path),
-            permit.epoch,
-            BlobRef(message.blob, message.size, message.sha256),
-            message.data,
-            overwrite=permit.overwrite,
-            key=permit.key,
-            attempt=message.attempt,
-        )
+        try:
+            ended = await self.leader.operations.publisher.publish(
+                At(message.store, message.path),
+                permit.epoch,
+                BlobRef(message.blob, message.size, message.sha256),
+                message.data,
+                overwrite=permit.overwrite,
+                key=permit.key,
+                attempt=message.attempt,
+            )
+        except Problem:
+            if fault == "refused by the last leader":
+                await self.leader.restart()
+            raise
         if fault == "answer lost":
             raise NoAnswer("a fault of this test")
         if fault == "answer lost, and the leader":
@@ -206,6 +212,27 @@ async def test_a_leader_that_does_not_answer_is_not_waited_for_while_another_may
         assert at.wire.attempts == [1, 2, 3]
         assert all(0 < seconds <= SHORTEST_LEASE for seconds in at.wire.seconds)
         assert await at.content() == content
+
+
+@pytest.mark.parametrize("content", [b"v1", LARGE], ids=len)
+async def test_a_door_that_comes_late_does_not_ask_a_leader_that_does_not_know_it(
+    tmp_path: Path, content: bytes
+) -> None:
+    """It was frozen. The client asked elsewhere meanwhile, under its key, and deleted the file. When another replica
+    begins to lead, nobody knows any more that there was a newer attempt.
+    """
+    async with scene(tmp_path) as at:
+
+        async def overtaken() -> None:
+            await put(at.leader, AT.path, at.epoch, content, inline=len(content) < 100, key="k", attempt=1001)
+            assert await at.leader.operations.trees.delete(AT, at.epoch, recursive=False)
+
+        at.wire.faults = ["refused by the last leader"]
+        with pytest.raises(OutcomeUnknown, match="attempt 1001"):
+            await at.take(at.permit(), content, overtaken)
+        assert at.wire.attempts == [1]
+        with pytest.raises(NotExist):
+            at.entry()
 
 
 class LeadsOnce:
