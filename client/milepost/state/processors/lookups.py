@@ -26,6 +26,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -223,7 +224,8 @@ def _bound_memory() -> None:
     statistics = Path("/proc/self/statm").read_text().split()
     most = int(statistics[5]) * resource.getpagesize() + _MEMORY
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    Path("/proc/self/oom_score_adj").write_text("1000")
+    with suppress(OSError):  # where it may not be set, the bound above is all there is
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 if __name__ == "__main__":
