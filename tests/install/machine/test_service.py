@@ -78,6 +78,16 @@ def test_it_may_do_what_it_needs_and_nothing_more(service: Machine) -> None:
     assert set(outside["writable"]) > {"/dev/shm", "/srv/open", *inside["writable"]}
 
 
+def test_it_looks_up_state_in_a_process_beside_it(service: Machine) -> None:
+    """There is no job here, and it is that process which says so."""
+    told = service.run(
+        'token=$(cut -d " " -f 2 /etc/milepost/tokens)\n'
+        "curl -sS -G http://127.0.0.1:7070/v1/stores/flights/state/state --data-urlencode 'key=[1]' "
+        '-H "Authorization: Bearer $token"'
+    )
+    assert "there is no handle job" in json.loads(told)["detail"]
+
+
 def test_a_killed_one_is_started_again(service: Machine) -> None:
     (before,) = shown(service, "MainPID")
     service.run("systemctl kill --signal=KILL milepost")
