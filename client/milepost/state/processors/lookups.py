@@ -50,8 +50,12 @@ _RECORD = "job"
 _DIRECTORY = "_milepost/state"
 """Where a job's states lie in its tree, unless they were given another place (`TreeFiles`)."""
 _LENGTHS = struct.Struct(">II")
-_MOST_BYTES = 8 * 1024 * 1024
+_PAGE_BYTES = 1024 * 1024
 """The JSON of the values in an answer ends with the value that brings it to this."""
+
+_MOST_BYTES = 4 * 1024 * 1024
+"""The JSON of one value has this at most, since the server reads it in one go."""
+
 _MEMORY = 128 * 1024 * 1024
 """So many bytes are for what is looked up, beside what the process takes without it."""
 _TRIES = 3
@@ -135,9 +139,9 @@ def answered(channel: Channel, question: Mapping[str, Any]) -> dict[str, Any]:
                 return _refusal(error)  # else the job went on meanwhile, and what was the newest was cleaned up
         except StateError as error:
             return _refusal(error)
-        except MemoryError:
-            why = f"what has the key takes more than {_MEMORY >> 20} MiB of memory: read the state with the SDK"
-            return {"refusal": "not-supported", "why": why}
+        except MemoryError as error:
+            why = str(error) or "it does not fit into memory"
+            return {"refusal": "not-supported", "why": f"{why}: read the state with the SDK"}
     return {"refusal": "too-many-requests", "why": "the job goes on faster than its state can be read"}
 
 
@@ -173,10 +177,13 @@ def _look_up(readers: StateReaders, question: Mapping[str, Any]) -> dict[str, An
     size = 0
     after, limit = question["after"], question["limit"]
     for entry in islice(found, after, None):
-        if len(values) == limit or size >= _MOST_BYTES:
+        if len(values) == limit or size >= _PAGE_BYTES:
             return {"version": version, "values": values, "next": after + len(values)}
         values.append(_value(reader, entry))
-        size += len(json.dumps(values[-1]))
+        length = len(json.dumps(values[-1]))
+        if length > _MOST_BYTES:
+            raise MemoryError(f"a value of {entry.variable} has {length} bytes as JSON, and {_MOST_BYTES} are the most")
+        size += length
     return {"version": version, "values": values, "next": None}
 
 

@@ -89,7 +89,7 @@ def test_values_come_in_pages(query: Query, service: Service) -> None:
 
 def test_a_page_ends_with_so_many_bytes(query: Query, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     query.batch(1, {"JFK": list(range(7))})
-    monkeypatch.setattr(lookups, "_MOST_BYTES", 100)
+    monkeypatch.setattr(lookups, "_PAGE_BYTES", 100)
     page = ask(service, variable="rows")["answer"]
     assert 1 < len(page["values"]) == page["next"] < 7
 
@@ -163,6 +163,14 @@ def test_what_takes_too_much_memory_is_told(query: Query, service: Service, monk
     query.batch(1, {"JFK": [1]})
     monkeypatch.setattr(lookups, "key_of", Mock(side_effect=MemoryError))
     assert ask(service)["refusal"] == "not-supported"
+
+
+def test_a_value_that_is_too_large_is_told(query: Query, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    query.batch(1, {"JFK": [1]})
+    monkeypatch.setattr(lookups, "_MOST_BYTES", 10)
+    refused = ask(service, variable="count")
+    assert refused["refusal"] == "not-supported"
+    assert "a value of count has" in refused["why"]
 
 
 def test_a_process_has_a_bound_on_its_memory() -> None:
