@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,10 +67,10 @@ def test_a_directory_of_another_user_is_left_alone(tmp_path: Path, monkeypatch: 
     lock = next(tmp_path.glob("*.lock"))
     opened = os.open
 
-    def refuse(path: str | Path, *how: int) -> int:
+    def refuse(path: str | Path, *how: int, **place: Any) -> int:
         if Path(path) == lock:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return opened(path, *how)
+        return opened(path, *how, **place)
 
     monkeypatch.setattr(os, "open", refuse)
     mine = RocksBases(tmp_path)()
