@@ -155,13 +155,14 @@ class Children:
 
     async def _end(self, child: Child) -> None:
         """End a process, however this is cancelled meanwhile."""
-        task = asyncio.ensure_future(child.end())
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
-        await asyncio.shield(task)
+        await asyncio.shield(self._begin_to_end(child))
 
     def _end_idle(self, child: Child) -> None:
         self._idle = [one for one in self._idle if one[0] is not child]
+        self._begin_to_end(child)
+
+    def _begin_to_end(self, child: Child) -> asyncio.Task[None]:
         task = asyncio.ensure_future(child.end())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
+        return task

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -92,7 +93,7 @@ class StateLookups:
 
         Raises problems, ``not-supported`` where the program is not installed.
         """
-        missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+        missing = _missing(_NEEDED)
         if missing:
             raise problem(
                 Code.NOT_SUPPORTED,
@@ -131,16 +132,7 @@ class StateLookups:
 
     async def _asked(self, child: Child, store: str, question: Question) -> Found | Problem:
         """Return the answer of a process, or why it has none. Raises `ChildEnded`."""
-        await child.send(
-            {
-                "state": question.state,
-                "key": question.key,
-                "variable": question.variable,
-                "version": question.version,
-                "after": question.after,
-                "limit": question.limit,
-            }
-        )
+        await child.send(asdict(question))
         failed: Problem | None = None
         while True:
             message, _ = await child.receive()
@@ -211,6 +203,12 @@ _KINDS = {
     Code.CORRUPT: "damaged",
     Code.BLOB_MISSING: "damaged",
 }
+
+
+@cache
+def _missing(modules: tuple[str, ...]) -> list[str]:
+    """Return those that are not installed. They are not imported: only the processes need them."""
+    return [name for name in modules if importlib.util.find_spec(name) is None]
 
 
 def _check_size(size: int) -> None:

@@ -42,13 +42,12 @@ from milepost.state.errors import (
 )
 from milepost.state.processors.json_values import key_of, row_json
 from milepost.state.processors.reading import Entry, StateReader
-from milepost.state.processors.snapshot import Snapshot, is_job_record, job_of, snapshots_of
+from milepost.state.processors.snapshot import Snapshot, job_of, snapshots_of
 from milepost.state.store.files.contract import Created, FileInfo, StateFiles
+from milepost.state.store.files.tree import DEFAULT_DIRECTORY
 from milepost.state.store.files.within import FilesWithin
 
 _RECORD = "job"
-_DIRECTORY = "_milepost/state"
-"""Where a job's states lie in its tree, unless they were given another place (`TreeFiles`)."""
 _LENGTHS = struct.Struct(">II")
 _PAGE_BYTES = 1024 * 1024
 """The JSON of the values in an answer ends with the value that brings it to this."""
@@ -109,13 +108,13 @@ class AskedFiles(StateFiles):
         raise FilesError(f"{name} cannot be written: the files can only be read here")
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        return self._channel.ask("read", f"{_DIRECTORY}/{name}", start=start, length=length)[1]
+        return self._channel.ask("read", f"{DEFAULT_DIRECTORY}/{name}", start=start, length=length)[1]
 
     def list(self, directory: str) -> list[FileInfo]:
         files: list[FileInfo] = []
         after: str | None = ""
         while after is not None:
-            page, _ = self._channel.ask("list", f"{_DIRECTORY}/{directory}", after=after)
+            page, _ = self._channel.ask("list", f"{DEFAULT_DIRECTORY}/{directory}", after=after)
             files += [FileInfo(f"{directory}/{name}", size, age) for name, size, age in page["files"]]
             after = page["next"]
         return files
@@ -150,10 +149,11 @@ class StateReaders:
 
     def __init__(self, channel: Channel, record: bytes) -> None:
         """``record`` is the job record. Raises `VersionNotFound` for what is none, and `StateDamaged`."""
-        if not is_job_record(record):
+        job = job_of(record)
+        if job is None:
             raise VersionNotFound(f"the handle {_RECORD!r} of this store is no job record")
         self._snapshots: Mapping[str, Snapshot] = snapshots_of(record)
-        self._files = FilesWithin(AskedFiles(channel), job_of(record))
+        self._files = FilesWithin(AskedFiles(channel), job)
 
     def of(self, name: str) -> StateReader:
         """Return the reader of a state. Raises `VersionNotFound` if there is none of this name."""

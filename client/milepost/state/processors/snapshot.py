@@ -204,18 +204,19 @@ def snapshots_of(record: bytes) -> dict[str, Snapshot]:
         raise StateDamaged("the job record", f"it is no JSON of a job: {error}") from error
 
 
-def is_job_record(record: bytes) -> bool:
-    """Say whether these bytes look like a job record: somebody else may have a handle of its name."""
+def job_of(record: bytes) -> str | None:
+    """Return the identity of a job, from the bytes of its job record.
+
+    None for bytes that do not look like one: somebody else may have a handle of its name.
+    """
     try:
         document = json.loads(record)
     except ValueError:
-        return False
-    return isinstance(document, dict) and type(document.get("job")) is str and "schema" in document
-
-
-def job_of(record: bytes) -> str:
-    """Return the identity of a job, from the bytes of its job record."""
-    return str(json.loads(record)["job"])
+        return None
+    if not isinstance(document, dict) or "schema" not in document:
+        return None
+    job = document.get("job")
+    return job if isinstance(job, str) else None
 
 
 def store_of(name: str, era: int, partitions: int, partition: int) -> StateStoreId:
