@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milepost.wire import Code, Outcome
+from milepost.wire import Code
 from service.basics.problems import problem
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.keys import place_of
@@ -12,7 +12,6 @@ from service.replica.landed_writes import LandedWrites, check_same
 from service.replica.submitter import Reply, Submitter, reply_of
 from service.replica.trees.attempts import NewestAttempts, known_key
 from service.replica.trees.loading import Manifests
-from service.rules.decisions import Refused
 from service.rules.requests import NO_BLOB, Attempt, BlobRef, PutFile, Request
 
 
@@ -55,8 +54,7 @@ class Publisher:
         it, since it trusts that nobody begins to name such a blob any more. The present term is returned then, under
         which the bytes have to be put first. Else the answer is returned, or the first one again.
 
-        A door asks again unless the rules refuse. So only then is the blob deleted, and only if no earlier attempt can
-        have published it.
+        The blob of a refused attempt is left to the door: it may ask again, and then not be refused.
         """
         journal = self._journal
         if not journal.lease_holds():
@@ -82,9 +80,6 @@ class Publisher:
             self._attempts.check(known_as, attempt)
 
         served = await self._submitter.decided(request, journal.generation, may_submit)
-        refused = isinstance(served.decision, Refused) and served.decision.outcome is not Outcome.UNKNOWN
-        if refused and blob.key and attempt == 1:
-            await self._deletions.try_delete(blob.key)
         reply = reply_of(served)
         self._landed.note(known_as, request, reply.answer)
         return reply

@@ -11,10 +11,11 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
+from backends.contract import BackendError
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.basics.problems import problem
-from service.basics.timeouts import seen
+from service.basics.timeouts import seen, within
 from service.blobs.delivery import DeliveryCut, deliver, deliver_rest
 from service.blobs.intake import Incoming, begin, take_in
 from service.blobs.keys import blob_key
@@ -41,6 +42,7 @@ A leader that is frozen, or cut off, keeps its connections and never answers. An
 """
 
 _PAUSE_SECONDS = 0.2
+_DISCARD_SECONDS = 5.0
 _MOST_ATTEMPTS = 1000
 """A door makes fewer attempts than this to publish what it has taken, so that those of a later try count as later."""
 
@@ -111,7 +113,9 @@ class Door:
         """Take the bytes of a file, and return once it is published. ``text`` is the permit as it came.
 
         ``tries`` is how often the client has sent the bytes before under the permit's key, which a permit that the
-        client got has only once. Raises problems. Bytes that are not published then are left to the collector.
+        client got has only once. Raises problems. Bytes that are refused are discarded, unless an earlier attempt may
+        have published them: nobody but the door knows of all attempts, and that it makes no more. All others that are
+        not published are left to the collector.
         """
         begun = await begin(incoming, self._inline_below, self._max_state_bytes)
         if begun.data is not None:
@@ -130,6 +134,8 @@ class Door:
             except Problem as error:
                 late = error.code is Code.OUTCOME_UNKNOWN and not error.retryable
                 if late or error.code not in _ASK_AGAIN:
+                    if not doubt and error.outcome is Outcome.NOT_APPLIED:
+                        await self._discard(blob)
                     raise
                 why, doubt = error.detail, doubt or error.outcome is Outcome.UNKNOWN
             else:
@@ -186,6 +192,14 @@ class Door:
     async def _put(self, permit: PutPermit, term: int, incoming: Incoming) -> BlobRef:
         key = blob_key(permit.deployment, permit.store, term)
         return await take_in(self._blobs, key, incoming, self._max_state_bytes)
+
+    async def _discard(self, blob: BlobRef) -> None:
+        if not blob.key:
+            return
+        try:
+            await within(_DISCARD_SECONDS, self._blobs.delete(blob.key))
+        except (BackendError, TimeoutError) as error:
+            log.info("the refused bytes %s are left to the collector: %s", blob.key, error)
 
     async def _again(self, permit: PutPermit, term: int, old: BlobRef) -> BlobRef:
         """Put the bytes once more, under a newer leadership, whose collector may be about to delete the old ones.

@@ -42,12 +42,16 @@ from service.http.doors.permits import LATE_SECONDS, LIFE_SECONDS, PutPermit, Re
 from service.journal import Journal
 from service.operations.publishing import Publisher
 from service.operations.trees import At
+from service.replica import commits
 from service.replica.leader_locator import LeaderLocator
+from service.replica.settings import Settings
 from service.rules.requests import BlobRef, OntoExisting
 from service.rules.stored.trees import Entry
 from tests.service.acting import STORE, actor
 from tests.support.files import put
+from tests.support.network.faults import before, undisturbed
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +71,8 @@ class Wire(Peer):
         self.attempts: list[int] = []
         self.seconds: list[float] = []
         self.permit: PutPermit | None = None
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
+        """What happens after a refusal whose answer is lost."""
 
     async def publish(self, leader: str, message: Publish, seconds: float) -> Published:  # noqa: ARG002
         self.seconds.append(seconds)
@@ -93,6 +99,10 @@ class Wire(Peer):
         except Problem:
             if fault == "refused by the last leader":
                 await self.leader.restart()
+            if fault == "refusal lost":
+                assert self.meanwhile is not None
+                await self.meanwhile()
+                raise NoAnswer("a fault of this test") from None
             raise
         if fault == "answer lost":
             raise NoAnswer("a fault of this test")
@@ -166,8 +176,8 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(directory: Path) -> AsyncIterator[Scene]:
-    settings = replace(PROMPT, collect_after_seconds=0.0)
+async def scene(directory: Path, settings: Settings = PROMPT) -> AsyncIterator[Scene]:
+    settings = replace(settings, collect_after_seconds=0.0)
     async with rig(embedded(directory), settings) as leader:
         idle = Rig(embedded(directory), settings, "http://127.0.0.1:8")
         await idle.replica.blobs.open()
@@ -233,6 +243,45 @@ async def test_a_door_that_comes_late_does_not_ask_a_leader_that_does_not_know_i
         assert at.wire.attempts == [1]
         with pytest.raises(NotExist):
             at.entry()
+
+
+async def test_a_refusal_whose_answer_is_lost_takes_no_bytes_from_the_attempt_that_is_not_refused(
+    tmp_path: Path,
+) -> None:
+    """Something was in the way, and is not any more when the door asks again."""
+    async with scene(tmp_path) as at:
+        await at.take(at.permit("first"), b"in the way")
+        at.wire.faults = ["refusal lost"]
+        at.wire.meanwhile = lambda: at.leader.operations.trees.delete(AT, at.epoch, recursive=False)
+        await at.take(at.permit("second"), LARGE)
+        await at.leader.emptied_trash()
+        assert await at.content() == LARGE
+
+
+async def test_bytes_that_are_refused_for_now_are_there_when_they_are_not_refused_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manifest lands so late that its rows are not in memory any more, and a put is decided right after it."""
+    monkeypatch.setattr(commits, "COMMIT_SECONDS", 0.05)
+    async with scene(tmp_path, replace(PROMPT, fold_from=1, fold_after_seconds=0.0)) as at:
+        await put(at.leader, "state/0", at.epoch)
+        begun, gate = at.leader.pointers.committed, asyncio.Event()
+        at.leader.pointers.disturb(undisturbed, before(gate.wait))
+        with pytest.raises(OutcomeUnknown):
+            await at.leader.replica._folding.fold(STORE)
+        assert at.leader.pointers.committed == begun + 2
+
+        async def landed_behind_it() -> None:
+            async def waits() -> bool:
+                return bool(at.leader.replica.journal._admission.queue)
+
+            await until(waits)
+            gate.set()
+
+        _, _ = await asyncio.gather(at.take(at.permit(), LARGE), landed_behind_it())
+        assert at.wire.attempts == [1, 2]
+        await at.leader.emptied_trash()
+        assert await at.content() == LARGE
 
 
 class LeadsOnce:
