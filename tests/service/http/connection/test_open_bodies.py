@@ -11,6 +11,7 @@ import pytest
 
 from milepost.errors import Unavailable
 from service.http.connection import open_bodies
+from service.http.connection.allowance import LEAST_BYTES_PER_SECOND
 from service.http.connection.connections import Connections
 from service.http.connection.open_bodies import HELD_BYTES, LEAST_SILENT_SECONDS, OpenBodies, OpenBody
 from tests.service.http.connection.test_connections import Peer, given_up
@@ -59,6 +60,21 @@ async def test_of_those_who_are_silent_for_long_the_longest_is_cut() -> None:
         assert (first.is_cut, second.is_cut, third.is_cut) == (True, True, False)
         assert len(bodies) == 1
     assert len(bodies) == 0
+
+
+@pytest.mark.parametrize(("size", "cut"), [(1, True), (9 * LEAST_BYTES_PER_SECOND, False)])
+async def test_who_sends_a_byte_now_and_then_is_as_silent_as_who_sends_nothing(size: int, cut: bool) -> None:
+    """What is sent counts, and not that something is: else a byte every nine seconds would hold a place for long."""
+    clock = Clock()
+    bodies = OpenBodies(clock)
+    with bodies.begun() as body:
+        for _ in range(4):
+            with silent(body):
+                clock.now += 9.0
+            await body.takes(size)
+            clock.now += 60.0  # its bytes are written meanwhile, and it is not waited for
+        with silent(body):
+            assert bodies.cut_one() is cut
 
 
 async def test_a_body_that_is_cut_ends_its_wait() -> None:
