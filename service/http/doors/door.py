@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from backends.contract import BackendError
@@ -117,6 +118,7 @@ class Door:
         have published them: nobody but the door knows of all attempts, and that it makes no more. All others that are
         not published are left to the collector.
         """
+        incoming = replace(incoming, chunks=self._in_time(permit, incoming.chunks))
         begun = await begin(incoming, self._inline_below, self._max_state_bytes)
         if begun.data is not None:
             blob = BlobRef("", len(begun.data), begun.sha256)
@@ -148,6 +150,12 @@ class Door:
                 raise problem(Code.OUTCOME_UNKNOWN if doubt else Code.NO_LEADER, said)
             log.info("%r of %s is not published yet, trying again: %s", permit.path, permit.store, why)
             await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _in_time(self, permit: PutPermit, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield the chunks for as long as they can be published: a body without an end is not taken for ever."""
+        async for chunk in chunks:
+            check_not_late(permit, self._wall())
+            yield chunk
 
     async def _published(
         self, permit: PutPermit, text: str, blob: BlobRef, data: bytes | None, attempt: int, end: float

@@ -122,6 +122,7 @@ class Scene:
     idle: Rig
     wire: Wire
     epoch: int
+    later: float = 0.0
     door: Door = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,7 +137,7 @@ class Scene:
             LeaderLocator(rig.election, rig.advertise, rig.clock),
             self.wire,
             rig.clock,
-            lambda: WALL,
+            lambda: WALL + self.later,
             max_state_bytes=None,
             inline_below=4096,
         )
@@ -436,6 +437,24 @@ async def test_a_door_that_leads_publishes_nothing_with_a_permit_that_is_too_old
             await at.take(at.permit("late", overwrite=True, until=int(WALL) - LATE_SECONDS - 1), b"v2")
         assert await at.content() == b"v1"
         assert at.wire.attempts == []
+
+
+async def test_a_body_without_an_end_is_taken_for_no_longer_than_it_can_be_published(tmp_path: Path) -> None:
+    async with scene(tmp_path) as at:
+        taken = 0
+
+        async def without_end() -> AsyncIterator[bytes]:
+            nonlocal taken
+            while taken < 100:
+                taken += 1
+                at.later += LATE_SECONDS / 10
+                yield LARGE
+
+        permit = at.wire.permit = at.permit()
+        with pytest.raises(AccessDenied, match="too late"):
+            await at.door.take(permit, "", Incoming(without_end()))
+        assert taken == 11
+        assert await at.blobs() == set()
 
 
 async def test_bytes_of_another_store_or_deployment_become_no_file_of_this_one(tmp_path: Path) -> None:
