@@ -7,13 +7,18 @@ first of these requests is served at last, the file may have been renamed, delet
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from milepost.wire import Code
 from service.basics.problems import problem
 
 _REMEMBERED_SECONDS = 600.0
 """How long the newest attempt at a put is known. A door tries for a fraction of that."""
+
+MOST: Final = 100_000
+"""The newest attempts at so many writes are known at most, of half a kilobyte each. No first attempt is among them: it
+is newer than no other.
+"""
 
 
 def known_key(store: str, key: str) -> str:
@@ -39,11 +44,13 @@ class NewestAttempts:
     def begin(self, key: str, number: int) -> None:
         """Remember an attempt that begins. Raises as `check` does."""
         self.check(key, number)
+        if number <= 1:
+            return
         now = self._clock()
         self._puts.pop(key, None)
         self._puts[key] = _Put(number, now + _REMEMBERED_SECONDS)
-        while self._puts[oldest := next(iter(self._puts))].until < now:
-            del self._puts[oldest]
+        while len(self._puts) > MOST or self._puts[next(iter(self._puts))].until < now:
+            del self._puts[next(iter(self._puts))]
 
     def check(self, key: str, number: int) -> None:
         """Raise an ``outcome-unknown`` problem if a newer attempt has begun: that one learns how the put ends.
