@@ -41,14 +41,16 @@ async def collect(
     if not isinstance(journal.read().view.state.get(DEPLOYMENT_KEY), Deployment):
         log.warning("collect no blobs: the record of the deployment, which says which blobs are its own, is damaged")
         return 0
-    candidates = [
-        info.key
-        async for info in blobs.list(prefix_of(journal.deployment), older_than)
-        if _is_older(info.key, journal.first_term)
-    ]
+    candidates: list[str] = []
+    stores: dict[str, None] = {}
+    async for info in blobs.list(prefix_of(journal.deployment), older_than):
+        place = place_of(info.key)
+        if place is not None and place.term < journal.first_term:
+            candidates.append(info.key)
+            stores[place.store] = None
     if not candidates or not may_go_on():
         return 0
-    for store in sorted({place.store for place in map(place_of, candidates) if place is not None}):
+    for store in stores:
         try:
             await ready(store)
         except Problem as error:
@@ -76,8 +78,3 @@ async def collect(
             break
         await deletions.try_delete(key)
     return len(orphans)
-
-
-def _is_older(key: str, term: int) -> bool:
-    place = place_of(key)
-    return place is not None and place.term < term

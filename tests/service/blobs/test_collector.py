@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,11 @@ from backends.contract import BlobInfo, BlobStore, Refusal, StorageUnavailable
 from backends.embedded.election import EmbeddedElection
 from backends.embedded.pointers import EmbeddedPointers
 from backends.local.blobs import LocalBlobs
+from service.basics.slices import SLICE_SECONDS
 from service.basics.streams import stream_of
+from service.blobs import collector
 from service.blobs.collector import collect
-from service.blobs.keys import blob_key
+from service.blobs.keys import BlobPlace, blob_key, place_of
 from service.rules.records import DEPLOYMENT_KEY, Deployment, handle_key
 from tests.service.acting import STORE, actor
 from tests.support.network.faults import Faults, refuse
@@ -99,6 +102,39 @@ async def test_burning_a_term_does_not_make_a_leaderships_own_blobs_older(tmp_pa
         assert running.replica.journal.term > term
         assert await collected(running) == 0
         assert mine in await keys(running)
+
+
+async def test_no_request_waits_until_all_blobs_were_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look takes a whole slice, as it seems; then the loop must turn after each few."""
+    count, page = 300, 10
+    async with rig(embedded(tmp_path)) as running:
+        await running.restart()
+        a = await actor(running, "a")
+        await a.add("pointer", b"state")
+        looks: list[int] = [0]
+
+        async def listed(_prefix: str, _older_than: float) -> AsyncIterator[BlobInfo]:
+            for number in range(count):
+                if number % page == 0:
+                    await asyncio.sleep(0)
+                yield BlobInfo(blob_key(running.replica.journal.deployment, STORE, 1), 1, 3600.0)
+
+        def looked(key: str) -> BlobPlace | None:
+            looks[-1] += 1
+            running.clock.advance(SLICE_SECONDS)
+            return place_of(key)
+
+        monkeypatch.setattr(running.blobs, "list", listed)
+        monkeypatch.setattr(collector, "place_of", looked)
+        round_ = asyncio.create_task(collected(running))
+        while not round_.done():
+            await asyncio.sleep(0)
+            looks.append(0)
+        assert round_.result() == count
+        assert sum(looks) >= count
+        assert max(looks) <= 2 * page
 
 
 async def test_young_blobs_stay(tmp_path: Path) -> None:
