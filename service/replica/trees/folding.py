@@ -66,11 +66,22 @@ class Folding:
         interval = self._settings.tidy_interval_seconds
         while True:
             await asyncio.sleep(interval)
-            for store in self._state().stores_to_fold(self._settings.fold_from) if self._journal.lease_holds() else ():
+            for store in await self._due(self._state()) if self._journal.lease_holds() else ():
                 try:
                     await self.fold(store)
                 except (Problem, BackendError, ManifestsNotLoaded) as error:
                     log.warning("cannot fold the tree of %s, trying again in %s s: %s", store, interval, error)
+
+    async def _due(self, state: State) -> list[str]:
+        """Return the stores whose trees may have something to fold. There may be very many that have nothing."""
+        due: list[str] = []
+
+        def judge(store: str) -> None:
+            if state.may_be_folded(store, self._settings.fold_from):
+                due.append(store)
+
+        await self._slices.each_after(state.stores, "", judge)
+        return due
 
     async def fold(self, store: str) -> None:
         """Fold the records of a tree that are old enough, then merge manifests where that is due. Raises problems."""

@@ -110,7 +110,6 @@ class State(StateOfTrees):
             self._count_blobs(old.blob if is_pending(old) else "", new.blob if is_pending(new) else "")
         elif len(parts) == 4 and parts[2] == "files":
             of_store.path_changed(old, new)
-            _mark(self._with_paths, of_store.name, bool(of_store.paths))
             for blob in new.blobs if isinstance(new, TreePath) else ():
                 self._count_blobs("", blob)
             for blob in old.blobs if isinstance(old, TreePath) else ():
@@ -118,7 +117,6 @@ class State(StateOfTrees):
         elif parts[2:] == ["tree"]:
             of_store.unfinished = isinstance(new, Tree) and bool(new.sweeps or new.rollbacks)
             self._index_manifests(old, new)
-            _mark(self._stale, of_store.name, isinstance(new, Tree) and new.stale)
         if len(parts) > 2 and parts[2] in ("tree", "files"):
             _mark(self._to_trim, of_store.name, of_store.may_be_trimmed)
         if of_store.has_cleared:

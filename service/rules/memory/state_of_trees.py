@@ -24,8 +24,6 @@ class StateOfTrees(Lookup):
         self._blobs: dict[str, int] = {}
         self.held: dict[str, ManifestRows] = {}
         self._to_trim: dict[str, None] = {}
-        self._with_paths: dict[str, None] = {}
-        self._stale: dict[str, None] = {}
 
     def hold(self, blob: str, rows: ManifestRows) -> None:
         """Keep the rows of a manifest in memory for as long as the record of a tree names it."""
@@ -96,10 +94,10 @@ class StateOfTrees(Lookup):
             if isinstance(record, TreePath):
                 yield record
 
-    def stores_to_fold(self, least: int) -> list[str]:
-        """Return the stores in whose trees at least so many paths have own records, or manifests are stale."""
-        many = {store: None for store in self._with_paths if len(self._of_store[store].paths) >= least}
-        return list(many | self._stale)
+    def may_be_folded(self, store: str, least: int) -> bool:
+        """Return whether at least so many paths of a store's tree have own records, or its manifests are stale."""
+        tree = self.tree(store)
+        return len(self._of_store[store].paths) >= least or (isinstance(tree, Tree) and tree.stale)
 
     def unloaded(self, store: str) -> list[Manifest]:
         """Return the manifests of a tree whose rows are not in memory."""

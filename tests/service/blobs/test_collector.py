@@ -104,9 +104,7 @@ async def test_burning_a_term_does_not_make_a_leaderships_own_blobs_older(tmp_pa
         assert mine in await keys(running)
 
 
-async def test_no_request_waits_until_all_blobs_were_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_request_waits_until_all_blobs_were_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look takes a whole slice, as it seems; then the loop must turn after each few."""
     count, page = 300, 10
     async with rig(embedded(tmp_path)) as running:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
+from sortedcontainers import SortedList
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.slices import SLICE_SECONDS
 from service.operations.trees import At
 from service.replica.submitter import Caller
+from service.rules.records import Record, Store, store_key
 from service.rules.requests import Attempt, OntoExisting
-from service.rules.stored.trees import Manifest, Tree
+from service.rules.stored.paths import path_key
+from service.rules.stored.trees import Entry, Manifest, Tree, TreePath
 from tests.service.acting import STORE, actor
 from tests.support.files import put, read
 from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
@@ -170,3 +176,34 @@ async def test_a_manifest_that_is_damaged_or_gone_is_named_and_nothing_is_served
                 await put_one(running, "state/new", epoch)
         path.write_bytes(whole)
         assert await read(running, "state/7") == content_of("7")
+
+
+async def test_no_request_waits_until_all_stores_were_looked_at(tmp_path: Path) -> None:
+    """Each look takes a whole slice, as it seems; then the loop must turn after each few."""
+    count = 300
+    async with rig(embedded(tmp_path)) as running:
+        state = running.replica.journal.read().view.state
+        changes: list[tuple[str, Record | None]] = []
+        for number in range(count):
+            store, path = f"s{number:03}", TreePath("a", (Entry(1, "2026-01-01T00:00:00.000Z", 1, data=b""),))
+            changes += [(store_key(store), Store(store, epoch=1)), (path_key(store, path.path), path)]
+        state.apply(changes)
+        looks: list[int] = [0]
+
+        class Paths:
+            """One path, as far as anybody counts them."""
+
+            def __len__(self) -> int:
+                looks[-1] += 1
+                running.clock.advance(SLICE_SECONDS)
+                return 1
+
+        for of_store in state._of_store.values():
+            of_store.paths = cast("SortedList[str]", Paths())
+        running.replica._folding._settings = replace(FOLDING, tidy_interval_seconds=0.0)
+        task = asyncio.create_task(running.replica._folding.run())
+        while sum(looks) < count:
+            await asyncio.sleep(0)
+            looks.append(0)
+        task.cancel()
+        assert max(looks) <= 8
