@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 
-from milepost.wire import Code
+from backends.contract import BackendError
+from milepost.errors import Problem
+from milepost.wire import Code, Outcome
 from service.basics.problems import problem
 from service.basics.streams import stream_of
 from service.blobs.delivery import deliver
@@ -65,7 +68,13 @@ async def put_at(
         fresh = blob_key(replica.journal.deployment, at.store, replica.journal.term)
         blob = await take_in(replica.blobs, fresh, begun.rest, None)
     publish = operations.publisher.publish
-    ended = await publish(at, epoch, blob, begun.data, overwrite=overwrite, key=key, attempt=attempt)
+    try:
+        ended = await publish(at, epoch, blob, begun.data, overwrite=overwrite, key=key, attempt=attempt)
+    except Problem as error:
+        if blob.key and error.outcome is Outcome.NOT_APPLIED:
+            with suppress(BackendError):  # then it is left to the collector
+                await replica.blobs.delete(blob.key)
+        raise
     if isinstance(ended, int):
         raise problem(Code.NO_LEADER, "another leadership has begun since the bytes were put")
 
