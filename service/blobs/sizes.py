@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
@@ -25,6 +26,9 @@ _LISTED_FOR_EACH: Final = 50
 
 _LISTING_SECONDS: Final = 30.0
 
+_AT_ONCE: Final = 500
+"""So many keys are looked at without a pause."""
+
 
 class Sizes:
     """The sizes of blobs, each learnt once.
@@ -39,9 +43,11 @@ class Sizes:
     async def learn(self, keys: Iterable[str]) -> None:
         """Learn these sizes as far as they can be listed within half a minute."""
         wanted: dict[str, set[str]] = defaultdict(set)
-        for key in keys:
+        for count, key in enumerate(keys):
             if (prefix := prefix_of_store(key)) is not None:
                 wanted[prefix].add(key)
+            if count % _AT_ONCE == 0:
+                await asyncio.sleep(0)
         for prefix, several in wanted.items():
             if len(several) >= _LISTED_FROM:
                 try:

@@ -139,21 +139,21 @@ class Cloning:
         try:
             rows, request = await self._prepared(copies, request)
         except BaseException:
-            self._discard(copies)
+            await self._discard(copies)
             raise
         assert request.manifest is not None
         with self._state().holding(request.manifest.blob, rows):
             try:
                 served = await self._submitter.decided(request, generation, may_submit)
             except Superseded:
-                self._discard(copies)
+                await self._discard(copies)
                 raise
             except Problem as error:
                 if error.outcome is Outcome.NOT_APPLIED:
-                    self._discard(copies)
+                    await self._discard(copies)
                 raise
         if isinstance(served.decision, Refused):
-            self._discard(copies)
+            await self._discard(copies)
         return reply_of(served)
 
     async def _prepared(self, copies: _Copies, request: CloneTree) -> tuple[ManifestRows, CloneTree]:
@@ -256,9 +256,8 @@ class Cloning:
         copies.blobs.append(key)
         return key
 
-    def _discard(self, copies: _Copies) -> None:
-        for key in copies.blobs:
-            self._deletions.schedule(key, 0.0)
+    async def _discard(self, copies: _Copies) -> None:
+        await self._slices.each(copies.blobs, lambda key: self._deletions.schedule(key, 0.0))
 
     def _state(self) -> State:
         return self._journal.read().view.state

@@ -89,10 +89,13 @@ class Verification:
         """
         files = await self._shown(store)
         report = Report()
-        for shown in files:
+
+        def count(shown: Shown) -> None:
             if 0 in shown.at:
                 report.files += 1
                 report.bytes += shown.entry.size
+
+        await self._slices.each(files, count)
         waiting, sizes = iter(files), Sizes(self._blobs)
         found: dict[Shown, str] = {}
         if not digests:

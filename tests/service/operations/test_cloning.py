@@ -13,6 +13,7 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.slices import SLICE_SECONDS
 from service.operations import cloning
 from service.operations.operations import Operations
 from service.operations.trees import At
@@ -104,6 +105,36 @@ async def test_the_bytes_of_many_small_files_are_not_all_in_memory(
         await clone(running, await target(running))
         assert await shown(running) == files | {"checkpoint/commits/0": b"v1"}
         assert max(most) < 10_000 + 2 * 8 * 2_000
+
+
+async def test_no_request_waits_until_all_copies_of_a_refused_clone_are_put_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes a whole slice, as it seems; then the loop must turn after each few."""
+    count = 60
+    async with rig(embedded(tmp_path)) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        for number in range(count):
+            await put(running, f"checkpoint/{number:02}", epoch)
+        await put(running, "checkpoint/z", epoch, b"/jobs/%s/checkpoint" % STORE.encode())
+        await put(running, "checkpoint/commits/0", epoch, b"v1")
+        await running.operations.cuts.pin(Caller(Attempt("a"), epoch), STORE, "before-upgrade", 0)
+        caller, schedule, steps = await target(running), running.replica.deletions.schedule, [0]
+
+        def slow(key: str, seconds: float) -> None:
+            steps[-1] += 1
+            running.clock.advance(SLICE_SECONDS)
+            schedule(key, seconds)
+
+        monkeypatch.setattr(running.replica.deletions, "schedule", slow)
+        cloning_ = asyncio.create_task(clone(running, caller))
+        while not cloning_.done():
+            await asyncio.sleep(0)
+            steps.append(0)
+        with pytest.raises(Problem, match="its copy would lead there"):
+            cloning_.result()
+        assert sum(steps) >= count
+        assert max(steps) <= 4
 
 
 async def test_a_clone_has_what_the_snapshot_shows_and_goes_its_own_way(tmp_path: Path) -> None:

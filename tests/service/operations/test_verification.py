@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ import pytest
 from backends.contract import BlobInfo, StorageUnavailable
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.slices import SLICE_SECONDS
+from service.blobs import sizes
+from service.blobs.keys import prefix_of_store
+from service.operations import verification
 from service.operations.verification import Report
 from service.rules.stored.trees import TreePath
 from tests.service.acting import STORE, actor
@@ -75,6 +80,36 @@ async def test_sizes_are_learnt_from_a_listing_without_a_byte_being_read(
     found = await verified(running, digests=False)
     assert (found.files, found.damaged) == (len(NAMES), {})
     assert (listed, asked) == ([f"{running.replica.journal.deployment}/{STORE}/"], [])
+
+
+async def test_no_request_waits_until_all_files_were_counted(running: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step takes a whole slice, as it seems; then the loop must turn after each few."""
+    steps: list[int] = [0]
+
+    def step() -> None:
+        steps[-1] += 1
+        running.clock.advance(SLICE_SECONDS)
+
+    class Counted(Report):
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == "files":
+                step()
+            super().__setattr__(name, value)
+
+    def prefix(key: str) -> str | None:
+        step()
+        return prefix_of_store(key)
+
+    monkeypatch.setattr(verification, "Report", Counted)
+    monkeypatch.setattr(sizes, "prefix_of_store", prefix)
+    monkeypatch.setattr(sizes, "_AT_ONCE", 4, raising=False)
+    work = asyncio.create_task(verified(running, digests=False))
+    while not work.done():
+        await asyncio.sleep(0)
+        steps.append(0)
+    assert work.result().files == len(NAMES)
+    assert sum(steps) >= len(NAMES) + len(NAMES) - len(SMALL)
+    assert max(steps) <= 8
 
 
 async def missing_in_listings(_prefix: str, _older_than: float) -> AsyncIterator[BlobInfo]:
