@@ -23,7 +23,7 @@ from milepost.spark.output.claim import claim
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.manifest import published_by_files
-from milepost.spark.output.sink import FilesSink, Transform
+from milepost.spark.output.sink import FilesSink, Transform, published_page
 from milepost.spark.pointer import JobPointer
 from milepost.spark.recovery import JobRecovery, check_published
 from milepost.spark.session_settings import SessionSettings
@@ -118,9 +118,9 @@ class Job:
         directory, best that of the output, in which the job's identity is kept, so that a service that does not know
         this job is refused.
 
-        Raises `UnsafeQuery` when called a second time, and for a job that published by `files` before;
-        `WrongCheckpoint` if a query has committed batches in the checkpoint that were not published this way;
-        `JobUnknown` if ``beside`` holds the identity of another job with this name.
+        Raises `UnsafeQuery` when called a second time, and for a job that published by the other one of this and
+        `files` before; `WrongCheckpoint` if a query has committed batches in the checkpoint that were not published
+        this way; `JobUnknown` if ``beside`` holds the identity of another job with this name.
         """
         if self._function is not None:
             raise UnsafeQuery("one lead() serves one start of one query: a second query needs a store of its own")
@@ -129,6 +129,8 @@ class Job:
                 "this job publishes by job.files; to publish in another way, begin a job under another name"
             )
         check_published(self.recovery, self.published)
+        if isinstance(publish, FilesSink):
+            published_page(self.manifest, self.published)  # refuses a job that published in another way
         if beside is not None:
             self._claim(HadoopFiles(self._spark), beside)
         guard = QueryGuard(self._spark, self._location)

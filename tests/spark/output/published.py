@@ -16,7 +16,7 @@ def published_rows(url: str, store: str, output: Path) -> dict[int, list[Row]]:
     """The rows of each published batch; none is named twice, and each file is as long as was said."""
     with milepost.Client(url) as client:
         record = decode(client.store(store).read(JOB))
-    link = published_page(record.manifest)
+    link = published_page(record.manifest, record.published)
     named = [batch for page in pages(link, lambda file: (output / file).read_bytes()) for batch in page.batches]
     assert len({batch.batch for batch in named}) == len(named), "a batch is named twice"
     return {batch.batch: contents(_paths(output, batch)) for batch in named}

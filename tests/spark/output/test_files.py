@@ -165,6 +165,14 @@ def test_a_job_stays_with_files(place: Place) -> None:
         job.exactlyOnce(lambda *_: None)
 
 
+def test_a_job_stays_with_a_function_of_its_own_though_that_returned_nothing(place: Place) -> None:
+    place.run(lambda *_: None)
+    with place.lead() as job, pytest.raises(UnsafeQuery, match=r"did not publish by job\.files"):
+        job.files(place.output)
+    with pytest.raises(UnsafeQuery, match=r"did not publish by job\.files"):
+        read_published(place.spark, place.url, place.name)
+
+
 def test_a_column_named_batch_is_refused(place: Place) -> None:
     with place.lead() as job:
         stream = place.spark.readStream.schema("Batch long").json(str(place.input))

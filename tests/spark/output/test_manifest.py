@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from milepost.errors import RecordUnreadable, UnsafeQuery
 from milepost.spark.output import manifest
-from milepost.spark.output.manifest import Page, PageLink, PublishedBatch, extended, link_from, link_json, load, pages
+from milepost.spark.output.manifest import (
+    Page,
+    PageLink,
+    PublishedBatch,
+    extended,
+    link_from,
+    link_json,
+    load,
+    pages,
+    published_by_files,
+)
 from milepost.spark.output.sink import published_page
 
 
@@ -85,10 +97,16 @@ def test_a_newer_schema_is_refused() -> None:
 def test_a_job_goes_on_where_it_published_before() -> None:
     link = Output(1).link
     record = {"kind": "files", "output": "file:/out", "page": link_json(link)}
-    assert published_page(None) is None
-    assert published_page(record) == link
-    assert published_page(record, "file:/out") == link
+    assert published_page(None, -1) is None
+    assert published_page(record, 0) == link
+    assert published_page(record, 0, "file:/out") == link
     with pytest.raises(UnsafeQuery, match="file:/out"):
-        published_page(record, "file:/elsewhere")
+        published_page(record, 0, "file:/elsewhere")
+
+
+@pytest.mark.parametrize("returned", [None, "files", {"kind": "mine"}, {"kind": "files", "paths": ["a", "b"]}])
+def test_what_a_function_of_the_users_own_returned_is_not_taken_for_a_link(returned: Any) -> None:
+    """Nothing is what most return. A reader would see an empty output, and the next driver none that it knows."""
+    assert not published_by_files(returned)
     with pytest.raises(UnsafeQuery, match="did not publish by"):
-        published_page({"kind": "mine"})
+        published_page(returned, 0)

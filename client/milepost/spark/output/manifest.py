@@ -83,8 +83,15 @@ class Page:
 
 
 def published_by_files(manifest: Any) -> bool:
-    """Return whether a job record's manifest was written by `Job.files`; if not, a user's own function returned it."""
-    return isinstance(manifest, dict) and manifest.get("kind") == KIND
+    """Return whether a job record's manifest was written by `Job.files`; if not, a user's own function returned it,
+    which may have a ``kind`` as well.
+    """
+    return (
+        isinstance(manifest, dict)
+        and manifest.get("kind") == KIND
+        and isinstance(manifest.get("output"), str)
+        and isinstance(manifest.get("page"), dict)
+    )
 
 
 def extended(newest: tuple[PageLink, Page] | None, batch: PublishedBatch, frame: str) -> Page:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from milepost.client import Client
 from milepost.core.calls.credentials import Token
@@ -14,7 +14,7 @@ from milepost.errors import RecordUnreadable
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.manifest import Page, PublishedBatch, pages
 from milepost.spark.output.sink import published_page
-from milepost.spark.record import JOB, decode
+from milepost.spark.record import JOB, JobRecord, decode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +43,8 @@ def published_batches(
     Of the pages, only those from the smallest number on are read.
 
     ``url``, ``timeout`` and what follows it are those of `milepost.Client`: without ``url`` the environment says where
-    the service is. Raises `NotExist` if there is no such job, `RecordUnreadable` if a manifest is damaged.
+    the service is. Raises `NotExist` if there is no such job, `UnsafeQuery` if it publishes in another way, and
+    `RecordUnreadable` if a manifest is damaged.
     """
     client = Client(url, token=token, token_file=token_file, timeout=timeout, verify=verify, cert=cert, key=key)
     return _Published(spark, client, job, batches).batches
@@ -102,20 +103,20 @@ class _Published:
         with client:
             files = HadoopFiles(spark)
             for _ in range(_READS):
-                manifest: Any = decode(client.store(job).read(JOB)).manifest
+                record = decode(client.store(job).read(JOB))
                 try:
-                    self._take(files, manifest, wanted)
+                    self._take(files, record, wanted)
                 except FileNotFoundError as error:
                     gone = error
                 else:
                     return
         raise RecordUnreadable(f"{self.output}/{gone}, which lists published output, is gone") from gone
 
-    def _take(self, files: HadoopFiles, manifest: Any, wanted: Collection[int] | None) -> None:
-        newest = published_page(manifest)
+    def _take(self, files: HadoopFiles, record: JobRecord, wanted: Collection[int] | None) -> None:
+        newest = published_page(record.manifest, record.published)
         if newest is None:
             return
-        self.output = str(manifest["output"])
+        self.output = str(record.manifest["output"])
         since = 0 if wanted is None else min([*wanted, newest.last])
         found: list[Page] = list(pages(newest, lambda file: files.read(f"{self.output}/{file}"), since))
         self.frame = found[0].frame

@@ -92,7 +92,7 @@ class FilesSink:
 
     def _begin(self, context: BatchContext) -> None:
         """Read the page that was published last, to continue from it, and delete what attempts of dead drivers left."""
-        link = published_page(context.previous_manifest, self._output)
+        link = published_page(context.previous_manifest, context.batchId - 1, self._output)
         if link is not None:
             try:
                 self._newest = link, load(link, lambda file: self._files.read(f"{self._output}/{file}"))
@@ -174,12 +174,13 @@ def _is_older(match: re.Match[str] | None, context: BatchContext) -> bool:
     return match is not None and own and int(match["epoch"]) < context.epoch
 
 
-def published_page(manifest: Any, output: str | None = None) -> PageLink | None:
+def published_page(manifest: Any, published: int, output: str | None = None) -> PageLink | None:
     """Return the link to the newest page, which a job record's manifest holds; None before the first publication.
 
-    Raises `UnsafeQuery` if the job published in another way, or into another directory than ``output``.
+    ``published`` is the batch that was published last: a user's own function may have returned None for it. Raises
+    `UnsafeQuery` if the job published in another way, or into another directory than ``output``.
     """
-    if manifest is None:
+    if manifest is None and published < 0:
         return None
     if not published_by_files(manifest):
         raise UnsafeQuery(

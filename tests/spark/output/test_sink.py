@@ -1,0 +1,78 @@
+"""The sink of files without Spark: a frame that writes what it is told to, on the disk of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from milepost.errors import UnsafeQuery
+from milepost.spark import BatchContext
+from milepost.spark.output.sink import FilesSink
+
+JOB = "0123456789abcdef" * 2
+
+
+class Frame:
+    """As much of a frame as the sink uses; its write leaves these files, as Spark names them."""
+
+    columns = ("k",)
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+        self.written: list[str] = []
+
+    @property
+    def write(self) -> Frame:
+        return self
+
+    @property
+    def schema(self) -> Frame:
+        return self
+
+    def json(self) -> str:
+        return "{}"
+
+    def parquet(self, directory: str) -> None:
+        self.written.append(directory)
+        path = Path(directory.removeprefix("file:"))
+        path.mkdir(parents=True)
+        for name in self._names:
+            (path / name).write_bytes(b"rows")
+
+
+class Qualifying:
+    """What the sink asks of Hadoop for a directory of this machine."""
+
+    def qualified(self, path: str) -> str:
+        return f"file:{path}"
+
+
+def sink(output: Path) -> FilesSink:
+    hadoop: Any = Qualifying()
+    return FilesSink(hadoop, str(output))
+
+
+def publish(output: Path, names: Sequence[str], batch: int = 0, manifest: Any = None) -> tuple[Any, Frame]:
+    """What is published of a batch whose write leaves these files, and the frame that wrote them."""
+    frame: Any = Frame(*names)
+    return sink(output)(frame, BatchContext(batch, 3, 1, JOB, manifest)), frame
+
+
+def test_what_was_written_is_named(tmp_path: Path) -> None:
+    manifest, frame = publish(tmp_path, ["_SUCCESS", "part-00000-ab-c000.snappy.parquet"])
+    assert manifest["page"]["last"] == 0
+    assert len(frame.written) == 1
+
+
+@pytest.mark.parametrize("manifest", [None, {"rows": 3}, {"kind": "files", "paths": ["a"]}])
+def test_a_job_that_published_in_another_way_is_refused_before_anything_is_written(
+    tmp_path: Path, manifest: Any
+) -> None:
+    """Its function may have returned nothing, too; its batches would not be among those that readers find."""
+    frame: Any = Frame("part-00000-ab-c000.snappy.parquet")
+    with pytest.raises(UnsafeQuery, match=r"did not publish by job\.files"):
+        sink(tmp_path)(frame, BatchContext(4, 3, 1, JOB, manifest))
+    assert frame.written == []
