@@ -67,6 +67,27 @@ def test_what_was_written_is_named(tmp_path: Path) -> None:
     assert len(frame.written) == 1
 
 
+@pytest.mark.parametrize("names", [["_SUCCESS"], ["_SUCCESS", "part-00001-ab-c000.snappy.parquet"]])
+def test_files_that_executors_wrote_to_their_own_disks_are_missed(tmp_path: Path, names: list[str]) -> None:
+    """All of them, or those of all executors but the one on the driver's machine. Spark tells of a success."""
+    with pytest.raises(UnsafeQuery, match="executors write to disks of their own"):
+        publish(tmp_path, names)
+    assert not (tmp_path / "_milepost").exists()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["part-00000-ab-c000.snappy.parquet"],
+        ["part-00000-ab-c000.snappy.parquet", "part-00007-ab-c000.snappy.parquet"],
+        ["part-00000-ab-c001.snappy.parquet", "part-00000-ab-c000.snappy.parquet"],
+        ["chosen-by-another-committer.parquet"],
+    ],
+)
+def test_partitions_without_rows_have_no_file_but_for_the_first(tmp_path: Path, names: list[str]) -> None:
+    publish(tmp_path, names)
+
+
 @pytest.mark.parametrize("manifest", [None, {"rows": 3}, {"kind": "files", "paths": ["a"]}])
 def test_a_job_that_published_in_another_way_is_refused_before_anything_is_written(
     tmp_path: Path, manifest: Any

@@ -31,6 +31,7 @@ from milepost.spark.output.manifest import (
     load,
     published_by_files,
 )
+from milepost.spark.output.parts import check_written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,9 +79,9 @@ class FilesSink:
             self._begin(context)
         staging = context.staging(self._output)
         _stage(frame, staging)
-        published = PublishedBatch(
-            context.batchId, staging.removeprefix(f"{self._output}/"), tuple(self._files.files(staging))
-        )
+        files = tuple(self._files.files(staging))
+        check_written(files, staging)
+        published = PublishedBatch(context.batchId, staging.removeprefix(f"{self._output}/"), files)
         page = extended(self._newest, published, frame.schema.json())
         self._retire(page)
         content = page.encode()
