@@ -15,7 +15,7 @@ from milepost.errors import Fenced, JvmLost, MilepostError, SparkDriverError, Un
 from milepost.session import Session
 from milepost.spark.batch import ExactlyOnce, Publish
 from milepost.spark.driver.awaiting import Awaiting
-from milepost.spark.driver.calls import within
+from milepost.spark.driver.calls import spark_may_be_gone, within
 from milepost.spark.driver.queries import JobQueries, let_commit
 from milepost.spark.guard import QueryGuard
 from milepost.spark.managed.published import ManagedState
@@ -183,9 +183,14 @@ class Job:
         Returns once they have ended.
 
         The batch that is being published may finish within the ``grace`` of `lead`. After that it is interrupted, does
-        not count, and is left to the next driver. Spark's own ``query.stop()`` interrupts it at once.
+        not count, and is left to the next driver. Spark's own ``query.stop()`` interrupts it at once. The function of a
+        batch may call this, too: then no other batch begins, and it returns without waiting for the end of its own.
         """
         self._stopping = True
+        if self._function is not None and self._function.gate.inside:
+            self._function.gate.shut()
+            threading.Thread(target=spark_may_be_gone()(self.stop), name="milepost-stop", daemon=True).start()
+            return
         with self._one_stops:  # a second caller returns when the first does
             published = self._function is not None and self._function.gate.close(self._grace)
             own = self._function.guard.query if self._function is not None else None

@@ -5,15 +5,20 @@ Py4J gives each thread a connection of its own, on which one call is made at a t
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from py4j.protocol import Py4JError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 
 def within(seconds: float, call: Callable[[], _T]) -> _T:
@@ -35,6 +40,15 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     if not returned:
         raise TimeoutError(f"no answer in {seconds:g} s")
     return returned[0]
+
+
+@contextmanager
+def spark_may_be_gone() -> Iterator[None]:
+    """Log that Spark does not answer any more, and raise nothing: its queries have ended, and no caller waits."""
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
 
 
 def forget_connection(spark: SparkSession) -> None:

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from milepost.errors import BatchTimeout, JvmLost, MilepostError, SparkDriverError
 from milepost.session import Session
-from milepost.spark.driver.calls import forget_connection
+from milepost.spark.driver.calls import forget_connection, spark_may_be_gone
 from milepost.spark.driver.liveness import end_jvm, jvm_ends
 from milepost.spark.job import Job
 from milepost.standby import Standby
@@ -58,13 +58,13 @@ class Driver:
     def stop(self) -> None:
         """Stop the query between two batches."""
         if self.job is not None:
-            with _spark_may_be_gone():
+            with spark_may_be_gone():
                 self.job.stop()
 
     def lost(self, session: Session, _reason: str) -> None:
         """Stop the query at once, because ``session`` is lost; do nothing if the driver leads by another session."""
         if self.job is not None and self._standby is not None and session is self._standby.session:
-            with _spark_may_be_gone():
+            with spark_may_be_gone():
                 self.job.abandon()
 
     def batch(self) -> tuple[int, float] | None:
@@ -124,12 +124,3 @@ def _said(error: Exception) -> str:
         return str(error)
     except (Py4JError, ConnectionError):
         return type(error).__name__
-
-
-@contextmanager
-def _spark_may_be_gone() -> Iterator[None]:
-    """Log that Spark does not answer any more, and raise nothing: its queries have ended, and no caller waits."""
-    try:
-        yield
-    except (Py4JError, ConnectionError) as error:
-        _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)

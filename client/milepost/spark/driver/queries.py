@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 
 from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.errors import WrongCheckpoint
-from milepost.spark.driver.calls import within
+from milepost.spark.driver.calls import spark_may_be_gone, within
 from milepost.spark.driver.running import active_below, check_root, checkpoint_root, committed_by
 
 if TYPE_CHECKING:
@@ -68,10 +68,8 @@ class JobQueries:
 
     def stop_quietly(self) -> None:
         """Stop them, and log that Spark does not answer if so."""
-        try:
+        with spark_may_be_gone():
             self.stop()
-        except (Py4JError, ConnectionError) as error:
-            _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
 
     def _found(self) -> list[StreamingQuery]:
         found = active_below(self._spark, self._tree)

@@ -33,6 +33,7 @@ class BatchGate:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._occupied = False
+        self._by: int | None = None
         self._hurry = False
         self._entered = 0.0
         self._due = math.inf
@@ -50,10 +51,17 @@ class BatchGate:
         with self._changed:
             return max(0.0, time.monotonic() - self._due) if self._occupied else 0.0
 
+    @property
+    def inside(self) -> bool:
+        """Whether the batch inside is that of the calling thread, which cannot wait for it."""
+        with self._changed:
+            return self._occupied and self._by == threading.get_ident()
+
     def enter(self) -> bool:
         """Enter the gate for a batch; return False if it is closed."""
         with self._changed:
             self._occupied, self._entered = not self.closed, time.monotonic()
+            self._by = threading.get_ident()
             return self._occupied
 
     def leave(self) -> None:
@@ -61,6 +69,11 @@ class BatchGate:
         with self._changed:
             self._occupied = False
             self._changed.notify_all()
+
+    def shut(self) -> None:
+        """Close the gate, and wait for nobody."""
+        with self._changed:
+            self.closed = True
 
     def close(self, seconds: float) -> bool:
         """Close the gate, and wait for the batch inside: at most ``seconds``, or until `hurry` is called.
