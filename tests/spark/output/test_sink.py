@@ -20,9 +20,10 @@ class Frame:
 
     columns = ("k",)
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, master: str = "local[2]", blind: int = 0) -> None:
         self._names = names
         self.written: list[str] = []
+        self.sparkSession = Session(master, blind)
 
     @property
     def write(self) -> Frame:
@@ -41,6 +42,40 @@ class Frame:
         path.mkdir(parents=True)
         for name in self._names:
             (path / name).write_bytes(b"rows")
+
+
+class Session:
+    """As much of Spark as looks after files in common; so many of its ``blind`` tasks see none of them."""
+
+    defaultParallelism = 3
+
+    def __init__(self, master: str, blind: int) -> None:
+        self.master = master
+        self.looked: list[str] = []
+        self._blind = blind
+
+    @property
+    def sparkContext(self) -> Session:
+        return self
+
+    @property
+    def read(self) -> Session:
+        return self
+
+    def option(self, _key: str, _value: str) -> Session:
+        return self
+
+    def schema(self, _columns: str) -> Session:
+        return self
+
+    def text(self, directory: str) -> Session:
+        self.looked.append(directory)
+        return self
+
+    def count(self) -> int:
+        found = list(Path(self.looked[-1].removeprefix("file:")).iterdir())
+        assert [path.read_text() for path in found] == ["seen\n"] * self.defaultParallelism
+        return len(found) - self._blind
 
 
 class Qualifying:
@@ -70,7 +105,7 @@ def test_what_was_written_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [["_SUCCESS"], ["_SUCCESS", "part-00001-ab-c000.snappy.parquet"]])
 def test_files_that_executors_wrote_to_their_own_disks_are_missed(tmp_path: Path, names: list[str]) -> None:
     """All of them, or those of all executors but the one on the driver's machine. Spark tells of a success."""
-    with pytest.raises(UnsafeQuery, match="executors write to disks of their own"):
+    with pytest.raises(UnsafeQuery, match="executors have disks of their own"):
         publish(tmp_path, names)
     assert not (tmp_path / "_milepost").exists()
 
@@ -86,6 +121,32 @@ def test_files_that_executors_wrote_to_their_own_disks_are_missed(tmp_path: Path
 )
 def test_partitions_without_rows_have_no_file_but_for_the_first(tmp_path: Path, names: list[str]) -> None:
     publish(tmp_path, names)
+
+
+FIRST = "part-00000-ab-c000.snappy.parquet"
+
+
+@pytest.mark.parametrize("blind", [1, 3])
+def test_executors_that_do_not_see_the_drivers_files_are_found_before_anything_is_written(
+    tmp_path: Path, blind: int
+) -> None:
+    frame: Any = Frame(FIRST, master="spark://cluster:7077", blind=blind)
+    with pytest.raises(UnsafeQuery, match=rf"3 tasks looked .* and {3 - blind} found one: executors have disks"):
+        sink(tmp_path)(frame, BatchContext(0, 3, 1, JOB))
+    assert frame.written == []
+    assert list((tmp_path / "batch=0").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("master", "looks"), [("local", 0), ("local[*]", 0), ("local-cluster[2,1,1024]", 1), ("yarn", 1)]
+)
+def test_a_cluster_is_looked_at_once_by_each_driver(tmp_path: Path, master: str, looks: int) -> None:
+    frame: Any = Frame(FIRST, master=master)
+    one = sink(tmp_path)
+    manifest = one(frame, BatchContext(0, 3, 1, JOB))
+    one(frame, BatchContext(1, 3, 1, JOB, manifest))
+    assert len(frame.sparkSession.looked) == looks
+    assert len(list((tmp_path / "batch=0").iterdir())) == 1
 
 
 @pytest.mark.parametrize("manifest", [None, {"rows": 3}, {"kind": "files", "paths": ["a"]}])

@@ -31,7 +31,7 @@ from milepost.spark.output.manifest import (
     load,
     published_by_files,
 )
-from milepost.spark.output.parts import check_written
+from milepost.spark.output.parts import check_common, check_written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +76,7 @@ class FilesSink:
                 "the output has a column named batch, a name that the sink uses for the number of the batch; rename it"
             )
         if not self._began:
-            self._begin(context)
+            self._begin(frame, context)
         staging = context.staging(self._output)
         _stage(frame, staging)
         files = tuple(self._files.files(staging))
@@ -91,9 +91,11 @@ class FilesSink:
         self._newest = page.link(name, content), page
         return {"kind": KIND, "output": self._output, "page": link_json(self._newest[0])}
 
-    def _begin(self, context: BatchContext) -> None:
+    def _begin(self, frame: DataFrame, context: BatchContext) -> None:
         """Read the page that was published last, to continue from it, and delete what attempts of dead drivers left."""
         link = published_page(context.previous_manifest, context.batchId - 1, self._output)
+        if isinstance(self._files, LocalFiles):
+            check_common(frame.sparkSession, self._files, context.staging(self._output))
         if link is not None:
             try:
                 self._newest = link, load(link, lambda file: self._files.read(f"{self._output}/{file}"))
