@@ -287,7 +287,7 @@ class Job:
         """Raise the error itself that Spark turned into text, or the one from which Spark's error only followed."""
         failure = self._failure()
         self._raised = True
-        if isinstance(failure, WrongCheckpoint):  # what differs may be the work of a newer driver
+        if isinstance(failure, SparkDriverError) and self._given_up is None:  # it may be the work of a newer driver
             self.raise_if_fenced(failure)
         if isinstance(failure, MilepostError):
             raise failure from (failure.__cause__ or cause)

@@ -150,8 +150,9 @@ def lead(
                 )
                 settings.put(location.settings, location.fence)
                 tree = CheckpointTree(spark, location, timeout)
-                damaged, cut = _made_whole(tree, handles, pointer, chosen, digests)
-                recovery = _recovered(tree, spark, pointer, max_entries)
+                with certain.or_fenced():
+                    damaged, cut = _made_whole(tree, handles, pointer, chosen, digests)
+                    recovery = _recovered(tree, spark, pointer, max_entries)
                 recovery = replace(recovery, damaged=damaged, went_back_to=None if cut is None else cut.batch)
                 tree = CheckpointTree(spark, location, outage_timeout)
                 driver.job = Job(
@@ -225,12 +226,8 @@ def _made_whole(
 ) -> tuple[tuple[DamagedFile, ...], Cut | None]:
     """Look for damaged files, and go back to a cut if there are some; return what was found, and the cut."""
     found = look(store, digests=digests or pointer.record.entries >= _ENTRIES_TO_READ_ALL)
-    try:
-        cut = fall_back(found, tree, store.files, pointer.record.published, if_damaged)
-        bring_back(tree)
-    except UnsafeQuery as error:  # the service refuses to let Spark write
-        pointer.store.raise_if_fenced(error)
-        raise
+    cut = fall_back(found, tree, store.files, pointer.record.published, if_damaged)
+    bring_back(tree)
     return () if found is None else tuple(found.damaged), cut
 
 

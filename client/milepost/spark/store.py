@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 from milepost.core.calls.outages import OUTAGES
@@ -19,6 +20,7 @@ from milepost.errors import (
     NotExist,
     Problem,
     SessionLost,
+    SparkDriverError,
     VersionMismatch,
 )
 from milepost.types import Epoch, Handle
@@ -92,6 +94,15 @@ class SettlingStore:
         if current != self.epoch:
             detail = f"epoch {current} leads this job, this driver had {self.epoch}"
             raise Fenced(Code.FENCED, detail, extras={"current": current}) from cause
+
+    @contextmanager
+    def or_fenced(self) -> Iterator[None]:
+        """Raise `Fenced` in the place of what a driver finds wrong, if a newer one leads: that may be its work."""
+        try:
+            yield
+        except SparkDriverError as error:
+            self.raise_if_fenced(error)
+            raise
 
     def _landed(self, name: str, digest: str) -> Handle | None:
         try:
