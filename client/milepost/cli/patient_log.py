@@ -44,6 +44,11 @@ class PatientLog(logging.handlers.QueueHandler):
         while self._written < self._taken and time.monotonic() < deadline:
             time.sleep(_POLL)
 
+    def say(self, line: str) -> None:
+        """Write a line as it is, behind all records, and wait for that as `flush` does."""
+        self.enqueue(logging.makeLogRecord({"msg": line}))
+        self.flush()
+
     def _write_all(self) -> None:
         while True:
             self._write(self._records.get())

@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
 
-from milepost.cli.exit_codes import say
 from milepost.cli.options import Options, connecting
 from milepost.cli.patient_log import PatientLog
 from milepost.core.checkpoint_location import checkpoint_location
-from milepost.errors import CheckpointDamaged, Damaged, EpochHeld
+from milepost.errors import CheckpointDamaged, Damaged, EpochHeld, MilepostError
 from milepost.integrity import IfDamaged
 from milepost.supervise import CannotStart, Supervisor, Terms
 from milepost.supervise.checks import check
@@ -87,9 +87,9 @@ def run(
     MILEPOST_CHECKPOINT_LOCATION; queries that name none get one below it.
     """
     options: Options = context.obj
-    log = _log_to_stderr()
+    tell = _log_to_stderr()
     terms = Terms(None if standby else wait, ttl, grace, restarts, within)
-    with options.client(FAILED) as client, _refusals_end_the_command():
+    with options.client(FAILED) as client, _errors_end_the_command(tell):
         client.store(job)  # refuses a wrong name before anything else
         # With a token, there will be a credential of the job's too.
         secret = None if options.token is None else FileCredential(0, "", "")
@@ -107,42 +107,41 @@ def run(
             digests=digests,
         )
         try:
-            try:
-                status = supervisor.run()
-            finally:
-                log.flush()  # what follows is the last line
+            status = supervisor.run()
         except EpochHeld as held:
-            typer.echo(
+            tell(
                 f"job {job} is led by {held.holder} (epoch {held.epoch}), and was for the {wait:g} s of --wait; "
-                "with --standby this would wait on",
-                err=True,
+                "with --standby this would wait on"
             )
             raise typer.Exit(FAILED) from held
         except (CheckpointDamaged, Damaged) as error:
-            typer.echo(f"job {job} is not started: {error}", err=True)
+            tell(f"job {job} is not started: {error}")
             raise typer.Exit(DAMAGED) from error
         except CannotStart as error:
-            typer.echo(str(error), err=True)
+            tell(str(error))
             raise typer.Exit(NOT_EXECUTABLE if error.found else NOT_FOUND) from error
     raise typer.Exit(status)
 
 
 @contextmanager
-def _refusals_end_the_command() -> Iterator[None]:
+def _errors_end_the_command(tell: Callable[[str], None]) -> Iterator[None]:
     try:
         yield
-    except ValueError as error:
-        say(error)
+    except (MilepostError, OSError, ValueError) as error:
+        tell(f"{type(error).__name__}: {error}")
         raise typer.Exit(FAILED) from error
 
 
-def _log_to_stderr() -> logging.Handler:
+def _log_to_stderr() -> Callable[[str], None]:
+    """Log to stderr from now on; return a function for the last line, behind all that was logged."""
+    handler: logging.Handler
     try:
-        handler: logging.Handler = PatientLog(sys.stderr.fileno())
+        handler = patient = PatientLog(sys.stderr.fileno())
+        tell = patient.say
     except (AttributeError, OSError):  # it is closed, or no file
-        handler = logging.StreamHandler()
+        handler, tell = logging.StreamHandler(), partial(typer.echo, err=True)
     handler.setFormatter(logging.Formatter("%(asctime)s milepost run: %(message)s"))
     log = logging.getLogger("milepost")
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    return handler
+    return tell

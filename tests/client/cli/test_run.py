@@ -230,7 +230,7 @@ def test_a_command_that_ended_well_by_itself_is_done_though_nobody_watched(run: 
     assert len(running.starts()) == 1
 
 
-def test_a_supervisor_whose_log_nobody_reads_ends_its_command(run: Run) -> None:
+def test_a_supervisor_whose_log_nobody_reads_ends_its_command_and_then_itself(run: Run) -> None:
     read, write = os.pipe()
     try:
         running = run("--ttl", "1", "--restarts", "0", log=write)
@@ -244,6 +244,7 @@ def test_a_supervisor_whose_log_nobody_reads_ends_its_command(run: Run) -> None:
         time.sleep(2.0)
         running.process.send_signal(signal.SIGCONT)
         eventually(lambda: not alive(start["pid"]))
+        assert running.ended() == 125, "it waits for who reads why it ended"
     finally:
         os.close(write)
         os.close(read)
