@@ -5,6 +5,13 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
+# Who wants no bytecode beside the sources gets it in .cache, from where thousands of processes of a test run read it:
+# to compile all modules in each of them takes a fifth of the time until a server listens.
+ifdef PYTHONDONTWRITEBYTECODE
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX ?= $(CURDIR)/.cache/bytecode
+endif
+
 python := .venv/bin/python
 ready := .venv/ready
 pytest := $(python) -m pytest -p tests.support.plugins.strict_skips
