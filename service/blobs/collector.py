@@ -45,7 +45,7 @@ async def collect(
     stores: dict[str, None] = {}
     async for info in blobs.list(prefix_of(journal.deployment), older_than):
         place = place_of(info.key)
-        if place is not None and place.term < journal.first_term:
+        if place is not None and _is_older(place.term, journal.first_term):
             candidates.append(info.key)
             stores[place.store] = None
     if not candidates or not may_go_on():
@@ -78,3 +78,8 @@ async def collect(
             break
         await deletions.try_delete(key)
     return len(orphans)
+
+
+def _is_older(term: int, first: int) -> bool:
+    """Return whether a term is before the ``first`` of this leadership, so that nobody names its blobs anew."""
+    return term < first

@@ -324,7 +324,7 @@ def mark_before_discard(patch: Patch) -> None:
 
 def collector_spares_its_own(patch: Patch) -> None:
     """The collector takes blobs of this leadership as well."""
-    patch.setattr(collector, "_is_older", lambda _key, _term: True)
+    patch.setattr(collector, "_is_older", lambda _term, _first: True)
 
 
 def readers_move_on(patch: Patch) -> None:
