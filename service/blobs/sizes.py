@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ from backends.contract import BlobStore, StorageUnavailable, UnsafeKey
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.basics.problems import problem
+from service.basics.slices import Slices
 from service.basics.timeouts import within
 from service.blobs.delivery import stored_size
 from service.blobs.keys import prefix_of_store
@@ -26,9 +26,6 @@ _LISTED_FOR_EACH: Final = 50
 
 _LISTING_SECONDS: Final = 30.0
 
-_AT_ONCE: Final = 500
-"""So many keys are looked at without a pause."""
-
 
 class Sizes:
     """The sizes of blobs, each learnt once.
@@ -36,18 +33,20 @@ class Sizes:
     A blob that a listing does not have may have come meanwhile: such ones are asked for.
     """
 
-    def __init__(self, blobs: BlobStore) -> None:
+    def __init__(self, blobs: BlobStore, slices: Slices) -> None:
         self._blobs = blobs
+        self._slices = slices
         self._known: dict[str, int | Problem] = {}
 
     async def learn(self, keys: Iterable[str]) -> None:
         """Learn these sizes as far as they can be listed within half a minute."""
         wanted: dict[str, set[str]] = defaultdict(set)
-        for count, key in enumerate(keys):
+
+        def want(key: str) -> None:
             if (prefix := prefix_of_store(key)) is not None:
                 wanted[prefix].add(key)
-            if count % _AT_ONCE == 0:
-                await asyncio.sleep(0)
+
+        await self._slices.each(keys, want)
         for prefix, several in wanted.items():
             if len(several) >= _LISTED_FROM:
                 try:

@@ -96,7 +96,7 @@ class Verification:
                 report.bytes += shown.entry.size
 
         await self._slices.each(files, count)
-        waiting, sizes = iter(files), Sizes(self._blobs)
+        waiting, sizes = iter(files), Sizes(self._blobs, self._slices)
         found: dict[Shown, str] = {}
         if not digests:
             await sizes.learn(shown.entry.blob for shown in files if shown.entry.data is None)

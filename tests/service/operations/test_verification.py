@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,6 @@ async def test_no_request_waits_until_all_files_were_counted(running: Rig, monke
 
     monkeypatch.setattr(verification, "Report", Counted)
     monkeypatch.setattr(sizes, "prefix_of_store", prefix)
-    monkeypatch.setattr(sizes, "_AT_ONCE", 4, raising=False)
     work = asyncio.create_task(verified(running, digests=False))
     while not work.done():
         await asyncio.sleep(0)
@@ -178,9 +177,10 @@ async def test_others_are_served_while_many_damaged_files_are_named(
     turns: list[int] = []
     each = running.replica.slices.each
 
-    async def counted(items: Collection[Any], act: Callable[[Any], object]) -> None:
-        turns.append(len(items))
-        await each(items, act)
+    async def counted(items: Iterable[Any], act: Callable[[Any], object]) -> None:
+        several = list(items)
+        turns.append(len(several))
+        await each(several, act)
 
     monkeypatch.setattr(running.replica.slices, "each", counted)
     damaged = (await verified(running, digests=False)).damaged
