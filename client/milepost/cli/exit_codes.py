@@ -64,4 +64,9 @@ def errors_end_the_command(code: int | None = None) -> Iterator[None]:
 
 def say(error: Exception) -> None:
     """Print the line about an error."""
-    typer.echo(f"{type(error).__name__}: {error}", err=True)
+    typer.echo(line_about(error), err=True)
+
+
+def line_about(error: Exception) -> str:
+    """Return the line that tells of an error with which a command ends."""
+    return f"{type(error).__name__}: {error}"

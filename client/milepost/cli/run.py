@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from milepost.cli.exit_codes import line_about
 from milepost.cli.options import Options, connecting
 from milepost.cli.patient_log import PatientLog
 from milepost.core.checkpoint_location import checkpoint_location
@@ -128,7 +129,7 @@ def _errors_end_the_command(tell: Callable[[str], None]) -> Iterator[None]:
     try:
         yield
     except (MilepostError, OSError, ValueError) as error:
-        tell(f"{type(error).__name__}: {error}")
+        tell(line_about(error))
         raise typer.Exit(FAILED) from error
 
 
