@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +54,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     hidden = tmp_path_factory.getbasetemp()
     with standalone(tmp_path_factory.mktemp("cluster"), hidden=hidden) as started:
         yield started
+
+
+@pytest.fixture
+def on_the_cluster(cluster: Standalone) -> dict[str, str]:
+    """Spark's settings of a driver on this machine, whose two executors are the cluster's."""
+    here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {"spark.master": cluster.master.url, **here, **ON_THE_CLUSTER}
+
+
+@pytest.fixture
+def common() -> Iterator[Path]:
+    """A directory that the workers of the cluster see."""
+    directory = Path(tempfile.mkdtemp(prefix="common-", dir=Path(__file__).parents[3] / ".cache"))
+    yield directory
+    shutil.rmtree(directory)
 
 
 @pytest.fixture

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from testbed.server import ServerProcess
-from testbed.spark import Standalone
-from tests.spark.clusters.conftest import ON_THE_CLUSTER
 from tests.spark.jobs import wait_until
 from tests.spark.stateful.orders import BEFORE_COMMIT, IN_ROWS, Orders
 from tests.spark.stateful.rounds import Fault, Job, beside
@@ -33,25 +28,11 @@ _LATE = (1, 1, 2)
 _SECONDS = 300.0
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory that the workers of the cluster see: input, output and orders."""
-    directory = Path(tempfile.mkdtemp(prefix="managed-", dir=Path(__file__).parents[3] / ".cache"))
-    yield directory
-    shutil.rmtree(directory)
-
-
 def test_of_a_slow_task_and_the_one_beside_it_one_is_published(
-    cluster: Standalone, service: ServerProcess, java_options: str, place: Path
+    on_the_cluster: dict[str, str], service: ServerProcess, java_options: str, common: Path
 ) -> None:
-    spark = {
-        "spark.master": cluster.master.url,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        **ON_THE_CLUSTER,
-        **_SPECULATION,
-    }
-    job = Job(place, service.url, java_options, tree=True, spark=spark)
+    spark = on_the_cluster | _SPECULATION
+    job = Job(common, service.url, java_options, tree=True, spark=spark)
     job.feed(2 * len(_STEPS) + 2)
     with job.start(Fault("", 1, frozen=False, partitions=3), letters=True) as driver:
         orders = Orders(str(beside(driver, "orders")))

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from testbed.server import ServerProcess
-from testbed.spark import Standalone
-from tests.spark.clusters.conftest import ON_THE_CLUSTER
 from tests.spark.output.published import published_rows
 from tests.spark.trials.queries import KINDS, write_input
 from tests.spark.under_test.process import Driver
@@ -22,16 +17,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 _SECONDS = 600.0
 
 
-@pytest.fixture
-def common() -> Iterator[Path]:
-    """A directory that the workers of the cluster see."""
-    directory = Path(tempfile.mkdtemp(prefix="common-", dir=Path(__file__).parents[3] / ".cache"))
-    yield directory
-    shutil.rmtree(directory)
-
-
 def test_output_where_executors_have_disks_of_their_own_is_refused(
-    cluster: Standalone, service: ServerProcess, java_options: str, name: str, common: Path, tmp_path: Path
+    on_the_cluster: dict[str, str], service: ServerProcess, java_options: str, name: str, common: Path, tmp_path: Path
 ) -> None:
     """And where they have one in common with their driver, it is published."""
     write_input(common / "in", 2)
@@ -48,12 +35,7 @@ def test_output_where_executors_have_disks_of_their_own_is_refused(
             events=str(tmp_path / f"{job}.events"),
             java_options=java_options,
             ttl=60.0,
-            spark={
-                "spark.master": cluster.master.url,
-                "spark.driver.host": "127.0.0.1",
-                "spark.driver.bindAddress": "127.0.0.1",
-                **ON_THE_CLUSTER,
-            },
+            spark=on_the_cluster,
         )
         with Driver(setup) as driver:
             end = driver.wait_for("finished", "ended", deadline=_SECONDS)
