@@ -67,7 +67,9 @@ def test_the_private_file_is_kept_while_the_command_runs(
     service: Service, blocking: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("milepost.supervise.supervisor._KEEP", 0.1)
-    program = HANDED + "shutil.rmtree(file.parent)\nwhile not file.exists(): time.sleep(0.1)"
+    # In one step, since a file that is written again while its directory is being emptied would be in the way.
+    removed = "gone = file.parent.rename(file.parent.with_suffix('.gone')); shutil.rmtree(gone)"
+    program = f"{HANDED}{removed}\nwhile not file.exists(): time.sleep(0.1)"
     assert Supervisor(blocking, [service.url], name, [sys.executable, "-c", program], ONCE).run() == 0
 
 
