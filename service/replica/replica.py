@@ -106,7 +106,7 @@ class Replica:
             jitter=jitter,
         )
         self.instances = Instances(settings.instances, lambda: f"{random.getrandbits(64):016x}")
-        self.manifest_check = ManifestCheck(self.journal, self.blobs, self.deletions, clock)
+        self.manifest_check = ManifestCheck(self.journal, self.blobs, self.deletions, self.slices, clock)
         self.removals = Removals(self.journal, self.deletions)
         self.manifests = Manifests(self.journal, self.blobs)
         self.attempts_at_puts = NewestAttempts(clock)

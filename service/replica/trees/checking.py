@@ -13,10 +13,11 @@ from collections.abc import Callable
 from backends.contract import BackendError, BlobStore
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
+from service.basics.slices import Slices
 from service.basics.streams import stream_of
 from service.blobs.deletion_queue import DeletionQueue
 from service.blobs.delivery import DeliveryCut, deliver
-from service.blobs.keys import blob_key, place_of
+from service.blobs.keys import blob_key
 from service.journal import Journal
 from service.replica.commits import commit
 from service.rules.memory.state import State
@@ -31,11 +32,17 @@ class ManifestCheck:
     """Reads the manifests that are in memory again where they are stored, one after the other."""
 
     def __init__(
-        self, journal: Journal, blobs: BlobStore, deletions: DeletionQueue, clock: Callable[[], float]
+        self,
+        journal: Journal,
+        blobs: BlobStore,
+        deletions: DeletionQueue,
+        slices: Slices,
+        clock: Callable[[], float],
     ) -> None:
         self._journal = journal
         self._blobs = blobs
         self._deletions = deletions
+        self._slices = slices
         self._clock = clock
 
     async def run(self, interval: float) -> None:
@@ -44,12 +51,25 @@ class ManifestCheck:
             await asyncio.sleep(interval)
             if not self._journal.lease_holds():
                 continue
-            places = [place_of(blob) for blob in self._state().held]
-            for store in sorted({place.store for place in places if place is not None}):
+            for store in await self._held():
                 try:
                     await self.check(store)
                 except (Problem, BackendError) as error:
                     log.warning("cannot check the manifests of %s, trying again in %s s: %s", store, interval, error)
+
+    async def _held(self) -> list[str]:
+        """Return the stores whose trees have a manifest in memory."""
+        state = self._state()
+        held: list[str] = []
+
+        def judge(store: str) -> None:
+            tree = state.tree(store)
+            manifests = tree.manifests if isinstance(tree, Tree) else ()
+            if any(state.rows(manifest.blob) is not None for manifest in manifests):
+                held.append(store)
+
+        await self._slices.each_after(state.stores, "", judge)
+        return held
 
     async def check(self, store: str) -> None:
         """Check the manifests of one tree that are in memory. Raises problems and `BackendError`."""

@@ -10,6 +10,8 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics.slices import SLICE_SECONDS
+from service.rules.records import Store, store_key, tree_key
 from service.rules.stored.manifest_rows import ManifestRows
 from service.rules.stored.trees import Manifest, Tree
 from tests.service.acting import STORE, actor
@@ -118,3 +120,29 @@ async def test_the_leader_checks_by_itself(tmp_path: Path) -> None:
             return manifest(running).blob != before.blob
 
         await until(is_anew)
+
+
+async def test_no_request_waits_until_all_stores_were_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look takes a whole slice, as it seems; then the loop must turn after each few."""
+    count = 300
+    async with rig(embedded(tmp_path)) as running:
+        state = running.replica.journal.read().view.state
+        for number in range(count):
+            store = f"s{number:03}"
+            tree = Tree(store, manifests=(Manifest(f"blob of {store}", 1, "0" * 64, 1),))
+            state.apply([(store_key(store), Store(store, epoch=1)), (tree_key(store), tree)])
+        looks: list[int] = [0]
+
+        def none(_: str) -> None:
+            looks[-1] += 1
+            running.clock.advance(SLICE_SECONDS)
+
+        monkeypatch.setattr(state, "rows", none)
+        task = asyncio.create_task(running.replica.manifest_check.run(0.0))
+        while sum(looks) < count:
+            await asyncio.sleep(0)
+            looks.append(0)
+        task.cancel()
+        assert max(looks) <= 8
