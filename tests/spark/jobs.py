@@ -49,7 +49,7 @@ class Place:
 
     def checkpoint(self) -> HadoopFiles:
         """Hadoop's file system under the settings that the session has now: while a job is led, those of its epoch."""
-        return HadoopFiles(self.spark, self.spark._jsparkSession.sessionState().newHadoopConf())
+        return HadoopFiles(self.spark)
 
     def add_input(self, files: int) -> None:
         """Let there be so many files of input."""
@@ -72,11 +72,15 @@ class Place:
         function: Callable[[DataFrame, int], None],
         kind: str = "stateless",
         *,
+        source: str | None = None,
         forever: bool = False,
         **options: str,
     ) -> StreamingQuery:
-        """Start the query over what input there is, or ``forever``. ``options`` are the writer's."""
-        frame = KINDS[kind].build(read_input(self.spark, str(self.input)))
+        """Start the query over what input there is, or ``forever``.
+
+        ``source`` is another name of the directory of input. ``options`` are the writer's.
+        """
+        frame = KINDS[kind].build(read_input(self.spark, source or str(self.input)))
         writer = frame.writeStream.outputMode(KINDS[kind].mode).foreachBatch(function)
         if "checkpointLocation" not in options:
             options["checkpointLocation"] = job.checkpointLocation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,9 +199,9 @@ def test_drivers_that_die_while_they_evaluate_a_published_batch_again_are_counte
     assert [context.batchId for context in publisher.contexts] == [0, 1]
 
 
-def fail_in_batch_one(place: Place) -> None:
+def fail_in_batch_one(place: Place, source: str | None = None) -> None:
     with place.lead() as job, pytest.raises(StreamingQueryException):
-        finish(job, place.start(job, job.exactlyOnce(Publisher(1))))
+        finish(job, place.start(job, job.exactlyOnce(Publisher(1)), source=source))
 
 
 def test_replays_without_progress_are_reported(place: Place, caplog: pytest.LogCaptureFixture) -> None:
@@ -214,8 +214,27 @@ def test_replays_without_progress_are_reported(place: Place, caplog: pytest.LogC
         assert job.recovery.entries == 3
 
 
-def test_input_that_was_deleted_is_refused_and_rewritten_input_reported(place: Place) -> None:
-    fail_in_batch_one(place)
+@pytest.fixture
+def known_to_the_session(place: Place) -> Iterator[str]:
+    """The directory of input under a name that the settings of this session alone tell how to find.
+
+    Hadoop keeps no file system for it, or one would be there that another part of this process was given.
+    """
+    settings = {
+        "fs.viewfs.impl.disable.cache": "true",
+        f"fs.viewfs.mounttable.{place.name}.link./in": f"file:{place.input}",
+    }
+    for key, value in settings.items():
+        place.spark.conf.set(key, value)
+    yield f"viewfs://{place.name}/in"
+    for key in settings:
+        place.spark.conf.unset(key)
+
+
+def test_input_that_was_deleted_is_refused_and_rewritten_input_reported(
+    place: Place, known_to_the_session: str
+) -> None:
+    fail_in_batch_one(place, known_to_the_session)
     file, away = place.input / "00001.json", place.directory / "away"
     file.rename(away)
     with pytest.raises(InputMissing, match=r"00001\.json"), place.lead():

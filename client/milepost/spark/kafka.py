@@ -37,7 +37,7 @@ def check_offsets(
     and with the settings of the checkpoint location in place, before the query starts. A query that has not begun has
     nothing to check. Raises `SparkDriverError` if the brokers do not answer within ``timeout`` seconds.
     """
-    files = HadoopFiles(spark, spark._jsparkSession.sessionState().newHadoopConf())
+    files = HadoopFiles(spark)
     wanted = wanted_offsets(files, checkpoint, source)
     if not wanted:
         return

@@ -27,9 +27,9 @@ pytestmark = pytest.mark.spark
 EXPECTED = KINDS["stateless"].expected
 
 
-def run(place: Place, kind: str = "stateless") -> None:
+def run(place: Place, kind: str = "stateless", output: str | None = None) -> None:
     with place.lead() as job:
-        finish(job, place.start(job, job.files(place.output), kind))
+        finish(job, place.start(job, job.files(output or place.output), kind))
 
 
 def rows(frame: DataFrame) -> dict[int, list[tuple[int, int]]]:
@@ -40,7 +40,8 @@ def rows(frame: DataFrame) -> dict[int, list[tuple[int, int]]]:
 
 
 def test_published_rows_are_read_with_their_batch(place: Place) -> None:
-    run(place)
+    """Also from a directory whose name Spark's readers take for a pattern."""
+    run(place, output=f"{place.output} {{1}}[2]*?")
     frame = read_published(place.spark, place.url, place.name)
     assert rows(frame) == dict(enumerate(EXPECTED(2)))
     assert [(field.name, field.dataType.simpleString()) for field in frame.schema] == [

@@ -115,3 +115,14 @@ def test_paths_become_uris_and_absent_files_have_no_time(spark: SparkSession, tm
     escaped = f"file://{tmp_path}/a%20b.json"
     assert hadoop.modified_ms(escaped) == (tmp_path / "a b.json").stat().st_mtime_ns // 1_000_000
     assert hadoop.modified_ms(f"{escaped}.gone") is None
+
+
+def test_files_in_several_places_are_found_by_the_settings_of_the_session(spark: SparkSession, tmp_path: Path) -> None:
+    """A name service, or the key of a bucket, may be set there alone."""
+    for name in ("one", "two"):
+        put(tmp_path / name, "file", name)
+        spark.conf.set(f"fs.viewfs.mounttable.{name}.link./in", f"file:{tmp_path / name}")
+    hadoop = HadoopFiles(spark)
+    for name in ("one", "two", "one"):
+        assert hadoop.read(f"viewfs://{name}/in/file") == name.encode()
+        spark.conf.unset(f"fs.viewfs.mounttable.{name}.link./in")

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 class HadoopFiles:
     """The few file operations that publishing and checking need. Paths are URIs or absolute paths.
 
-    ``conf`` is Hadoop's configuration; by default the one that the whole application shares. With another one, all
-    paths must be on one file system: it is kept, as Hadoop keeps those of the shared configuration.
+    ``conf`` is Hadoop's configuration; by default the one under which queries of the session read and write. Once asked
+    for, the file system of each place is kept: where Hadoop is told not to keep any, it would make one for each call.
     """
 
     def __init__(self, spark: SparkSession, conf: Any = None) -> None:
+        session: Any = spark._jsparkSession
         self._jvm: Any = spark.sparkContext._jvm
-        self._shared: Any = spark._jsparkSession.sparkContext().hadoopConfiguration()
-        self._conf = conf
-        self._system: Any = None
+        self._conf: Any = session.sessionState().newHadoopConf() if conf is None else conf
+        self._systems: dict[tuple[str | None, str | None], Any] = {}
 
     def qualified(self, path: str) -> str:
         """Return ``path`` as an absolute URI with its scheme, without a slash at the end."""
@@ -116,11 +116,11 @@ class HadoopFiles:
 
     def _of(self, jpath: Any) -> Any:
         """Return the file system of a path."""
-        if self._conf is None:
-            return jpath.getFileSystem(self._shared)
-        if self._system is None:
-            self._system = jpath.getFileSystem(self._conf)
-        return self._system
+        uri = jpath.toUri()
+        place = uri.getScheme(), uri.getAuthority()
+        if place not in self._systems:
+            self._systems[place] = jpath.getFileSystem(self._conf)
+        return self._systems[place]
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 BATCH = "batch"
+_PATTERN = re.compile(r"[\\*?\[\]{}]")
+"""What Spark takes for a pattern of names in a path that it is to read, unless there is a backslash before it."""
 _READS = 5
 """The job record is read this often while pages that it names are replaced."""
 
@@ -81,7 +84,8 @@ def read_published(
     paths = [f"{published.output}/{b.directory}/{name}" for b in published.batches for name, _ in b.files]
     if not paths:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("basePath", published.output).parquet(*paths)
+    literal = [_PATTERN.sub(r"\\\g<0>", path) for path in paths]
+    return spark.read.schema(schema).option("basePath", published.output).parquet(*literal)
 
 
 class _Published:
