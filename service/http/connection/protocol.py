@@ -24,6 +24,7 @@ from service.http.application import Application
 from service.http.connection.closing import closing_cut, closing_unread
 from service.http.connection.framing import Framing
 from service.http.connection.line import LingeringTransport, notice_dead_peers
+from service.http.connection.pieces import waiting_bytes
 from service.http.connection.watch import Watch
 from service.http.requests import Fields
 
@@ -95,7 +96,8 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         """Stop sending for now, because the peer reads slowly."""
-        self._application.connections.waits(self, self.transport.unsent)
+        waiting = 0 if self._started is None else waiting_bytes(cast("MutableMapping[str, Any]", self._started.scope))
+        self._application.connections.waits(self, self.transport.unsent + waiting)
         super().pause_writing()
 
     def resume_writing(self) -> None:

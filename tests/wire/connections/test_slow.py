@@ -15,6 +15,8 @@ import httpx
 import pytest
 
 from service.http.connection.connections import Connections
+from service.rules.stored.paths import path_key
+from service.rules.stored.trees import Entry, TreePath
 from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.servers.replicas import PROMPT
 from tests.wire.support import raw
@@ -212,6 +214,25 @@ def test_files_that_nobody_reads_are_bounded_together(tmp_path: Path) -> None:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             reader.sendall(raw.head("GET", door.raw_path.decode()))
         until(lambda: len(readers) - len(closed(readers)) <= most // MIB, "those that are too many are cut")
+
+
+def test_listings_that_nobody_reads_are_bounded_together(tmp_path: Path) -> None:
+    """Each is in memory as a whole, however little of it is in its socket."""
+    count, files, most = 12, 20_000, 20 * MIB
+    connections = Connections(most_unsent=most)
+    with in_process(tmp_path, connections=connections) as here, ExitStack() as held:
+        tree = Tree(here.http, "slow")
+        assert tree.create("many/first").status_code == 201
+        entry = Entry(1, "2026-01-01T00:00:00.000Z", 1, data=b"")
+        paths = [TreePath(f"many/{number:05}", (entry,)) for number in range(files)]
+        here.rig.replica.journal.read().view.state.apply([(path_key("slow", path.path), path) for path in paths])
+        size = len(tree.ask("GET", "many", "LISTSTATUS").content)
+        assert size > 4 * MIB
+        readers = [held.enter_context(raw.connected(url_of(here))) for _ in range(count)]
+        for reader in readers:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.sendall(raw.head("GET", "/webhdfs/v1/jobs/slow/many?op=LISTSTATUS"))
+        until(lambda: len(readers) - len(closed(readers)) <= most // size, "those that are too many are cut")
 
 
 def closed(connections: list[socket.socket]) -> list[socket.socket]:
