@@ -140,6 +140,13 @@ class PointerStore(Protocol):
         refused as `Refusal.FULL`, at the latest once that room is used up.
         """
 
+    @property
+    def commit_delay(self) -> float:
+        """Return how many seconds a commit would wait before it is sent, because the store is written only so fast.
+
+        Until then its group is better left open: what comes in meanwhile costs a group of its own otherwise. Cheap.
+        """
+
     async def open(self) -> None:
         """Connect to the store, or open its files. Idempotent.
 

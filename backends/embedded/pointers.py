@@ -33,6 +33,7 @@ class EmbeddedPointers:
     def __init__(self, directory: Path, *, busy_timeout: float = 5.0, accept_loss: Collection[str] = ()) -> None:
         self.limits = GroupLimits(requests=1024, bytes=8 * 1024 * 1024, in_flight=1)
         self.bytes_sent = 0
+        self.commit_delay = 0.0
         self._journals = SqliteJournals(directory / FILE_NAME, busy_timeout, self.limits, accept_loss)
         path = os.fsencode(directory.resolve()).decode(errors="backslashreplace")  # names may not be UTF-8
         self.place = f"embedded:{path}"

@@ -192,6 +192,7 @@ async def test_a_group_larger_than_the_limits_is_refused_and_burns_nothing(point
             assert refused(await store.commit(head, group, head.revision + 1)) is Refusal.TOO_LARGE
         await put(store, head, writes(c=b"3"))
         assert (await taken_over(store))[1] == {"c": b"3"}
+        assert store.commit_delay == 0, "little was sent"
 
 
 async def test_a_group_as_large_as_the_limits_lands(pointers: Pointers) -> None:

@@ -31,8 +31,9 @@ T = TypeVar("T")
 class Maps:
     """The ConfigMaps of one namespace, as the API gives and takes them.
 
-    `create` and `replace` wait until ``budget`` allows their bytes. For some seconds after etcd had no room left, they
-    send nothing and raise `StorageFull`.
+    `create` and `replace` wait until ``budget`` allows their bytes. A ConfigMap without data is created at once, and
+    what comes after it waits the longer: as long as the next segment is not there, each group writes the last one
+    again. For some seconds after etcd had no room left, they send nothing and raise `StorageFull`.
     """
 
     def __init__(self, client: KubernetesClient, clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,7 +86,8 @@ class Maps:
 
     async def create(self, metadata: Metadata, data: Mapping[str, str]) -> ApiAnswer:
         """Create a ConfigMap by POST. Raises what `replace` raises."""
-        return _require_as_sent(await self._write("POST", self._path(), encode(metadata, data)), metadata)
+        body = encode(metadata, data)
+        return _require_as_sent(await self._write("POST", self._path(), body, waits=bool(data)), metadata)
 
     async def delete(self, metadata: Metadata) -> ApiAnswer:
         """Delete a ConfigMap, on the condition that it has not changed since ``metadata`` was read.
@@ -96,9 +98,12 @@ class Maps:
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": condition})
         return await self.client.request("DELETE", self._path(metadata.name), body=body)
 
-    async def _write(self, method: str, path: str, body: bytes) -> ApiAnswer:
+    async def _write(self, method: str, path: str, body: bytes, *, waits: bool = True) -> ApiAnswer:
         self.check_room()
-        await self.budget.spend(len(body))
+        if waits:
+            await self.budget.spend(len(body))
+        else:
+            self.budget.take(len(body))
         answer = await self.client.request(method, path, body=body, accept=METADATA)
         if answer.is_out_of_space:
             self._paused_until = self._clock() + _PAUSE_SECONDS

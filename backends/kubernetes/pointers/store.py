@@ -94,6 +94,11 @@ class KubernetesPointers:
         """See `PointerStore.full`. Here `GroupLimits.journal_bytes` keeps room."""
         return None
 
+    @property
+    def commit_delay(self) -> float:
+        """See `PointerStore.commit_delay`: it lasts until the byte budget allows another write."""
+        return self._maps.budget.wait_seconds
+
     async def open(self) -> None:
         """See `PointerStore.open`."""
         await self._client.open()

@@ -85,6 +85,7 @@ class ZooKeeperPointers:
     ) -> None:
         self.limits = limits
         self.bytes_sent = 0
+        self.commit_delay = 0.0
         self.place = f"zookeeper:{','.join(sorted(address.hosts.split(',')))}{address.root}"
         self._root = address.root
         self._connection = ZooKeeperConnection(address, "pointers", timeout)

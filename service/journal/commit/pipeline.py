@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from backends.contract import Done, PointerStore, Unknown
 from milepost.wire import Code
@@ -22,6 +23,8 @@ from service.journal.memory import JournalMemory
 from service.journal.observer import JournalObserver
 
 log = logging.getLogger("milepost.journal")
+
+_MOST_DELAY_SECONDS: Final = 1.0
 
 
 class Pipeline:
@@ -62,6 +65,8 @@ class Pipeline:
         self._waiting: list[NoOpRequest] = []
         self._landed: list[Group] = []
         self._groups = 0
+        self._delay: asyncio.TimerHandle | None = None
+        self._has_delayed = False
 
     @property
     def idle(self) -> bool:
@@ -82,18 +87,34 @@ class Pipeline:
     def hurry(self) -> None:
         """Send the next group without waiting for more requests."""
         self._batching.give_up()
+        self._has_delayed = True
 
     def may_launch(self) -> bool:
         """Return whether there are requests for a group that may be sent now."""
         if not self._admission.queue or len(self.flight) >= self._store.limits.in_flight:
             return False
-        return bool(self.flight) or self._batching.complete()
+        return not self._delayed() and (bool(self.flight) or self._batching.complete())
+
+    def _delayed(self) -> bool:
+        """Return whether the next group waits for the store, which would not send it yet. It waits once, and not for
+        long: requests that change nothing wait with it.
+        """
+        if self._has_delayed or (seconds := self._store.commit_delay) <= 0:
+            return False
+        if self._delay is None:
+            self._delay = asyncio.get_running_loop().call_later(min(seconds, _MOST_DELAY_SECONDS), self._delay_ended)
+        return True
+
+    def _delay_ended(self) -> None:
+        self._delay, self._has_delayed = None, True
+        self.wake.set()
 
     def launch(self) -> None:
         """Send waiting requests as a group behind those in flight, and answer requests that change nothing.
 
         What is left in the queue is for the next call, before which the caller lets the event loop serve others.
         """
+        self._has_delayed = False
         last = self.flight[-1] if self.flight else None
         memory = self._memory
         head = replace(last.head, revision=last.revision, digest=last.digest) if last else memory.head
@@ -225,6 +246,9 @@ class Pipeline:
         refused them; the others go back to the queue.
         """
         self._batching.give_up()
+        if self._delay is not None:
+            self._delay.cancel()
+            self._delay = None
         self.acknowledge()
         error = without_settling(self.flight)
         self.cancel_commits()

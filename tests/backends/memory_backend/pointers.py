@@ -37,6 +37,7 @@ class MemoryPointers:
         self.limits = GroupLimits()
         self.place = f"memory:{name}"
         self.bytes_sent = 0
+        self.commit_delay = 0.0
         self.full: str | None = None
         self._open = False
         self._journals = _PLACES.setdefault(name, {})

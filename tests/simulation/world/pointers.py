@@ -100,6 +100,7 @@ class SimPointers:
         self.limits = limits
         self.place = "simulated"
         self.bytes_sent = 0
+        self.commit_delay = 0.0
         self._by = by
         self._store = store
         self._line = line

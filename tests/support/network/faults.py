@@ -146,6 +146,10 @@ class FaultyPointers:
         return self.real.place
 
     @property
+    def commit_delay(self) -> float:
+        return self.real.commit_delay
+
+    @property
     def bytes_sent(self) -> int:
         return self.real.bytes_sent
 

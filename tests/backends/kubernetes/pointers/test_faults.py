@@ -247,3 +247,16 @@ async def test_no_more_bytes_are_sent_than_the_budget_holds(site: Site) -> None:
             head = await put(store, head, [Change("a", b"x" * 20_000)])
         assert store.bytes_sent > 30 * 20_000
         assert store.bytes_sent <= rate * (4 + loop.time() - begin) + 32_000
+
+
+async def test_a_group_that_waits_for_the_budget_writes_no_older_one_again(site: Site) -> None:
+    """The next segment is there by then, although it takes bytes as well."""
+    async with opened(site.address(bytes_per_second="100000")) as store:
+        head = await store.take_over(ROOT)
+        while not store.commit_delay:
+            head = await put(store, head, [Change("a", b"x" * 12_000)])
+        sent = store.bytes_sent
+        for number in range(8):
+            await asyncio.sleep(store.commit_delay)
+            head = await put(store, head, [Change("abc"[number % 3], b"x" * 12_000)])
+        assert store.bytes_sent - sent < 8 * 15_000

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import pytest
+
 from backends.contract import Change, Commit, Done, GroupLimits, Head
 from service.journal import Journal
 from service.journal.commit.batching import MOST_SECONDS, AdaptiveBatching
@@ -139,17 +141,25 @@ def test_a_wait_that_was_given_up_does_not_end_again() -> None:
 
 
 class SlowPointers:
-    """Commits take ``COMMIT`` seconds of virtual time, which no real store keeps to."""
+    """Commits take ``COMMIT`` seconds of virtual time, which no real store keeps to. After one is sent, the next waits
+    for ``ration`` seconds.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, ration: float = 0.0) -> None:
         self.limits = GroupLimits(in_flight=1)
         self.place = "slow"
         self.bytes_sent = 0
         self.sizes: list[int] = []
+        self._ration = ration
+        self._next = 0.0
 
     @property
     def full(self) -> str | None:
         return None
+
+    @property
+    def commit_delay(self) -> float:
+        return max(0.0, self._next - asyncio.get_running_loop().time())
 
     async def open(self) -> None: ...
 
@@ -167,6 +177,8 @@ class SlowPointers:
 
     async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
         self.sizes.append(len(changes))
+        await asyncio.sleep(self.commit_delay)
+        self._next = asyncio.get_running_loop().time() + self._ration
         await asyncio.sleep(COMMIT)
         return Done(replace(head, revision=revision, digest=digest or head.digest))
 
@@ -185,14 +197,15 @@ class Held:
     async def resign(self) -> None: ...
 
 
-def test_writers_that_ask_again_at_once_share_their_groups() -> None:
-    """Eight writers that come back one after another, all of them before another commit would have ended. Were the
-    first of them committed alone, half of the groups would have one member.
+@pytest.mark.parametrize(("ration", "pause"), [(0.0, COMMIT / 20), (20 * COMMIT, 2 * COMMIT)])
+def test_writers_that_ask_again_at_once_share_their_groups(ration: float, pause: float) -> None:
+    """Eight writers that come back one after another, all of them before another commit would have ended, or could be
+    sent. Were the first of them committed alone, half of the groups would have one member.
     """
     writers, rounds = 8, 20
 
     async def scene() -> list[int]:
-        pointers, loop = SlowPointers(), asyncio.get_running_loop()
+        pointers, loop = SlowPointers(ration), asyncio.get_running_loop()
         journal = Journal("j", pointers, clock=loop.time, wall=lambda: "now")
         await journal.lead(Held())
         running = asyncio.create_task(journal.run())
@@ -200,7 +213,7 @@ def test_writers_that_ask_again_at_once_share_their_groups() -> None:
 
         async def writer(number: int) -> None:
             for turn in range(rounds):
-                await asyncio.sleep(COMMIT / 20 * (number + 1))
+                await asyncio.sleep(pause * (number + 1))
                 request = OpenSession(Attempt(f"s{number}"), ttl=1.0 + turn)
                 await journal.wait(journal.submit(request, loop.time() + 60.0))
 
