@@ -37,7 +37,7 @@ log = logging.getLogger("milepost.kubernetes")
 
 _SEAL_FROM: Final = CAP // 4
 _SEAL_AT_LAST: Final = CAP * 3 // 4
-_SEGMENTS: Final = 256
+_SEGMENTS: Final = 512
 _LARGEST_GROUP: Final = 900 * 1024
 """A group's entries may have so many bytes; a ConfigMap takes 1 MiB."""
 _BEYOND: Final = 8 * CAP
