@@ -95,12 +95,14 @@ def test_a_query_that_still_prepares_its_sources_is_waited_for(place: Place) -> 
 
 
 def test_a_query_under_the_settings_of_another_job_is_refused_by_the_service(place: Place) -> None:
+    """Its output, in its own tree, is looked at under its own settings all the same."""
     other = replace(place, name=f"{place.name}-2")
     with place.lead() as job, other.lead() as another:
         location = job.checkpointLocation
         assert another.checkpointLocation == other.location
+        function = job.files(location.replace("/checkpoint", "/output"))
         with pytest.raises(Py4JJavaError, match=f"made under epoch 1 of '{other.name}'"):
-            place.start(job, job.files(place.output), checkpointLocation=location)
+            place.start(job, function, checkpointLocation=location)
 
 
 def test_a_query_of_an_older_epoch_in_the_same_application_ends_at_its_next_write(place: Place) -> None:

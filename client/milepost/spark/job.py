@@ -132,7 +132,7 @@ class Job:
         if isinstance(publish, FilesSink):
             published_page(self.manifest, self.published)  # refuses a job that published in another way
         if beside is not None:
-            self._claim(HadoopFiles(self._spark), beside)
+            self._claim(HadoopFiles(self._spark, self._location.settings), beside)
         guard = QueryGuard(self._spark, self._location)
         self._function = ExactlyOnce(publish, self._pointer, self._tree, guard, self.recovery, self._state)
         return self._function
@@ -144,7 +144,8 @@ class Job:
         Readers use `read_published`, and see published batches only. Raises the errors of `exactlyOnce`, and from the
         first batch `UnsafeQuery` if the job published elsewhere before.
         """
-        return self.exactlyOnce(FilesSink(HadoopFiles(self._spark), output, transform), beside=output)
+        hadoop = HadoopFiles(self._spark, self._location.settings)  # the session may have those of another job
+        return self.exactlyOnce(FilesSink(hadoop, output, transform), beside=output)
 
     def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
         """Wait like ``query.awaitTermination``.

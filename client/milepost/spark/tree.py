@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from py4j.protocol import Py4JJavaError
 
@@ -36,11 +36,9 @@ class CheckpointTree:
 
     def __init__(self, spark: SparkSession, location: CheckpointLocation, outage_timeout: float) -> None:
         self.location = location.url
-        conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
         tries = max(1, round(outage_timeout * 1000 / _PAUSE_MS))
-        for key, value in {**location.settings, "dfs.http.client.retry.policy.spec": f"{_PAUSE_MS},{tries}"}.items():
-            conf.set(key, value)
-        self._files = HadoopFiles(spark, conf)
+        retry = {"dfs.http.client.retry.policy.spec": f"{_PAUSE_MS},{tries}"}
+        self._files = HadoopFiles(spark, {**location.settings, **retry})
 
     def names(self, directory: str) -> list[str]:
         """List the names in a directory; none if it does not exist. Raises the errors of `read`."""

@@ -13,6 +13,7 @@ import milepost
 from milepost.errors import NotExist, RecordUnreadable, UnsafeQuery
 from milepost.spark import published_batches, read_published
 from milepost.spark.output import manifest as manifest_module
+from milepost.spark.output import reader as reader_module
 from milepost.spark.output import sink as sink_module
 from milepost.spark.output.local import LocalFiles
 from milepost.spark.record import JOB, decode
@@ -49,6 +50,11 @@ def test_published_rows_are_read_with_their_batch(place: Place) -> None:
         ("w", "bigint"),
         ("batch", "bigint"),
     ]
+
+
+@pytest.mark.parametrize("place", ["", "file:", "hdfs://name", "webhdfs://[::1]:9870"])
+def test_only_names_are_read_literally(place: str) -> None:
+    assert reader_module._literal(f"{place}/a{{b}}/c[1]?*\\") == rf"{place}/a\{{b\}}/c\[1\]\?\*\\"
 
 
 def test_batches_are_chosen_before_files_are_touched(place: Place) -> None:

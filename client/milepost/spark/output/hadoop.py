@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -13,14 +14,16 @@ if TYPE_CHECKING:
 class HadoopFiles:
     """The few file operations that publishing and checking need. Paths are URIs or absolute paths.
 
-    ``conf`` is Hadoop's configuration; by default the one under which queries of the session read and write. Once asked
-    for, the file system of each place is kept: where Hadoop is told not to keep any, it would make one for each call.
+    They take place under the settings of Hadoop that a query of the session would have now, and before these under
+    ``settings``. A file system that Hadoop is told not to keep is kept here: it would make one for each call.
     """
 
-    def __init__(self, spark: SparkSession, conf: Any = None) -> None:
+    def __init__(self, spark: SparkSession, settings: Mapping[str, str] | None = None) -> None:
         session: Any = spark._jsparkSession
         self._jvm: Any = spark.sparkContext._jvm
-        self._conf: Any = session.sessionState().newHadoopConf() if conf is None else conf
+        self._conf: Any = session.sessionState().newHadoopConf()
+        for key, value in (settings or {}).items():
+            self._conf.set(key, value)
         self._systems: dict[tuple[str | None, str | None], Any] = {}
 
     def qualified(self, path: str) -> str:
@@ -118,6 +121,8 @@ class HadoopFiles:
         """Return the file system of a path."""
         uri = jpath.toUri()
         place = uri.getScheme(), uri.getAuthority()
+        if not self._conf.getBoolean(f"fs.{place[0]}.impl.disable.cache", False):
+            return jpath.getFileSystem(self._conf)
         if place not in self._systems:
             self._systems[place] = jpath.getFileSystem(self._conf)
         return self._systems[place]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 BATCH = "batch"
+_PLACE = re.compile(r"\w+://[^/]*|")
 _PATTERN = re.compile(r"[\\*?\[\]{}]")
 """What Spark takes for a pattern of names in a path that it is to read, unless there is a backslash before it."""
 _READS = 5
@@ -84,8 +85,7 @@ def read_published(
     paths = [f"{published.output}/{b.directory}/{name}" for b in published.batches for name, _ in b.files]
     if not paths:
         return spark.createDataFrame([], schema)
-    literal = [_PATTERN.sub(r"\\\g<0>", path) for path in paths]
-    return spark.read.schema(schema).option("basePath", published.output).parquet(*literal)
+    return spark.read.schema(schema).option("basePath", published.output).parquet(*map(_literal, paths))
 
 
 class _Published:
@@ -126,3 +126,10 @@ class _Published:
         self.frame = found[0].frame
         everything = (batch for page in reversed(found) for batch in page.batches)
         self.batches = [batch for batch in everything if wanted is None or batch.batch in wanted]
+
+
+def _literal(uri: str) -> str:
+    """Return the URI under which Spark reads this one file, whatever its name. An address may have brackets as well."""
+    place = _PLACE.match(uri)
+    assert place is not None
+    return place[0] + _PATTERN.sub(r"\\\g<0>", uri[place.end() :])
