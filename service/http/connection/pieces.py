@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, MutableMapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 _SHORT: Final = 64 * 1024
-_WAITING = "milepost.waiting_bytes"
+
+NOTE_WAITING: Final = "milepost.note_waiting"
+"""The extension of a scope by which an answer notes how many of its bytes are in memory and not being sent yet."""
 
 
 class InPieces(Response):
@@ -30,19 +32,15 @@ class InPieces(Response):
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send the answer. The server makes this wait for a slow client; other requests are served in between."""
-        marks: dict[str, Any] = scope.setdefault("extensions", {})  # the one part that is free for marks
+        note: Callable[[int], None] = (scope.get("extensions") or {}).get(NOTE_WAITING, lambda _: None)
+        waiting = sum(map(len, self._pieces))
+        note(waiting)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         self._pieces.reverse()
-        marks[_WAITING] = sum(map(len, self._pieces))
         while self._pieces:
             piece = self._pieces.pop()
-            marks[_WAITING] -= len(piece)
+            waiting -= len(piece)
+            note(waiting)
             await send({"type": "http.response.body", "body": piece, "more_body": bool(self._pieces)})
             if self._pieces:
                 await asyncio.sleep(0)
-
-
-def waiting_bytes(scope: MutableMapping[str, Any]) -> int:
-    """Return how many bytes of the answer to this request are in memory and wait until others are sent."""
-    waiting: int = (scope.get("extensions") or {}).get(_WAITING, 0)
-    return waiting

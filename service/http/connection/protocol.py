@@ -24,7 +24,7 @@ from service.http.application import Application
 from service.http.connection.closing import closing_cut, closing_unread
 from service.http.connection.framing import Framing
 from service.http.connection.line import LingeringTransport, notice_dead_peers
-from service.http.connection.pieces import waiting_bytes
+from service.http.connection.pieces import NOTE_WAITING
 from service.http.connection.watch import Watch
 from service.http.requests import Fields
 
@@ -53,6 +53,7 @@ class AnsweringProtocol(HttpToolsProtocol):
     _is_certified = False
     _head_is_open = False
     _since_progress = 0
+    _waiting = 0
     _progress = False
     _held = b""
     _peer_has_ended = False
@@ -96,14 +97,19 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         """Stop sending for now, because the peer reads slowly."""
-        waiting = 0 if self._started is None else waiting_bytes(cast("MutableMapping[str, Any]", self._started.scope))
-        self._application.connections.waits(self, self.transport.unsent + waiting)
+        self._application.connections.waits(self, self.transport.unsent + self._waiting)
         super().pause_writing()
 
     def resume_writing(self) -> None:
         """Send again, because the peer has caught up with reading."""
         self._application.connections.flows(self)
         super().resume_writing()
+
+    def _note_waiting(self, waiting: int) -> None:
+        """Note how many bytes of an answer are in memory; one that begins behind what is unsent counts at once."""
+        more, self._waiting = waiting > self._waiting, waiting
+        if more and self.flow.write_paused:
+            self._application.connections.waits(self, self.transport.unsent + waiting)
 
     def _more_may_come(self) -> bool:
         """Return whether the peer may still be sending, as far as is known."""
@@ -283,6 +289,8 @@ class AnsweringProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._started = cycle
+        extensions: dict[str, Any] = cycle.scope.setdefault("extensions", {})
+        extensions[NOTE_WAITING] = self._note_waiting
         app = closing_unread(cycle, app) if cycle.waiting_for_100_continue else app
         super()._start_asgi_task(cycle, closing_cut(cycle, app))
 

@@ -20,6 +20,7 @@ from service.rules.stored.paths import path_key
 from service.rules.stored.trees import Entry, TreePath
 from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.servers.replicas import PROMPT
+from tests.support.servers.served import free_socket
 from tests.wire.support import raw
 from tests.wire.support.api import Api, connect, problem, until
 from tests.wire.support.in_process import InProcess, in_process
@@ -217,9 +218,15 @@ def test_files_that_nobody_reads_are_bounded_together(tmp_path: Path) -> None:
         until(lambda: len(readers) - len(closed(readers)) <= most // MIB, "those that are too many are cut")
 
 
-def test_listings_that_nobody_reads_are_bounded_together(tmp_path: Path) -> None:
-    """Each is in memory as a whole, but for what the system keeps in its socket."""
-    count, files, most, in_socket = 5, 30_000, 8 * MIB, 5 * MIB
+@pytest.mark.parametrize("first", [b"", raw.head("GET", "/openapi.json")], ids=["alone", "behind another answer"])
+def test_listings_that_nobody_reads_are_bounded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
+) -> None:
+    """Each is in memory as a whole. Sockets keep little, so that the other answer is sent but not read."""
+    count, files, most, in_socket = 5, 10_000, 6 * MIB, MIB // 4
+    bound, url = free_socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, in_socket // 4)
+    monkeypatch.setattr("tests.wire.support.in_process.free_socket", lambda: (bound, url))
     connections, patient = Connections(most_unsent=most), replace(PROMPT, idle_seconds=10 * DEADLINE_SECONDS)
     with in_process(tmp_path, patient, connections=connections) as here, ExitStack() as held:
         tree = Tree(here.http, "slow")
@@ -228,11 +235,12 @@ def test_listings_that_nobody_reads_are_bounded_together(tmp_path: Path) -> None
         paths = [TreePath(f"many/{number:05}", (entry,)) for number in range(files)]
         here.rig.replica.journal.read().view.state.apply([(path_key("slow", path.path), path) for path in paths])
         size = len(tree.ask("GET", "many", "LISTSTATUS").content)
-        assert size > 7 * MIB
+        assert size > 2 * MIB
+        assert len(here.http.get("/openapi.json").content) > in_socket
         readers = [held.enter_context(raw.connected(url_of(here))) for _ in range(count)]
         for reader in readers:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader.sendall(raw.head("GET", "/webhdfs/v1/jobs/slow/many?op=LISTSTATUS"))
+            reader.sendall(first + raw.head("GET", "/webhdfs/v1/jobs/slow/many?op=LISTSTATUS"))
         left = most // (size - in_socket + AHEAD_BYTES)
         until(lambda: len(readers) - len(closed(readers)) <= left < count, "those that are too many are cut")
 
