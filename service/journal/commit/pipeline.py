@@ -109,12 +109,18 @@ class Pipeline:
         self._delay, self._has_delayed = None, True
         self.wake.set()
 
+    def _end_delay(self) -> None:
+        """Let the group after this one wait again."""
+        if self._delay is not None:
+            self._delay.cancel()
+        self._delay, self._has_delayed = None, False
+
     def launch(self) -> None:
         """Send waiting requests as a group behind those in flight, and answer requests that change nothing.
 
         What is left in the queue is for the next call, before which the caller lets the event loop serve others.
         """
-        self._has_delayed = False
+        self._end_delay()
         last = self.flight[-1] if self.flight else None
         memory = self._memory
         head = replace(last.head, revision=last.revision, digest=last.digest) if last else memory.head
@@ -246,9 +252,7 @@ class Pipeline:
         refused them; the others go back to the queue.
         """
         self._batching.give_up()
-        if self._delay is not None:
-            self._delay.cancel()
-            self._delay = None
+        self._end_delay()
         self.acknowledge()
         error = without_settling(self.flight)
         self.cancel_commits()
