@@ -48,6 +48,17 @@ async def spare_is_there(store: KubernetesPointers) -> None:
     await until(made)
 
 
+async def witness_is_current(store: KubernetesPointers) -> None:
+    """Wait until the last revision is recorded, after which nothing more is written in the background."""
+
+    async def recorded() -> bool:
+        memory = memory_of(store)
+        found = memory.witness.recorded
+        return found is not None and found.is_of(memory.head) and found.revision >= memory.head.revision
+
+    await until(recorded)
+
+
 class Outsider:
     """Somebody else who may do everything, and knows the ConfigMaps of the namespace."""
 

@@ -11,7 +11,7 @@ import pytest
 from backends.contract import Change, Refusal
 from backends.kubernetes.configmaps.compaction import CAP
 from backends.kubernetes.configmaps.objects import HEAD
-from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there
+from tests.backends.kubernetes.places import LAYOUT, Outsider, memory_of, opened, spare_is_there, witness_is_current
 from tests.backends.kubernetes.pointers.test_fence import paused
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
 from tests.support.servers.kubernetes import Site
@@ -143,6 +143,7 @@ async def test_a_witness_is_not_made_on_the_word_of_a_segment_that_others_have_l
             await spare_is_there(leader)
             head = await put(leader, head, [Change("full", b"%d" % number * (CAP * 7 // 8))])
         await spare_is_there(leader)
+        await witness_is_current(leader)
         kept = {field: saved["metadata"][field] for field in ("labels", "annotations")}
         outsider.put(FIRST, {"metadata": kept, "data": saved["data"]})
         outsider.delete(LAYOUT.witness)
