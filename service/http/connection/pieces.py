@@ -25,15 +25,15 @@ class InPieces(Response):
         self, pieces: Iterable[bytes], status: int, headers: Mapping[str, str], media_type: str | None
     ) -> None:
         self._pieces = list(pieces)
-        length = sum(map(len, self._pieces))
-        if length <= _SHORT:
+        self._length = sum(map(len, self._pieces))
+        if self._length <= _SHORT:
             self._pieces = [b"".join(self._pieces)]
-        super().__init__(None, status, {**headers, "Content-Length": str(length)}, media_type)
+        super().__init__(None, status, {**headers, "Content-Length": str(self._length)}, media_type)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send the answer. The server makes this wait for a slow client; other requests are served in between."""
         note: Callable[[int], None] = (scope.get("extensions") or {}).get(NOTE_WAITING, lambda _: None)
-        waiting = sum(map(len, self._pieces))
+        waiting = self._length
         note(waiting)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         self._pieces.reverse()

@@ -52,9 +52,7 @@ async def witness_is_current(store: KubernetesPointers) -> None:
     """Wait until the last revision is recorded, after which nothing more is written in the background."""
 
     async def recorded() -> bool:
-        memory = memory_of(store)
-        found = memory.witness.recorded
-        return found is not None and found.is_of(memory.head) and found.revision >= memory.head.revision
+        return store._journals[ROOT]._is_recorded()
 
     await until(recorded)
 

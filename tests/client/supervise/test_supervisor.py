@@ -69,7 +69,8 @@ def test_the_private_file_is_kept_while_the_command_runs(
     monkeypatch.setattr("milepost.supervise.supervisor._KEEP", 0.1)
     # In one step, since a file that is written again while its directory is being emptied would be in the way.
     removed = "gone = file.parent.rename(file.parent.with_suffix('.gone')); shutil.rmtree(gone)"
-    program = f"{HANDED}{removed}\nwhile not file.exists(): time.sleep(0.1)"
+    awaited = "end = time.monotonic() + 60\nwhile not file.exists(): assert time.monotonic() < end; time.sleep(0.1)"
+    program = f"{HANDED}{removed}\n{awaited}"
     assert Supervisor(blocking, [service.url], name, [sys.executable, "-c", program], ONCE).run() == 0
 
 
