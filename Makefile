@@ -14,7 +14,7 @@ endif
 
 python := .venv/bin/python
 ready := .venv/ready
-pytest := $(python) -m pytest -p tests.support.plugins.strict_skips
+pytest := $(python) -m pytest -p tests.support.plugins.strict_skips -p tests.support.plugins.tiers
 # Most tests wait more than they work, so four at a time keep two cores busy; a file stays with one of them.
 workers := 4
 side_by_side = --numprocesses $(workers) --dist loadfile --no-loadscope-reorder
@@ -89,13 +89,45 @@ docs-serve: $(ready) ## Show that site on 127.0.0.1:8000, and build it anew when
 
 ## Check it
 
-# On which Pythons the SDK is tested: all that are installed, or the two ends of these.
+# On which Pythons the SDK is tested: all that are installed, the two ends of these, or the oldest.
 PYTHONS ?= all
+# Which tests: `--tier first` is what make test takes; nothing is all of them (tests/support/plugins/tiers.py).
+tier :=
 
+# lint, types and floors work while the tests wait.
 .PHONY: test
-test: PYTHONS = ends
-test: lint types floors unit test-sdk ## What must hold before a change goes in; CI runs test-long, test-kubernetes and test-cluster too
-	@echo "Passed. Not part of it: make test-long, test-kubernetes and test-cluster, which CI runs too; simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-slow, explore, fuzz, model."
+test: $(ready) ## What must hold before a change goes in, in a few minutes; test-all is what CI runs
+	@$(MAKE) --jobs lint types floors first
+	@echo "Passed. Not part of it: make test-all, with all other tests that CI runs; and simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-slow, explore, fuzz, model."
+
+.PHONY: first
+first: tier = --tier first
+first: PYTHONS = oldest
+first: $(ready)
+	@$(MAKE) tier="$(tier)" PYTHONS=$(PYTHONS) unit
+	@$(MAKE) tier="$(tier)" PYTHONS=$(PYTHONS) test-sdk
+
+# After so many minutes from its beginning test-all begins no part that might not end within them; nothing: no limit.
+MINUTES ?=
+define in_time # what begins a part, if there is time for the minutes that it takes on a slow machine
+late=(); \
+part() { \
+    if [ -z "$(MINUTES)" ] || [ $$((SECONDS + $$1 * 60)) -le $$(($(or $(MINUTES),0) * 60)) ]; \
+    then $(MAKE) "$${@:2}"; else late+=("$${@:2}"); fi; \
+};
+endef
+
+.PHONY: test-all
+test-all: $(ready) ## All that CI runs: everything but what has a size of its own (an hour)
+	@$(in_time) \
+	$(MAKE) --jobs lint types floors unit kubernetes-programs; \
+	$(MAKE) PYTHONS=ends test-sdk; \
+	$(MAKE) stopwatch; \
+	part 30 test-long; \
+	part 30 test-cluster; \
+	part 26 test-kubernetes; \
+	if [ $${#late[@]} -gt 0 ]; then echo "Too late to begin these, so they did not run: $${late[*]}"; fi; \
+	echo "Passed. Not part of it: make simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-slow, explore, fuzz, model."
 
 .PHONY: lint
 lint: $(ready) ## Style and likely mistakes
@@ -113,9 +145,9 @@ floors: $(ready) ## Imports only go down the floors of the house
 
 .PHONY: unit
 unit: $(ready) ## The fast tests, but for the SDK's and Kubernetes' (a part: make unit ARGS=tests/service)
-	@tools/openapi/build >/dev/null || [ $$? = 3 ]
-	@tools/chromium >/dev/null || [ $$? = 3 ]
-	@$(with_java) $(pytest) $(side_by_side) -m "not slow and not long and not kubernetes and not node" --ignore tests/client $(ARGS)
+	@[ -n "$(tier)" ] || tools/openapi/build >/dev/null || [ $$? = 3 ]
+	@[ -n "$(tier)" ] || tools/chromium >/dev/null || [ $$? = 3 ]
+	@$(with_java) $(pytest) $(tier) $(side_by_side) -m "not slow and not long and not kubernetes and not node" --ignore tests/client $(ARGS)
 
 .PHONY: test-long
 test-long: workers = 3
@@ -131,7 +163,7 @@ test-kubernetes: $(ready) ## Pointers and elections on a real Kubernetes API, bl
 .PHONY: test-sdk
 test-sdk: side_by_side = --numprocesses 6 --dist worksteal
 test-sdk: $(ready) ## The SDK's tests on every Python 3.10 to 3.13 that is installed
-	@tools/test-sdk $(PYTHONS) $(side_by_side) -m "not slow" $(ARGS)
+	@tools/test-sdk $(PYTHONS) $(tier) $(side_by_side) -m "not slow" $(ARGS)
 
 .PHONY: test-slow
 test-slow: $(ready) ## The slow tests at their usual size

@@ -43,7 +43,42 @@ NO_RIGHTS = S3Keys("stranger", "stranger-secret")
 """The server knows these keys, and refuses whatever they are used for."""
 
 
-class SeaweedFS:
+class S3Endpoint:
+    """A server that runs, for those who use it and do not stop it."""
+
+    def __init__(self, endpoint_url: str) -> None:
+        self.endpoint_url = endpoint_url
+
+    def client(self, keys: S3Keys = ALL_RIGHTS) -> Any:
+        """Make a plain boto3 client, for what a test does to the bucket without Milepost; the caller closes it."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint_url,
+            region_name=REGION,
+            aws_access_key_id=keys.access_key,
+            aws_secret_access_key=keys.secret_key,
+            config=Config(s3={"addressing_style": "path"}, connect_timeout=5, read_timeout=30),
+        )
+
+    def make_bucket(self, name: str) -> None:
+        """Make an empty bucket; a name has 3 characters or more."""
+        client = self.client()
+        try:
+            client.create_bucket(Bucket=name)
+        finally:
+            client.close()
+
+    def url(self, bucket: str, prefix: str = "", endpoint_url: str | None = None) -> str:
+        """Return the address for ``--blobs``; the keys come from the environment (`S3Keys.environment`).
+
+        ``endpoint_url`` is that of a proxy in front of the server, if there is one.
+        """
+        place = f"{bucket}/{prefix}" if prefix else bucket
+        endpoint = quote(endpoint_url or self.endpoint_url, safe="")
+        return f"s3://{place}?endpoint_url={endpoint}&region={REGION}&addressing_style=path"
+
+
+class SeaweedFS(S3Endpoint):
     """One server that keeps its buckets under ``directory``, on the same port through every restart.
 
     If it is ``detached``, it goes on after the process that started it has ended.
@@ -53,7 +88,7 @@ class SeaweedFS:
         self._directory = directory
         self._ports = {name: Port() for name in ("s3", "filer", "master", "volume")}
         self._grpc_ports = {name: Port() for name in self._ports}
-        self.endpoint_url = f"http://{self._ports['s3'].address}"
+        super().__init__(f"http://{self._ports['s3'].address}")
         self.process = Process(
             "seaweedfs", self._command(), log_path=directory / "weed.log", directory=directory, detached=detached
         )
@@ -93,36 +128,6 @@ class SeaweedFS:
         self.stop()
         for port in (*self._ports.values(), *self._grpc_ports.values()):
             port.release()
-
-    # -- using it --------------------------------------------------------------------------------------------------
-
-    def client(self, keys: S3Keys = ALL_RIGHTS) -> Any:
-        """Make a plain boto3 client, for what a test does to the bucket without Milepost; the caller closes it."""
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint_url,
-            region_name=REGION,
-            aws_access_key_id=keys.access_key,
-            aws_secret_access_key=keys.secret_key,
-            config=Config(s3={"addressing_style": "path"}, connect_timeout=5, read_timeout=30),
-        )
-
-    def make_bucket(self, name: str) -> None:
-        """Make an empty bucket; a name has 3 characters or more."""
-        client = self.client()
-        try:
-            client.create_bucket(Bucket=name)
-        finally:
-            client.close()
-
-    def url(self, bucket: str, prefix: str = "", endpoint_url: str | None = None) -> str:
-        """Return the address for ``--blobs``; the keys come from the environment (`S3Keys.environment`).
-
-        ``endpoint_url`` is that of a proxy in front of the server, if there is one.
-        """
-        place = f"{bucket}/{prefix}" if prefix else bucket
-        endpoint = quote(endpoint_url or self.endpoint_url, safe="")
-        return f"s3://{place}?endpoint_url={endpoint}&region={REGION}&addressing_style=path"
 
     def _ready(self) -> bool:
         """Return whether the gateway answers, and the master knows the volume server: else reads and writes fail."""

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.contracts.places import Services
+from tests.support import run_services
 
 _LONG = (
     "tests/spark/clusters/",
@@ -33,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("without-deadline")
     config.pluginmanager.import_plugin("tests.support.plugins.time_limits")
     config.pluginmanager.import_plugin("tests.support.plugins.log_forms")
+    config.pluginmanager.register(run_services, "milepost-run-services")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,7 +49,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Services]:
     """The real services that tests share through the session; each is started when it is first asked for."""
     with ExitStack() as ends:
-        yield Services(ends, tmp_path_factory.mktemp("services"))
+        yield Services(ends, tmp_path_factory.mktemp("services"), run_services.of(pytestconfig))

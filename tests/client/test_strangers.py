@@ -10,6 +10,8 @@ import milepost
 from tests.client.flavours import connected
 from tests.support.network.gateway import Fault, Gateway, Request
 
+pytestmark = pytest.mark.later
+
 
 def writes(request: Request) -> bool:
     return request.method == "POST" and "/handles/" in request.target

@@ -10,6 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import pytest
 
+from tests.support.run_services import RunServices
+
 
 class Resource(Protocol):
     """What all three contracts have in common."""
@@ -24,11 +26,15 @@ S = TypeVar("S")
 
 
 class Services:
-    """Real services that some backends need, each started when first asked for and ended with the test session."""
+    """Real services that some backends need, each started when first asked for and ended with the test session.
 
-    def __init__(self, ends: ExitStack, directory: Path) -> None:
+    ``run`` has those that all processes of a run share; without it this process shares them with none.
+    """
+
+    def __init__(self, ends: ExitStack, directory: Path, run: RunServices | None = None) -> None:
         self.directory = directory
         self._ends = ends
+        self._run = run
         self._running: dict[str, Any] = {}
 
     def get(self, name: str, start: Callable[[Path], AbstractContextManager[S]]) -> S:
@@ -39,6 +45,10 @@ class Services:
             self._running[name] = self._ends.enter_context(start(directory))
         running: S = self._running[name]
         return running
+
+    def of_run(self, name: str, start: Callable[[Path], AbstractContextManager[S]]) -> S:
+        """The same, but started once for all processes of the run: ``start`` and what it yields are pickled."""
+        return self._run.get(name, start) if self._run is not None else self.get(name, start)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from backends.contract import BlobStore
 from tests.contracts.outages import BLOB_SERVERS, BlobPlace, Breakable, Server, mended
 from tests.contracts.streams import is_missing, is_missing_or, is_unavailable, keys, read, stream
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.later]
 
 BlobServer = Server[BlobPlace]
 

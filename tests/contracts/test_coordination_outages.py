@@ -15,7 +15,7 @@ from tests.contracts.journals import ROOT, SteadyWriter, put, taken_over, taken_
 from tests.contracts.outages import COORDINATION_SERVERS, Breakable, CoordinationPlace, Server, mended
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.later]
 
 CoordinationServer = Server[CoordinationPlace]
 

@@ -31,6 +31,8 @@ from tests.docs import pasted
 from tests.docs.blocks import READ, ROOT, RUN, SHOWN, Block, all_blocks
 from tests.docs.given import GIVEN
 
+pytestmark = pytest.mark.later
+
 BLOCKS = list(all_blocks())
 PRINTED = {
     "README.md": [r"^batch 8$|b'batch 8'"],

@@ -4,7 +4,7 @@ start/spark.md.
 ``make serve`` runs as it stands. What takes minutes is taken in by ``make`` as written, and runs in a small size: of a
 demo its command is told to explain itself (``ARGS``; tests/demo plays it whole, by the same line, with ``make
 test-slow``), and of ``make test`` and ``make test-cluster`` each line goes through a shell that writes it down and then
-runs it on little. CI itself runs ``make test``.
+runs it on little. CI itself runs ``make test-all``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from testbed.ports import Port
 from tests.docs.blocks import ROOT, all_blocks
 from tests.docs.checkout import Checkout, leads
 
+pytestmark = pytest.mark.later
+
 OWN = Path(__file__).relative_to(ROOT).as_posix()
 BLOCKS = [block for block in all_blocks() if block.marks.get("tested by") == OWN]
 LINES = sorted(
@@ -38,6 +40,7 @@ SMALLER = {
     r"--numprocesses \d+ .*--ignore tests/client": "tests/service/rules/acts/test_handles.py",
     r"(-m node .*)tests/system/node": r"\1tests/system/node/test_leaders.py",
     r"tools/test-sdk (\w+) .*": r"bash -n tools/test-sdk \1",
+    r"-m tests.stopwatch": "-c 0",
     r"tools/(openapi/build|chromium|node-packages|kubernetes/build) .*": r"test -x tools/\1",
 }
 """What is run in place of a line: of each check a little, and of what only fetches programs whether it is there."""
@@ -102,9 +105,19 @@ def test_make_test_runs_each_check(checkout: Checkout, recorded: Mapping[str, st
     lines = re.sub(" +", " ", Path(recorded["LINES"]).read_text())
     for check in ("ruff check", "ruff format --check", "-m mypy service", "lint-imports", "--ignore tests/client"):
         assert check in lines
-    assert re.search(r"^tools/test-sdk ends ", lines, re.MULTILINE)
-    assert "Passed. Not part of it" in said
-    assert "\n    make test\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.search(r"^tools/test-sdk oldest --tier first ", lines, re.MULTILINE)
+    assert "Passed. Not part of it: make test-all" in said
+    assert " make test-all " in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_what_ci_has_no_time_for_is_not_begun_and_named(checkout: Checkout, recorded: Mapping[str, str]) -> None:
+    said = checkout.run("make test-all MINUTES=1", **recorded).stdout
+    lines = re.sub(" +", " ", Path(recorded["LINES"]).read_text())
+    for check in ("ruff check", "-m mypy service", "lint-imports", "-m tests.stopwatch"):
+        assert check in lines
+    assert re.search(r"-m pytest (?!.*--tier).*--ignore tests/client", lines)
+    assert re.search(r"^tools/test-sdk ends (?!.*--tier)", lines, re.MULTILINE)
+    assert "did not run: test-long test-cluster test-kubernetes" in said
 
 
 def test_a_cluster_that_you_have(checkout: Checkout, recorded: Mapping[str, str], tmp_path: Path) -> None:

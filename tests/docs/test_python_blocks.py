@@ -15,6 +15,8 @@ import pytest
 
 from tests.docs.blocks import ROOT, all_blocks
 
+pytestmark = pytest.mark.later
+
 NOTES = ROOT / "deploy" / "chart" / "templates" / "NOTES.txt"
 
 GIVEN = """

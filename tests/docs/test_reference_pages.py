@@ -17,6 +17,8 @@ from tests.docs import pasted
 from tests.docs.blocks import ROOT, blocks_of
 from tests.support.servers.certificates import Certificates
 
+pytestmark = pytest.mark.later
+
 SERVER = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 REST = (ROOT / "docs" / "rest.md").read_text(encoding="utf-8")
 METRICS = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")

@@ -29,6 +29,8 @@ from tests.docs.checkout import leads
 from tests.support.servers import hdfs, s3, zookeeper
 from tests.support.servers.certificates import Certificates
 
+pytestmark = pytest.mark.later
+
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 

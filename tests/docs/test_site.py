@@ -17,6 +17,8 @@ from milepost.wire import Code
 from tests.docs.blocks import ROOT
 from tools.site import repository
 
+pytestmark = pytest.mark.later
+
 LOADED = {
     "script": "src",
     "img": "src",

@@ -13,6 +13,8 @@ from milepost.state.store.families import Families
 from milepost.state.store.format.batches import SCHEMA
 from milepost.state.store.format.heads import DeltaHead, Run, RunHead, RunPart, SnapshotHead, head_to_json
 
+pytestmark = pytest.mark.later
+
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "state.md").read_text(encoding="utf-8")
 TESTS = ROOT / "tests" / "client" / "state" / "store"

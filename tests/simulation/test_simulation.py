@@ -65,6 +65,7 @@ print(report.seed, report.violation, report.digest, tally, report.trace, sep="\\
 """A program that takes a guard out, runs episodes until one fails, and prints all of it."""
 
 
+@pytest.mark.later
 @pytest.mark.parametrize(
     ("guard", "scene"),
     [

@@ -43,6 +43,7 @@ class Publisher:
         return {"rows": len(self.rows[context.batchId])}
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("kind", ["stateless", "aggregation"])
 def test_each_batch_is_published_and_the_next_driver_goes_on_behind_the_last(place: Place, kind: str) -> None:
     publisher = Publisher()
@@ -102,6 +103,7 @@ def evaluated(place: Place, function: Callable[[Job], Callable[[DataFrame, int],
     return int(evaluations.value)
 
 
+@pytest.mark.promise
 def test_the_frame_is_evaluated_once_however_it_is_used(place: Place) -> None:
     def publish(frame: DataFrame, context: BatchContext) -> None:
         if context.batchId == 0:
@@ -154,6 +156,7 @@ def test_a_function_that_takes_a_little_leaves_all_of_the_state(place: Place) ->
     assert publisher.rows == {1: KINDS["aggregation"].expected(2)[1]}
 
 
+@pytest.mark.promise
 def test_what_publishing_raises_is_the_cause_and_the_batch_is_run_again(place: Place) -> None:
     failing, publisher = Publisher(1), Publisher()
     with place.lead() as job, pytest.raises(StreamingQueryException) as raised:
@@ -165,6 +168,7 @@ def test_what_publishing_raises_is_the_cause_and_the_batch_is_run_again(place: P
     assert publisher.contexts[0].attempt == 2
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("batch", [0, 1])
 def test_a_published_batch_without_sparks_commit_is_evaluated_and_not_published_again(place: Place, batch: int) -> None:
     publisher = Publisher()
@@ -231,6 +235,7 @@ def known_to_the_session(place: Place) -> Iterator[str]:
         place.spark.conf.unset(key)
 
 
+@pytest.mark.promise
 def test_input_that_was_deleted_is_refused_and_rewritten_input_reported(
     place: Place, known_to_the_session: str
 ) -> None:
@@ -262,6 +267,7 @@ def test_settings_that_the_querys_log_overrules_are_reported(
     assert "wins over" in caplog.text
 
 
+@pytest.mark.promise
 def test_leaving_the_block_stops_the_query_and_the_next_driver_goes_on_behind_it(place: Place) -> None:
     publisher = Publisher()
     with place.lead() as job:

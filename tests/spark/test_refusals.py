@@ -85,6 +85,7 @@ def test_a_query_whose_checkpoint_was_emptied(
     assert published == [0, 1][:files]
 
 
+@pytest.mark.promise
 def test_a_checkpoint_that_was_emptied(place: Place) -> None:
     place.run(lambda *_: None)
     with place.lead() as job:
@@ -143,6 +144,7 @@ def test_such_settings_set_behind_our_back(place: Place) -> None:
             finish(job, query)
 
 
+@pytest.mark.promise
 def test_another_authority(place: Place) -> None:
     place.run(lambda *_: None)
     with pytest.raises(UnsafeQuery, match="cannot become 'milepost'"), place.lead(authority="milepost"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from backends.s3.blobs import S3Blobs
-from testbed.seaweedfs import SeaweedFS
+from testbed.seaweedfs import S3Endpoint
 from tests.contracts.places import Services
 from tests.support.network.gateway import Gateway, gateway
 from tests.support.servers.s3 import BUCKET, shared
@@ -20,7 +20,7 @@ from tests.support.servers.s3 import BUCKET, shared
 class S3Place:
     """A fresh prefix in the session's bucket; ``client`` is a plain boto3 client, for what goes on behind our back."""
 
-    server: SeaweedFS
+    server: S3Endpoint
     prefix: str
     client: Any
 

@@ -15,7 +15,7 @@ from tests.contracts.streams import Broken, is_missing, is_unavailable, read, st
 from tests.support.servers.s3 import BUCKET, running
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.later]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from testbed.zookeeper import ZooKeeperServer
 from tests.support.servers.zookeeper import expire
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.later]
 
 PATIENCE = 60.0
 

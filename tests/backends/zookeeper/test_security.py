@@ -28,7 +28,7 @@ from testbed.ports import Port
 from testbed.zookeeper import ZooKeeperServer
 from tests.contracts.journals import ROOT, put, refused, taken_over, writes
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.later]
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
+import os
 import random
+import secrets
 from collections.abc import AsyncIterator, Generator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -19,8 +20,6 @@ from tests.contracts.state_handle_store.doors.sdk_door import SdkDoor
 from tests.contracts.state_handle_store.doors.services import FragileService, Service, fragile_service
 
 REPLICAS = 3
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(params=[pytest.param(each, id=each.name, marks=each.marks) for each in DEPLOYMENTS])
@@ -61,7 +60,7 @@ async def service(
     blob_store = site.blob_store()
     await blob_store.open()
     try:
-        yield Service(door, f"store-{next(_numbers)}", blob_store)
+        yield Service(door, f"store-{secrets.token_hex(8)}", blob_store)
     finally:
         await door.close()
         await blob_store.close()
@@ -75,23 +74,34 @@ async def fragile(site: Site, by_rest: bool) -> AsyncIterator[FragileService]:
 
 
 def replicas_on(deployment: Deployment, services: Services) -> tuple[list[str], Site]:
-    """The URLs of the replicas that all scenarios share."""
-    return services.get(f"replicas-on-{deployment.name}", partial(_running_replicas, deployment, services))
+    """The URLs of the replicas that all scenarios share; where their backends are those of the run, all of its do."""
+    name = f"replicas-on-{deployment.name}"
+    start = services.get if deployment.marks else services.of_run
+    place = deployment.fresh(services.directory / f"{name}-{secrets.token_hex(8)}", services)
+    urls, pointers, blobs = start(name, partial(_running_replicas, place.pointers, place.blobs, place.urls, _keys()))
+    return urls, Site(deployment, pointers, blobs)
+
+
+def _keys() -> dict[str, str]:
+    """What this process knows of S3's keys, for replicas that another process starts."""
+    return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
 
 
 @contextmanager
 def _running_replicas(
-    deployment: Deployment, services: Services, directory: Path
-) -> Generator[tuple[list[str], Site], None, None]:
-    site = deployment.fresh(directory, services)
-    pointers, blobs = site.urls
+    pointers: str, blobs: str, flags: tuple[str, str], keys: dict[str, str], directory: Path
+) -> Generator[tuple[list[str], str, str], None, None]:
     with ExitStack() as ends:
         replicas = [
-            ends.enter_context(ServerProcess(directory, "--linger", "0", *ALL_AS_BLOBS, pointers=pointers, blobs=blobs))
+            ends.enter_context(
+                ServerProcess(
+                    directory, "--linger", "0", *ALL_AS_BLOBS, pointers=flags[0], blobs=flags[1], environment=keys
+                )
+            )
             for _ in range(REPLICAS)
         ]
         for replica in replicas:
             replica.start(until=None)
         for replica in replicas:
             replica.wait_for("/readyz")
-        yield [replica.url for replica in replicas], site
+        yield [replica.url for replica in replicas], pointers, blobs

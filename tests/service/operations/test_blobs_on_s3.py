@@ -17,6 +17,8 @@ from testbed.seaweedfs import ALL_RIGHTS, SeaweedFS
 from testbed.server import ALL_AS_BLOBS, ServerFailed, ServerProcess
 from tests.support.servers.s3 import BUCKET, running
 
+pytestmark = pytest.mark.later
+
 LARGE = os.urandom(12_000_000)
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from testbed.server import ServerProcess
 from testbed.zookeeper import ZooKeeperServer
+
+pytestmark = pytest.mark.later
 
 
 def test_a_replica_that_starts_before_zookeeper_leads_once_that_is_there(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def succeed(client: milepost.Client, name: str) -> StateHandleStore:
     return store
 
 
+@pytest.mark.promise
 def test_a_fenced_driver_publishes_nothing_and_says_so_as_itself(place: Place, client: milepost.Client) -> None:
     def publish(_frame: DataFrame, context: BatchContext) -> None:
         if context.batchId == 1:
@@ -57,6 +58,7 @@ def test_a_fenced_driver_publishes_nothing_and_says_so_as_itself(place: Place, c
     assert client.store(place.name).get("job").labels["published"] == "0"
 
 
+@pytest.mark.promise
 def test_a_fenced_driver_calls_nothing_either(place: Place, client: milepost.Client) -> None:
     """Between two batches: the next one is refused at its entry, before the publishing function is called."""
     published: list[int] = []
@@ -186,6 +188,7 @@ def test_a_lost_session_stops_a_query_that_has_nothing_to_do(place: Place, clien
     assert not query.isActive
 
 
+@pytest.mark.promise
 def test_an_outage_of_the_service_delays_a_batch_and_fails_none(
     place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -215,6 +218,7 @@ def test_an_outage_of_the_service_delays_a_batch_and_fails_none(
         back.join(60.0)
 
 
+@pytest.mark.promise
 def test_a_standby_takes_over_when_the_leader_leaves(place: Place, client: milepost.Client) -> None:
     leader = client.session("leader").store(place.name)
     leader.campaign()

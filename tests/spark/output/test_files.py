@@ -40,6 +40,7 @@ def rows(frame: DataFrame) -> dict[int, list[tuple[int, int]]]:
     return {batch: sorted(of) for batch, of in found.items()}
 
 
+@pytest.mark.promise
 def test_published_rows_are_read_with_their_batch(place: Place) -> None:
     """Also from a directory whose name Spark's readers take for a pattern."""
     run(place, output=f"{place.output} {{1}}[2]*?")
@@ -57,6 +58,7 @@ def test_only_names_are_read_literally(place: str) -> None:
     assert reader_module._literal(f"{place}/a{{b}}/c[1]?*\\") == rf"{place}/a\{{b\}}/c\[1\]\?\*\\"
 
 
+@pytest.mark.promise
 def test_batches_are_chosen_before_files_are_touched(place: Place) -> None:
     place.add_input(4)
     run(place)

@@ -1,4 +1,4 @@
-"""The ZooKeeper that a session of tests shares, and places in it that nobody else uses."""
+"""The ZooKeeper that a run of the tests shares, and places in it that nobody else uses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import asyncio
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 from kazoo.client import KazooClient
 
 from backends.zookeeper.connection import ZooKeeperConnection
-from testbed.zookeeper import ZooKeeperServer, zookeeper
+from testbed.zookeeper import zookeeper
 from tests.contracts.places import Services
 
 TICK_SECONDS = 0.5
@@ -22,21 +21,27 @@ SHORT_SECONDS = 4.0
 """For who waits for it; also what is asked for if an address says nothing of it."""
 
 
-def shared_server(services: Services) -> ZooKeeperServer:
-    """One server for all; who wants to stop one starts another."""
-    return services.get("zookeeper", partial(zookeeper, tick_seconds=TICK_SECONDS))
+def shared_address(services: Services) -> str:
+    """The address of the one server of the run; who wants to stop one starts another."""
+    return services.of_run("zookeeper", _running)
+
+
+@contextmanager
+def _running(directory: Path) -> Iterator[str]:
+    with zookeeper(directory, tick_seconds=TICK_SECONDS) as server:
+        yield server.address
 
 
 def fresh_url(tmp_path: Path, services: Services) -> str:
     """An address below which nothing is yet."""
     del tmp_path
-    return url(shared_server(services).address)
+    return url(shared_address(services))
 
 
 def fresh_short_url(tmp_path: Path, services: Services) -> str:
     """The same with sessions that end soon."""
     del tmp_path
-    return url(shared_server(services).address, SHORT_SECONDS)
+    return url(shared_address(services), SHORT_SECONDS)
 
 
 def url(hosts: str, session_seconds: float = LONG_SECONDS) -> str:

@@ -60,7 +60,7 @@ def server(services: Services, tmp_path: Path) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def znodes(services: Services, server: ServerProcess) -> Iterator[Znodes]:
-    with zookeeper.visitor(zookeeper.shared_server(services).address) as visitor:
+    with zookeeper.visitor(zookeeper.shared_address(services)) as visitor:
         yield Znodes(visitor, server.pointers)
 
 

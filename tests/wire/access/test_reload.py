@@ -19,6 +19,8 @@ from tests.wire.support.api import Api, connect, problem, until
 from tests.wire.support.under_load import Load
 from tests.wire.webhdfs.hadoop import Tree, refused
 
+pytestmark = pytest.mark.later
+
 KEPT = "token-that-is-kept-0123456789"
 OLD = "token-that-is-replaced-01234"
 NEW = "token-that-comes-instead-012"

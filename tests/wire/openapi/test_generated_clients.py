@@ -14,6 +14,8 @@ import pytest
 from testbed.server import ServerProcess
 from tests.support.commands import output_of
 
+pytestmark = pytest.mark.later
+
 ROOT = Path(__file__).parents[3]
 TOOLS = ROOT / "tools" / "openapi"
 CALLS = Path(__file__).with_name("generated")

@@ -11,7 +11,7 @@ import pytest
 
 from backends.s3.blobs import S3Blobs
 from service.journal import JournalSettings
-from testbed.seaweedfs import SeaweedFS
+from testbed.seaweedfs import S3Endpoint
 from testbed.server import ALL_AS_BLOBS, ServerProcess
 from tests.contracts.places import Services
 from tests.support.servers import s3
@@ -34,7 +34,7 @@ CONTENT = b"the bytes of a state"
 
 
 @pytest.fixture(scope="module")
-def weed(services: Services) -> SeaweedFS:
+def weed(services: Services) -> S3Endpoint:
     return s3.shared(services)
 
 
@@ -136,7 +136,7 @@ def test_a_reference_that_says_something_else(api: Api, stated: Json) -> None:
 
 
 @pytest.mark.parametrize("lying", [b"shorter", CONTENT[::-1]], ids=["another size", "another digest"])
-def test_other_bytes_than_announced(api: Api, weed: SeaweedFS, lying: bytes) -> None:
+def test_other_bytes_than_announced(api: Api, weed: S3Endpoint, lying: bytes) -> None:
     """The server itself refuses other bytes under a signed request, so they are put there behind its back."""
     upload = announced(api, CONTENT)
     bucket, key = place_of(upload["url"])
@@ -146,7 +146,7 @@ def test_other_bytes_than_announced(api: Api, weed: SeaweedFS, lying: bytes) -> 
     problem(api.get("a"), 404, "not-exist")
 
 
-def test_bytes_whose_digest_the_store_does_not_know_are_read_through(api: Api, weed: SeaweedFS) -> None:
+def test_bytes_whose_digest_the_store_does_not_know_are_read_through(api: Api, weed: S3Endpoint) -> None:
     upload = announced(api, CONTENT)
     bucket, key = place_of(upload["url"])
     with behind(weed) as client:
@@ -283,7 +283,7 @@ def test_a_reader_is_sent_nowhere_unless_he_asks(api: Api) -> None:
     problem(api.call("GET", "/handles/a/state", params={"redirect": "maybe"}), 422, "invalid-request")
 
 
-def test_before_he_is_sent_on_he_is_refused_as_any_reader(api: Api, weed: SeaweedFS) -> None:
+def test_before_he_is_sent_on_he_is_refused_as_any_reader(api: Api, weed: S3Endpoint) -> None:
     problem(redirected(api), 404, "not-exist")
     version = api.added("a", CONTENT)["version"]
     problem(redirected(api, If_Match='"none.1"'), 412, "version-mismatch")

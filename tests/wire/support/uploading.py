@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from testbed.seaweedfs import SeaweedFS
+from testbed.seaweedfs import S3Endpoint
 from tests.wire.support.api import Api, Json
 
 REFERENCE = {"Content-Type": "application/vnd.milepost.upload+json"}
@@ -65,7 +65,7 @@ def place_of(url: str) -> tuple[str, str]:
 
 
 @contextmanager
-def behind(server: SeaweedFS) -> Iterator[Any]:
+def behind(server: S3Endpoint) -> Iterator[Any]:
     """A plain S3 client, for what happens behind the service's back."""
     client = server.client()
     try:

@@ -16,6 +16,8 @@ from tests.wire.support.api import until
 from tests.wire.support.under_load import Load
 from tests.wire.tls.conftest import leading
 
+pytestmark = pytest.mark.later
+
 
 @pytest.fixture
 def own(tmp_path: Path) -> Certificates:

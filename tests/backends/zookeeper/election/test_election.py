@@ -24,7 +24,7 @@ from testbed.zookeeper import ensemble, zookeeper
 from tests.support.servers.zookeeper import expire
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.later]
 
 ONE, OTHER = "http://127.0.0.1:7071", "http://127.0.0.1:7072"
 DEADLINE = 60.0

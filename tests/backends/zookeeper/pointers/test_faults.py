@@ -17,7 +17,7 @@ from tests.backends.zookeeper.pointers.places import opened
 from tests.contracts.journals import ROOT, SteadyWriter, put, records, taken_over_at_last, writes
 from tests.support.servers.zookeeper import expire
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.later]
 
 
 async def test_the_loss_of_a_session_does_not_matter(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from backends.zookeeper.pointers.store import ZooKeeperPointers
 from tests.backends.zookeeper.pointers.places import layout
 from tests.contracts.journals import ROOT, put, records
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.later]
 
 COUNT = 100_000
 GROUP = 1000

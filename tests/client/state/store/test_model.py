@@ -44,6 +44,8 @@ from tests.client.state.support.failing_files import Crash, FailingFiles, Failur
 from tests.client.state.support.model import Model, agree, pairs_of
 from tests.client.state.support.trees import in_a_tree
 
+pytestmark = pytest.mark.later
+
 STORE = StateStoreId(3, 1)
 KEEP = 5
 FAMILIES = {"default": False, "lists": True, "other": False}

@@ -33,6 +33,8 @@ from service.rules.records import (
 )
 from service.rules.stored.answered import Answered
 
+pytestmark = pytest.mark.later
+
 STORES, NAMES, SESSIONS = ("a", "a-b", "b"), ("m", "m.n", "o", "p"), ("s", "t")
 REVISIONS = st.integers(1, 9)
 LOCKS = st.lists(st.builds(Lock, st.sampled_from(SESSIONS), REVISIONS, REVISIONS), max_size=3).map(tuple)
