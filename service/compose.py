@@ -70,6 +70,7 @@ def open_replica(deployment: ReplicaConfig, settings: Settings, clock: Callable[
         pointers=pointers,
         election=election,
         blobs=make_blobs(deployment.blobs, BlobsSettings(settings.blob_seconds / _EXCHANGES_IN_A_STEP)),
+        advertise=deployment.advertise,
         settings=settings,
         clock=clock,
         wall=wall_clock,

@@ -63,7 +63,8 @@ _PAUSE_SECONDS = 0.05
 class Replica:
     """One replica of the service: its backends, its journal, and all that it keeps in memory while it leads.
 
-    ``on_loaded`` is called at each take-over, when all records are in memory. ``on_fault`` is called when the replica
+    ``advertise`` is the address by which the election names this replica when it leads. ``on_loaded`` is called at each
+    take-over, when all records are in memory. ``on_fault`` is called when the replica
     can never lead again because of a fault of its own.
     """
 
@@ -73,6 +74,7 @@ class Replica:
         pointers: PointerStore,
         election: Election,
         blobs: BlobStore,
+        advertise: str,
         settings: Settings,
         clock: Callable[[], float],
         wall: Callable[[], str],
@@ -82,6 +84,7 @@ class Replica:
         self.pointers = pointers
         self.election = election
         self.blobs = BlobsWithTimeout(blobs, settings.blob_seconds)
+        self.advertise = advertise
         self.settings = settings
         self.clock = clock
         self.changes = Changes()
@@ -224,7 +227,7 @@ class Replica:
                 log.warning("cannot take part in the election, trying again in %s s: %s", _BACKOFF_SECONDS, error)
                 await asyncio.sleep(_BACKOFF_SECONDS)
                 continue
-            pause = _PAUSE_SECONDS
+            pause, others_first = _PAUSE_SECONDS, False
             try:
                 await self._lead(leadership)
             except NotTakenOver as error:
@@ -233,8 +236,12 @@ class Replica:
                     "this replica stands back from the election for %s s so that another can lead: %s", pause, error
                 )
             except SteppedDown as error:
-                pause = self.settings.hand_over_seconds
-                log.info("this replica stands back from the election for %s s so that another leads: %s", pause, error)
+                others_first = True
+                log.info(
+                    "this replica stands back from the election until another leads, for %s s at most: %s",
+                    self.settings.hand_over_seconds,
+                    error,
+                )
             except LeadershipLost as error:
                 log.warning("this replica does not lead any more, and takes part in the election again: %s", error)
             finally:
@@ -248,7 +255,20 @@ class Replica:
                 await leadership.resign()
                 self._hand_over.resigned()
                 await self._end_parts()
+            if others_first:
+                await self._until_another_leads(self.clock() + self.settings.hand_over_seconds)
             await asyncio.sleep(pause)
+
+    async def _until_another_leads(self, end: float) -> None:
+        """Wait until the election names another replica, but not beyond ``end``: perhaps none stands by."""
+        while (left := end - self.clock()) > 0:
+            try:
+                if await self.election.leader() not in (None, self.advertise):
+                    return
+            except BackendError as error:
+                log.info("cannot see whether another replica leads, looking again: %s", error)
+            await asyncio.sleep(min(left, _BACKOFF_SECONDS))
+        log.warning("no other replica has led within %s s: this one takes part again", self.settings.hand_over_seconds)
 
     async def _take_over(self, leadership: Leadership) -> None:
         """Take the journal over and begin the leases; try again while the lease holds. Raises `LeadershipLost`."""

@@ -24,7 +24,7 @@ Pointers = Place[PointerStore]
 GROUP = 8
 CANCELLED_GROUPS = 40
 KILLED_WRITERS = 6
-REFUSALS = 10
+REFUSALS = 5
 
 
 def group_of(number: int) -> list[Change]:
@@ -124,7 +124,7 @@ async def test_two_stores_that_take_over_from_each_other_lose_nothing(pointers: 
         async with asyncio.TaskGroup() as running:  # which ends them before the stores are closed, whatever happens
             for contender in contenders:
                 running.create_task(contender.run())
-            await until(enough, 120)
+            await until(enough, 240)
             for contender in contenders:
                 contender.stopping = True
         added = sum(contender.added for contender in contenders)

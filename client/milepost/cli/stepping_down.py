@@ -44,7 +44,7 @@ def step_down(
         typer.echo(f"{before.leader} does not lead any more, but nobody led within {within:g} s", err=True)
         raise typer.Exit(ExitCode.UNAVAILABLE)
     seconds = time.monotonic() - began
-    again = " again, since no other replica stood by" if leads.leader == before.leader else ""
+    again = " again, since no other replica took the lead in time" if leads.leader == before.leader else ""
     sentence = f"{leads.leader} leads{again} at term {leads.term}, after {seconds:.1f} s"
     tell(context, sentence, leader=leads.leader, term=leads.term, before=before.leader, seconds=round(seconds, 3))
 

@@ -25,7 +25,9 @@ def test_another_leads_then_and_the_command_says_who(said: Said, tmp_path: Path)
 def test_one_alone_leads_again(said: Said, tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as alone:
         alone.start()
-        assert f"{alone.url} leads again, since no other replica stood by" in said("step-down", "--url", alone.url)
+        assert f"{alone.url} leads again, since no other replica took the lead in time" in said(
+            "step-down", "--url", alone.url
+        )
 
 
 def test_where_nobody_answers_the_command_says_so(run: Run) -> None:

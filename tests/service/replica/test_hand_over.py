@@ -12,17 +12,18 @@ from milepost.errors import Fenced, OutcomeUnknown, Unavailable
 from milepost.wire import Code
 from tests.service.acting import actor, held_back
 from tests.support.servers.replicas import PROMPT, embedded, rig
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
+OTHER = "http://127.0.0.1:10"
 
 PATIENT = replace(PROMPT, hand_over_seconds=3600.0)
-"""It never stands as a candidate again, however busy the machine is on which the other one has to notice."""
+"""It stands as a candidate again once another leads, however busy the machine is on which that one has to notice."""
 
 
 async def test_another_leads_and_the_first_stands_by_again(tmp_path: Path) -> None:
     place = embedded(tmp_path)
-    settings = replace(PROMPT, hand_over_seconds=0.05)
-    async with rig(place, PATIENT) as first, rig(place, settings, leading=False) as second:
+    async with rig(place, PATIENT) as first, rig(place, PATIENT, leading=False, advertise=OTHER) as second:
         added = await (await actor(first, "a")).add("pointer", b"state")
         term = first.replica.journal.term
         assert await first.operations.leading.step_down(term) == term
@@ -33,6 +34,20 @@ async def test_another_leads_and_the_first_stands_by_again(tmp_path: Path) -> No
             await second.operations.leading.step_down(term)
         assert caught.value.extras["current"] == term + 1
         assert second.replica.leads, "whoever asks again for the sake of a lost answer deposes nobody else"
+
+
+async def test_who_has_stepped_down_stands_by_as_soon_as_another_leads(tmp_path: Path) -> None:
+    place = embedded(tmp_path)
+    async with rig(place, PATIENT) as first, rig(place, PATIENT, leading=False, advertise=OTHER) as second:
+        await first.operations.leading.step_down(None)
+        await second.leads()
+
+        async def stands_by() -> bool:
+            return first.election.campaigns == 2
+
+        await until(stands_by)
+        await second.operations.leading.step_down(None)
+        await first.leads()
 
 
 async def test_one_without_others_leads_again_by_itself(tmp_path: Path) -> None:

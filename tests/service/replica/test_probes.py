@@ -12,8 +12,15 @@ import pytest
 from backends.contract import BlobInfo, StorageUnavailable
 from service.replica import probes
 from tests.support.servers.replicas import Rig, embedded, rig
+from tests.support.skipping import BACKEND, skip
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    """A loop on which deadlines run out when a test says so."""
+    return BACKEND
 
 
 async def lines(running: Rig, *exclude: str) -> dict[str, bool]:
@@ -50,9 +57,10 @@ async def test_the_first_blob_is_enough(tmp_path: Path, monkeypatch: pytest.Monk
 
 async def test_a_part_that_lets_nobody_go_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a listing in a thread does; the fake is stuck at a chosen context."""
-    free = asyncio.Event()
+    asked, free = asyncio.Event(), asyncio.Event()
 
     async def listing(prefix: str, older_than: float) -> AsyncIterator[BlobInfo]:
+        asked.set()
         while not free.is_set():
             with suppress(asyncio.CancelledError):
                 await free.wait()
@@ -60,8 +68,10 @@ async def test_a_part_that_lets_nobody_go_is_not_waited_for(tmp_path: Path, monk
 
     async with rig(embedded(tmp_path)) as running:
         monkeypatch.setattr(running.blobs, "list", listing)
-        monkeypatch.setattr(probes, "_PROBE_SECONDS", 0.05)
-        assert await lines(running) == {"leadership": True, "records": True, "pointers": True, "blobs": False}
+        probing = asyncio.create_task(lines(running))
+        await asyncio.wait_for(asked.wait(), 60.0)
+        skip(probes._PROBE_SECONDS + 0.1, running.clock)
+        assert await probing == {"leadership": True, "records": True, "pointers": True, "blobs": False}
         free.set()
 
 

@@ -167,6 +167,7 @@ class World:
                 pointers=SimPointers(name, self.coordination, lines["pointers"], random, plan.limits),
                 election=SimElection(name, self.election, lines["election"], plan.election, clock),
                 blobs=SimBlobs(self.blobs, lines["blobs"]),
+                advertise=name,
                 settings=plan.settings,
                 clock=clock,
                 wall=lambda: f"{loop.time():.3f}",

@@ -272,12 +272,13 @@ class FaultyBlobs:
 
 
 class FaultyElection:
-    """A real `Election` whose leadership a test can end, or throw into doubt."""
+    """A real `Election` whose leadership a test can end, or throw into doubt; ``campaigns`` counts candidacies."""
 
     def __init__(self, real: Election, clock: ShiftedClock) -> None:
         self.real = real
         self.clock = clock
         self.in_doubt = False
+        self.campaigns = 0
         self._current: _LosableLeadership | None = None
 
     async def open(self) -> None:
@@ -287,6 +288,7 @@ class FaultyElection:
         await self.real.close()
 
     async def campaign(self) -> Leadership:
+        self.campaigns += 1
         self._current = _LosableLeadership(await self.real.campaign(), self)
         return self._current
 

@@ -82,6 +82,7 @@ class Rig:
             pointers=self.pointers,
             election=self.election,
             blobs=self.blobs,
+            advertise=self.advertise,
             settings=settings,
             clock=self.clock,
             wall=lambda: self.wall(),
@@ -142,9 +143,11 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(build: Build, settings: Settings = PROMPT, *, leading: bool = True) -> AsyncIterator[Rig]:
+async def rig(
+    build: Build, settings: Settings = PROMPT, *, leading: bool = True, advertise: str = "http://127.0.0.1:9"
+) -> AsyncIterator[Rig]:
     """A started rig, stopped at the end."""
-    made = Rig(build, settings)
+    made = Rig(build, settings, advertise)
     try:
         await made.start(leading=leading)
         yield made

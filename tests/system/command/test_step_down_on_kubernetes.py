@@ -42,4 +42,4 @@ def test_one_alone_leads_again(command: Command, services: Services, tmp_path: P
         alone.start()
         ended = command("step-down", "--url", alone.url)
         assert ended.returncode == 0, ended.stderr
-        assert f"{alone.url} leads again, since no other replica stood by" in ended.stdout
+        assert f"{alone.url} leads again, since no other replica took the lead in time" in ended.stdout

@@ -26,7 +26,7 @@ from tests.wire.support.api import Api, connect, problem, until
 from tests.wire.support.in_process import InProcess, in_process
 from tests.wire.webhdfs.hadoop import Tree, refused
 
-SLOW = replace(PROMPT, idle_seconds=0.5)
+SLOW = replace(PROMPT, idle_seconds=2.0)
 MIB = 1024 * 1024
 
 
@@ -191,7 +191,8 @@ def test_the_rest_of_a_body_that_nobody_wants_is_not_read_for_ever(here: InProce
 
 def test_a_reader_that_does_not_read_is_cut(here: InProcess) -> None:
     api = Api.on(here.http, "s")
-    api.added("large", b"x" * (64 * MIB))
+    large = b"x" * (64 * MIB)
+    until(lambda: api.add("large", large).status_code == 201, "the bytes have come without a pause")
     with raw.connected(url_of(here)) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(raw.head("GET", "/v1/stores/s/handles/large/state"))
