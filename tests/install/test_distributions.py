@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import tomllib
 import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
 from readme_renderer import markdown
 
 import milepost
@@ -166,3 +168,16 @@ def test_the_extras_are_those_of_backends_one_that_reads_state_and_one_that_is_a
     assert every == [f"milepost-server-core[{','.join(sorted(extras))}]"]
     packages = {path.parent.name for path in (ROOT / "backends").glob("*/__init__.py")}
     assert set(extras) - {"state"} <= packages, "each bears the name of its backend's package, but for what reads state"
+
+
+@pytest.mark.parametrize("name", ["httptools", "uvicorn"])
+def test_what_the_connection_leans_on_is_the_version_that_was_tested(name: str) -> None:
+    """Also where the wheel is installed, which knows no lock (docs/decisions/0038-the-connection-stays-ours.md)."""
+    locked = {each["name"]: each["version"] for each in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
+    (wanted,) = (
+        each for each in map(Requirement, project("milepost-server-core")["dependencies"]) if each.name == name
+    )
+    major, minor, *_ = Version(locked[name]).release
+    assert locked[name] in wanted.specifier
+    assert not wanted.specifier.contains(f"{major}.{minor + 1}.0")
+    assert minor == 0 or not wanted.specifier.contains(f"{major}.{minor - 1}.99")
