@@ -27,6 +27,9 @@ _POLL = 0.1
 _KEEP = 60.0
 """Seconds between two looks after the private file."""
 
+CANNOT_RUN = (126, 127)
+"""The statuses by which a shell, `env` and `timeout` say that the program cannot be run, or is not there."""
+
 End = int | SessionLost | OSError | ValueError
 """How a start ended: with the exit status of the command, with the loss of the epoch, or before there was a command."""
 
@@ -81,7 +84,7 @@ class Supervisor:
         self._signals = Signals()
 
     def run(self) -> int:
-        """Run the command until it succeeds, fails too often or is asked to end; return its exit status.
+        """Run the command until it succeeds, fails too often, cannot be run or is asked to end; return its exit status.
 
         Raises `EpochHeld` if the wait ends while another leads, `SessionLost` if the last start lost its epoch, OSError
         or ValueError if that start could not hand the settings over, `CheckpointDamaged` if files of the job are
@@ -93,6 +96,11 @@ class Supervisor:
                 while True:
                     end = self._lead()
                     if isinstance(end, int) and (self._signals.asked is not None or end == 0):
+                        return end
+                    if end in CANNOT_RUN:
+                        _log.error(
+                            "the command ended with %s, so its program cannot be run; it is not started again", end
+                        )
                         return end
                     pause = self._restarts.after_failure(time.monotonic())
                     if pause is None:

@@ -293,6 +293,15 @@ def test_a_command_that_is_not_there(service: Service, name: str, tmp_path: Path
     assert ended.stderr.decode().splitlines()[-1] == f"{program} cannot be started: No such file or directory"
 
 
+@pytest.mark.parametrize("status", [126, 127])
+def test_a_command_whose_program_a_shell_cannot_run_is_not_started_again(run: Run, status: int) -> None:
+    running = run(program=JOB + f"sys.exit({status})")
+    assert running.ended() == status
+    assert len(running.starts(1)) == 1
+    assert "its program cannot be run; it is not started again" in running.log()
+    assert "starting it again" not in running.log()
+
+
 def test_the_commands_need_no_spark() -> None:
     program = "import sys, milepost.cli.app; assert not {'pyspark', 'py4j', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-W", "error", "-c", program], timeout=60, check=True)
