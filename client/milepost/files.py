@@ -141,7 +141,9 @@ class JobFiles(Staying):
     def roll_back(self, revision: int, *, keep: Collection[str] = (), timeout: float | None = None) -> int:
         """Let the files be those of a cut or a pin again, under this store's epoch, while no query of the job runs.
 
-        What is at the paths ``keep``, and below them, stays as it is. Cuts that came later are kept no longer. Raises
+        What is at the paths ``keep``, and below them, stays as it is. Cuts that came later, and what
+        is there now, are kept as passed over (`KeptCuts`). It is not compared with the record of a Spark job: to a
+        snapshot without the offsets of its newest batch, ``milepost files roll-back`` refuses to go back. Raises
         `NotExist` and `Fenced`; `Unavailable` while what was deleted before is still being cleared away.
         """
         return self._driver.run(self._operations.roll_back(revision, keep, timeout))

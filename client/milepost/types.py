@@ -123,10 +123,15 @@ class Pin:
 
 @dataclass(frozen=True)
 class KeptCuts:
-    """What is kept of the files of a job: the cuts of the last batches, and the pins, each the oldest first."""
+    """What is kept of the files of a job: the cuts of the last batches, and the pins, each the oldest first.
+
+    ``passed_over`` are snapshots from after the cut that a rollback went back to, and of what was there right before
+    it. To go back to one of them undoes the rollback. They go once the query has made ten new cuts.
+    """
 
     cuts: list[Cut]
     pins: list[Pin]
+    passed_over: list[Cut] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

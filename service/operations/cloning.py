@@ -129,7 +129,7 @@ class Cloning:
     def _cut(self, source: str, snapshot: str) -> Cut:
         tree = tree_in(self._state(), source)
         revision = tree.snapshots.get(snapshot)
-        kept: tuple[Cut | Pin, ...] = (*tree.pins, *tree.cuts)
+        kept: tuple[Cut | Pin, ...] = (*tree.pins, *tree.cuts, *tree.passed_over)
         for each in kept:
             if each.revision == revision:
                 return Cut(each.directory, each.batch, each.revision)

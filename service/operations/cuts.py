@@ -31,13 +31,17 @@ class CutOperations:
         self._cloning = cloning
 
     def kept(self, store: str) -> Reply:
-        """Return the cuts and pins of a tree, the oldest first. Raises ``corrupt`` problems."""
+        """Return what is kept of a tree: cuts, pins, and what rollbacks passed over, each the oldest first.
+
+        Raises ``corrupt`` problems.
+        """
         reading = self._journal.read()
         store_in(reading.view, store)
         tree = tree_in(reading.view, store)
         body = {
             "cuts": [cut_body(cut) for cut in tree.cuts],
             "pins": [{"name": pin.name, **cut_body(pin)} for pin in tree.pins],
+            "passedOver": [cut_body(cut) for cut in tree.passed_over],
         }
         return Reply(Answer(body), reading.revision, reading.term)
 

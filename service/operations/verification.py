@@ -65,6 +65,7 @@ class Report:
             "pins": [
                 {"name": pin.name, **cut_body(pin), "intact": pin.revision not in self.broken} for pin in tree.pins
             ],
+            "passedOver": [{**cut_body(cut), "intact": cut.revision not in self.broken} for cut in tree.passed_over],
         }
 
 
@@ -84,8 +85,9 @@ class Verification:
     async def verify(self, store: str, *, digests: bool) -> Report:
         """Look whether each file is there, whole by its size; with ``digests`` also read each of them.
 
-        Files that come or go meanwhile count as they are at the end. Raises ``storage-unavailable`` problems where it
-        cannot be known.
+        Files that come or go meanwhile count as they are at the end. What only a snapshot shows that a rollback passed
+        over is no damage of the job, which may have gone back because of it: it counts at that snapshot alone. Raises
+        ``storage-unavailable`` problems where it cannot be known.
         """
         files = await self._shown(store)
         report = Report()
@@ -109,10 +111,15 @@ class Verification:
 
         await all_of(look() for _ in range(_AT_ONCE))
 
+        tree = tree_in(self._lookup(), store)
+        kept: tuple[Cut | Pin, ...] = (*tree.cuts, *tree.pins)
+        wanted = {0, *(each.revision for each in kept)}
+
         def note(shown: Shown) -> None:
-            if at := self._at(store, shown):
+            at = self._at(store, shown)
+            report.broken |= at
+            if at & wanted:
                 report.damaged[shown.path] = found[shown]
-                report.broken |= at
 
         await self._slices.each(found, note)
         tree = tree_in(self._lookup(), store)

@@ -46,14 +46,44 @@ def test_a_job_without_files_has_no_cuts(store: Any) -> None:
 def test_a_rollback_brings_back_the_files_of_a_cut(store: Any, files: Tree) -> None:
     for batch in range(3):
         commit(files, batch, f"state {batch}".encode())
+    assert files.create("checkpoint/offsets/3", b"plan 3").status_code == 201
     cuts = store.files.cuts().cuts
     assert [(cut.directory, cut.batch) for cut in cuts] == [("checkpoint", 0), ("checkpoint", 1), ("checkpoint", 2)]
     assert store.files.roll_back(cuts[1].revision) == cuts[1].revision
     assert files.read("checkpoint/state").content == b"state 1"
     assert files.read("checkpoint/commits/2").status_code == 404
-    assert store.files.cuts().cuts == cuts[:2]
+    kept = store.files.cuts()
+    assert kept.cuts == cuts[:2]
+    later, before = kept.passed_over
+    assert later == cuts[2]
+    assert (before.directory, before.batch) == ("checkpoint", 2)
+    assert store.files.pin("passed-over", later.revision) == later.revision
+    store.files.unpin("passed-over")
+    assert store.files.pin("newest") == cuts[1].revision
+    store.files.unpin("newest")
     commit(files, 2, b"another state 2")
     assert files.read("checkpoint/state").content == b"another state 2"
+    for back in (later, before):
+        assert files.read(f".snapshot/{back.snapshot}/checkpoint/state").content == b"state 2"
+        store.files.roll_back(back.revision)
+        assert files.read("checkpoint/state").content == b"state 2"
+    assert files.read("checkpoint/offsets/3").content == b"plan 3"
+    assert store.files.cuts().cuts == cuts[:2]
+
+
+def test_what_a_rollback_passed_over_is_kept_for_ten_batches(store: Any, files: Tree) -> None:
+    for batch in range(3):
+        commit(files, batch, f"state {batch}".encode())
+    cuts = store.files.cuts().cuts
+    store.files.roll_back(cuts[0].revision)
+    for batch in range(1, 10):
+        commit(files, batch, f"another state {batch}".encode())
+    assert store.files.cuts().passed_over == cuts[1:]  # the newest shows what was there right before
+    assert files.read(f".snapshot/{cuts[2].snapshot}/checkpoint/state").content == b"state 2"
+    commit(files, 10, b"state")
+    assert store.files.cuts().passed_over == []
+    with pytest.raises(milepost.NotExist):
+        store.files.roll_back(cuts[2].revision)
 
 
 def test_a_rollback_leaves_alone_what_it_is_told_to(store: Any, files: Tree) -> None:
@@ -103,7 +133,9 @@ def test_a_pin_keeps_a_cut(store: Any, files: Tree) -> None:
     store.files.unpin("before-upgrade")
     with pytest.raises(milepost.NotExist):
         store.files.unpin("before-upgrade")
-    assert store.files.cuts() == KeptCuts([], [])
+    left = store.files.cuts()
+    assert (left.cuts, left.pins) == ([], [])
+    assert left.passed_over == kept.cuts
 
 
 def test_a_verification_names_what_is_damaged_and_which_cuts_are_whole(
@@ -129,7 +161,9 @@ def test_a_verification_names_what_is_damaged_and_which_cuts_are_whole(
     found = store.files.verify()
     assert (found.intact, found.damaged_count) == (False, 1)
     store.files.roll_back(found.kept.cuts[0].revision)
-    assert store.files.verify(digests=True).intact
+    found = store.files.verify(digests=True)
+    assert (found.intact, found.damaged_count) == (True, 0)
+    assert [cut.intact for cut in found.kept.passed_over] == [False]
     assert files.read("checkpoint/state").content == LARGE
 
 

@@ -12,8 +12,8 @@ from pyspark.errors import StreamingQueryException
 
 import milepost
 from milepost.errors import CheckpointDamaged, RestartNeeded, WrongCheckpoint
+from milepost.job_record import JobRecord
 from milepost.spark import JobRecovery
-from milepost.spark.record import JobRecord
 from testbed.server import ALL_AS_BLOBS, ServerProcess
 from tests.spark.damaging import blob_of, flip
 from tests.spark.jobs import Place, finish

@@ -10,8 +10,8 @@ import pytest
 
 from milepost.errors import CheckpointDamaged, Unavailable, WrongCheckpoint
 from milepost.integrity import IfDamaged
+from milepost.job_record import JobRecord
 from milepost.spark.fallback import bring_back, fall_back, safe
-from milepost.spark.record import JobRecord
 from milepost.spark.recovery import recover
 from milepost.state.store.files.tree import DEFAULT_DIRECTORY
 from milepost.types import Cut, DamagedFile, JobFile, KeptCuts, Verification

@@ -15,9 +15,9 @@ from pyspark.sql.functions import udf
 import milepost
 import milepost.spark
 from milepost.errors import InputMissing, NoProgress
+from milepost.job_record import JOB, JobRecord, decode
 from milepost.spark import BatchContext, Job
 from milepost.spark.pointer import JobPointer
-from milepost.spark.record import JOB, JobRecord, decode
 from tests.spark.jobs import Place, finish
 from tests.spark.trials.queries import KINDS, read_input
 

@@ -10,8 +10,8 @@ import pytest
 
 import milepost
 from milepost.errors import NoSafeCheckpoint, RecordUnreadable
+from milepost.job_record import JOB, JobRecord, decode
 from milepost.spark.pointer import JobPointer
-from milepost.spark.record import JOB, JobRecord, decode
 from milepost.spark.store import SettlingStore
 from milepost.store import StateHandleStore
 

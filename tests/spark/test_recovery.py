@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from milepost.errors import NoSafeCheckpoint, WrongCheckpoint
+from milepost.job_record import JobRecord
 from milepost.spark.preflight import ConfDifference
-from milepost.spark.record import JobRecord
 from milepost.spark.recovery import JobRecovery, check_published, recover
 from tests.spark.logs import Logs, left
 

@@ -18,8 +18,8 @@ from milepost.errors import (
     UnsafeQuery,
     WrongCheckpoint,
 )
+from milepost.job_record import JobRecord
 from milepost.spark import Job
-from milepost.spark.record import JobRecord
 from milepost.spark.recovery import JobRecovery, recover
 from milepost.spark.store import SettlingStore
 from tests.spark.logs import Logs, left

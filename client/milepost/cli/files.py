@@ -11,6 +11,8 @@ from milepost.cli.acting import changing
 from milepost.cli.exit_codes import ExitCode
 from milepost.cli.options import Options, shared
 from milepost.cli.output import show, show_all, tell
+from milepost.cli.rollback import roll_back as rolled_back
+from milepost.cli.rollback import snapshot_of
 from milepost.types import Cut
 
 files = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -21,9 +23,13 @@ Within = Annotated[float, typer.Option(min=0.1, help="Seconds that it may take."
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A line about a cut or a pin; ``snapshot`` is its directory in the job's ``.snapshot``."""
+    """A line about a snapshot; ``snapshot`` is its directory in the job's ``.snapshot``.
+
+    Its ``kind`` is ``cut``, ``savepoint``, or ``passed over`` by a rollback.
+    """
 
     snapshot: str
+    kind: str
     directory: str
     batch: int
     revision: int
@@ -39,12 +45,14 @@ def about_files(context: typer.Context) -> None:
 @files.command()
 @shared
 def cuts(context: typer.Context, store: Job) -> None:
-    """List the cuts and pins that are kept, by snapshot."""
+    """List the snapshots that are kept: cuts, savepoints, and what a roll-back passed over."""
     options: Options = context.obj
     with options.client() as client:
         kept = client.store(store).files.cuts()
-        lines = [_line(cut.snapshot, cut) for cut in kept.cuts] + [_line(pin.snapshot, pin.cut) for pin in kept.pins]
-        show_all(context, lines, ("snapshot", "directory", "batch", "revision"))
+        lines = [_line(cut.snapshot, "cut", cut) for cut in kept.cuts]
+        lines += [_line(pin.snapshot, "savepoint", pin.cut) for pin in kept.pins]
+        lines += [_line(cut.snapshot, "passed over", cut) for cut in kept.passed_over]
+        show_all(context, lines, ("snapshot", "kind", "directory", "batch", "revision"))
 
 
 @files.command()
@@ -95,15 +103,18 @@ def unpin(context: typer.Context, store: Job, name: Annotated[str, typer.Argumen
 def roll_back(
     context: typer.Context,
     store: Job,
-    revision: Annotated[int, typer.Argument(min=1, help="Revision of a cut or a pin.")],
+    snapshot: Annotated[str, typer.Argument(help="Name of a savepoint, or the revision of a snapshot.")],
 ) -> None:
-    """Let the files be those of a cut again.
+    """Let the files be those of a snapshot again.
 
-    It needs the job's epoch, so no driver may lead the job.
+    It needs the job's epoch, so no driver may lead the job. It is refused for a job of job.files or job.exactlyOnce
+    that has published later batches. What the files were is kept as a snapshot of its own, to undo this.
     """
     with changing(context, store, campaign=True) as opened:
-        now = opened.files.roll_back(revision)
-    tell(context, f"the files are those of revision {now} again", revision=now)
+        revision, name = snapshot_of(opened.files.cuts(), snapshot)
+        before = rolled_back(opened, revision, name)
+    sentence = f"the files are those of revision {revision} again; what they were is kept as {before}"
+    tell(context, sentence, revision=revision, before=before)
 
 
 @files.command()
@@ -122,5 +133,5 @@ def clone(
     tell(context, sentence, store=store, files=copied.files, bytes=copied.bytes)
 
 
-def _line(snapshot: str, cut: Cut) -> Snapshot:
-    return Snapshot(snapshot, cut.directory, cut.batch, cut.revision, cut.intact)
+def _line(snapshot: str, kind: str, cut: Cut) -> Snapshot:
+    return Snapshot(snapshot, kind, cut.directory, cut.batch, cut.revision, cut.intact)

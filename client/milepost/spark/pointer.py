@@ -6,7 +6,7 @@ import uuid
 from dataclasses import replace
 
 from milepost.errors import JobUnknown, NoSafeCheckpoint, NotExist
-from milepost.spark.record import JOB, JobRecord, decode
+from milepost.job_record import JOB, JobRecord, decode
 from milepost.spark.store import SettlingStore
 
 

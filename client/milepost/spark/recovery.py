@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from milepost.errors import NoSafeCheckpoint, WrongCheckpoint
+from milepost.job_record import JobRecord
 from milepost.spark.inputs import Checkpoint, check_inputs, inputs_of
 from milepost.spark.preflight import ConfDifference, conf_differences
-from milepost.spark.record import JobRecord
 from milepost.types import DamagedFile
 
 _log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def recover(
             "so, and it is not known which batch comes next"
         )
     resumes_at, replays = committed + 1, logged > committed
-    if max(logged, aside) < max(record.published, record.entered):
+    if max(logged, aside) < record.begun:
         raise NoSafeCheckpoint(
             f"batch {record.published} was published last and batch {record.entered} begun, but the offsets that Spark "
             f"has logged last are those of batch {logged}: the job's checkpoint was emptied, rolled back or changed, "

@@ -214,7 +214,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "Cut": _object(**_CUT),
     "Pin": _object(name=NAME_SCHEMA, **_CUT),
-    "KeptCuts": _object(cuts=_each("Cut"), pins=_each("Pin")),
+    "KeptCuts": _object(cuts=_each("Cut"), pins=_each("Pin"), passedOver=_each("Cut")),
     "CutRevision": _object(revision=_COUNT),
     "VerifiedCut": _object(**_CUT, intact=_FLAG),
     "VerifiedPin": _object(name=NAME_SCHEMA, **_CUT, intact=_FLAG),
@@ -227,6 +227,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         damagedCount=_COUNT,
         cuts=_each("VerifiedCut"),
         pins=_each("VerifiedPin"),
+        passedOver=_each("VerifiedCut"),
     ),
     "Clone": _object(files=_COUNT, bytes=_COUNT),
     "JobFile": _object(

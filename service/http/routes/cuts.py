@@ -60,12 +60,16 @@ class RollbackBody(RevisionBody, forbid_unknown_fields=True):
     "",
     summary="The cuts and pins of a tree",
     **openapi_operation(
-        success={200: ("Oldest first.", {"cuts": [_CUT], "pins": [{"name": "before-upgrade", **_CUT}]})},
+        success={
+            200: ("Oldest first.", {"cuts": [_CUT], "pins": [{"name": "before-upgrade", **_CUT}], "passedOver": []})
+        },
         codes=[Code.CORRUPT, Code.NOT_ACCEPTABLE],
     ),
 )
 async def kept(request: HttpRequest, store: str) -> Response:
-    """Return the cuts that are kept, the last ten of each query, and those that are pinned."""
+    """Return the cuts that are kept, the last ten of each query, those that are pinned, and those that rollbacks passed
+    over.
+    """
     checked_name(store, "store")
     accepts(request, "application/json")
     return json_reply(request.operations.cuts.kept(store))
@@ -86,6 +90,7 @@ async def kept(request: HttpRequest, store: str) -> Response:
                     "damagedCount": 0,
                     "cuts": [{**_CUT, "intact": True}],
                     "pins": [],
+                    "passedOver": [],
                 },
             )
         },
@@ -119,9 +124,10 @@ async def verify(request: HttpRequest, store: str) -> Response:
 async def roll_back(request: HttpRequest, store: str) -> Response:
     """Let the files be what they were at `revision`, that of a cut or of a pin, under the store's current epoch.
 
-    What is at the paths in `keep`, sixteen at most, and below them stays as it is. Cuts that came later are kept no
-    longer; pins are. The query of the job must not be running. Where the deployment has tokens, the session has to hold
-    the epoch, unless an administrator asks.
+    What is at the paths in `keep`, sixteen at most, and below them stays as it is. Cuts that came later are passed
+    over, and so is what is there now: each is kept as a snapshot until the query has made ten new cuts, and to go back
+    to it undoes this. The query of the job must not be running. Where the deployment has tokens, the session has to
+    hold the epoch, unless an administrator asks.
     """
     checked_name(store, "store")
     body = await json_of(request, RollbackBody)

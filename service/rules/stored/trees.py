@@ -147,6 +147,10 @@ class Tree(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     of a path goes: a row that was made of it would show the file again. ``folding`` is the revision at which that
     began, 0 if none is made. ``stale`` says that the manifests have rows that were kept for a pin which is gone.
 
+    ``passed_over`` are cuts that came after the one that a rollback went back to, and what was there right before it.
+    They are of a history that the query no longer continues, so nothing takes one of them for the newest cut; but each
+    can be gone back to, which undoes the rollback.
+
     ``unsure`` is the last revision at which a damaged record of a path was deleted, 0 if none was: cuts and pins before
     it may have shown what it said.
     """
@@ -159,6 +163,7 @@ class Tree(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     stale: bool = False
     pins: tuple[Pin, ...] = ()
     rollbacks: tuple[Rollback, ...] = ()
+    passed_over: tuple[Cut, ...] = ()
     unsure: int = 0
     answered: tuple[Answered, ...] = ()
     pushed: int = 0
@@ -166,11 +171,11 @@ class Tree(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def snapshots(self) -> dict[str, int]:
-        """The revisions of all cuts and pins by the names of their snapshots: a pin's own, and ``@revision``."""
+        """The revisions of all that is kept by the names of the snapshots: a pin's own, and ``@revision``."""
         cuts = {f"@{revision}": revision for revision in self.kept}
         return cuts | {pin.name: pin.revision for pin in self.pins}
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The revisions of all cuts and pins, the oldest first."""
-        return tuple(sorted({cut.revision for cut in self.cuts} | {pin.revision for pin in self.pins}))
+        """The revisions of all cuts and pins, the oldest first, with those that a rollback passed over."""
+        return tuple(sorted({each.revision for each in (*self.cuts, *self.pins, *self.passed_over)}))

@@ -83,6 +83,8 @@ class Draft:
     def _cut(self, directory: str, batch: int) -> None:
         """Make a cut of a query, in the place of one of the same batch and of the oldest ones that are too many.
 
+        Those that a rollback passed over go once all that are kept of the query are newer.
+
         When a query's directory is renamed, all its cuts are of one revision, in no order: the latest batches count.
         """
         others = [cut for cut in self.tree.cuts if (cut.directory, cut.batch) != (directory, batch)]
@@ -92,7 +94,11 @@ class Draft:
         )
         too_many = of_query[: max(0, len(of_query) - self._context.kept_cuts)]
         kept = [cut for cut in cuts if cut not in too_many]
-        self.tree = replace(self.tree, cuts=tuple(kept[-MOST_CUTS:]))
+        passed_over = self.tree.passed_over
+        if len(of_query) >= self._context.kept_cuts:
+            oldest = of_query[-self._context.kept_cuts].revision
+            passed_over = tuple(cut for cut in passed_over if cut.directory != directory or cut.revision > oldest)
+        self.tree = replace(self.tree, cuts=tuple(kept[-MOST_CUTS:]), passed_over=passed_over)
 
 
 def is_kept(view: View, tree: Tree, path: str) -> bool:

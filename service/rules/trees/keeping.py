@@ -11,7 +11,7 @@ from service.rules.memory.view import View
 from service.rules.records import Corrupt, Store, tree_key
 from service.rules.requests import CloneTree, PinCut, RollBack, TreeRequest, Unpin
 from service.rules.stored.paths import parent_of
-from service.rules.stored.trees import MOST_PINS, MOST_ROLLBACKS, Cut, Entry, Pin, Rollback, Tree, TreePath
+from service.rules.stored.trees import MOST_CUTS, MOST_PINS, MOST_ROLLBACKS, Cut, Entry, Pin, Rollback, Tree, TreePath
 from service.rules.trees.sight import living, shown_at
 
 
@@ -44,7 +44,12 @@ def _pin(store: Store, tree: Tree, request: PinCut, context: DecisionContext) ->
     What is pinned already may get another name.
     """
     pinned = [pin for pin in tree.pins if pin.revision == request.revision]
-    cuts: list[Cut | Pin] = [*pinned, *(cut for cut in tree.cuts if request.revision in (0, cut.revision))]
+    passed_over = [cut for cut in tree.passed_over if cut.revision == request.revision]
+    cuts: list[Cut | Pin] = [
+        *pinned,
+        *(cut for cut in tree.cuts if request.revision in (0, cut.revision)),
+        *passed_over,
+    ]
     if not cuts:
         detail = f"at revision {request.revision}" if request.revision else "yet"
         return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no cut {detail}")
@@ -70,9 +75,11 @@ def _unpin(store: Store, tree: Tree, request: Unpin, context: DecisionContext) -
 
 
 def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context: DecisionContext) -> Decision:
-    """Let the tree be what it was. Cuts that came later go, pins stay, and no manifest that is being made is used.
+    """Let the tree be what it was. Pins stay, and no manifest that is being made is used.
 
-    What is to be kept must be there, and have a directory to be in.
+    Cuts that came later are passed over, and so is what is there now, which becomes a snapshot of its own: nothing of
+    it is dropped before the query has made as many new cuts as are kept. What is to be kept must be there, and have a
+    directory to be in.
     """
     if request.revision not in tree.kept:
         return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no cut and no pin at {request.revision}")
@@ -90,8 +97,27 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
             )
     rollback = Rollback(request.revision, context.revision, request.keep)
     cuts = tuple(cut for cut in tree.cuts if cut.revision <= request.revision)
-    back = replace(tree, rollbacks=(*tree.rollbacks, rollback), cuts=cuts, folding=0)
+    later = tuple(cut for cut in tree.cuts if cut.revision > request.revision)
+    back = replace(
+        tree,
+        rollbacks=(*tree.rollbacks, rollback),
+        cuts=cuts,
+        passed_over=(*tree.passed_over, *later, *_as_it_is(tree, context.revision - 1))[-MOST_CUTS:],
+        folding=0,
+    )
     return _kept(store, back, request, context, Answer({"revision": request.revision}))
+
+
+def _as_it_is(tree: Tree, revision: int) -> tuple[Cut, ...]:
+    """Return a snapshot of what is there at a revision, under the last batch before it; none where a cut shows it.
+
+    A pin does not count, which may be dropped.
+    """
+    if any(cut.revision == revision for cut in (*tree.cuts, *tree.passed_over)):
+        return ()
+    kept: tuple[Cut | Pin, ...] = (*tree.cuts, *tree.pins, *tree.passed_over)
+    last = max(kept, key=lambda each: each.revision)
+    return (Cut(last.directory, last.batch, revision),)
 
 
 def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: DecisionContext) -> Decision:

@@ -29,7 +29,7 @@ def is_foldable(record: TreePath, until: int, tree: Tree) -> bool:
     that died and that a cut shows, are dropped soon; those that only a pin shows may stay for long.
     """
     answered = max((answer.revision for answer in record.answered), default=0)
-    cuts = sorted(cut.revision for cut in tree.cuts)
+    cuts = sorted(cut.revision for cut in (*tree.cuts, *tree.passed_over))
     return answered <= until and all(
         entry.born <= until
         and not is_draft(record.path, entry)

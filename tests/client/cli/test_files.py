@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
 import milepost
+from milepost.job_record import JOB, JobRecord
+from milepost.state.key_groups import KeyGroups
+from milepost.state.processors.keys import GroupingKey
+from milepost.state.processors.snapshot import first_snapshot
+from milepost.state.processors.times import TimeMode
 from tests.client.cli.conftest import Run, Said
 from tests.client.conftest import Service
 from tests.wire.webhdfs.hadoop import Tree
@@ -30,13 +36,14 @@ def job(service: Service, name: str) -> Iterator[str]:
         store = session.store(name)
         tree = Tree(http, name, store.campaign().epoch)
         for batch in range(2):
+            assert tree.create(f"checkpoint/offsets/{batch}", b"v1").status_code == 201
             assert tree.create("checkpoint/state", state(name, batch), overwrite=True).status_code == 201
             assert tree.create(f"checkpoint/commits/{batch}", b"v1").status_code == 201
         store.resign()
         yield name
 
 
-def test_cuts_are_listed_pinned_and_gone_back_to(said: Said, run: Run, job: str) -> None:
+def test_cuts_are_listed_pinned_and_gone_back_to(said: Said, run: Run, job: str, service: Service) -> None:
     listed = json.loads(said("--json", "files", "cuts", job))
     first, second = listed
     assert [(cut["snapshot"], cut["directory"], cut["batch"]) for cut in listed] == [
@@ -46,21 +53,88 @@ def test_cuts_are_listed_pinned_and_gone_back_to(said: Said, run: Run, job: str)
     assert said("files", "pin", job, "savepoint", "--revision", str(revision)) == (
         f"savepoint keeps the cut at revision {revision}\n"
     )
-    assert said("files", "roll-back", job, str(revision)) == f"the files are those of revision {revision} again\n"
-    assert [line.split()[0] for line in said("files", "cuts", job).splitlines()] == [
-        "SNAPSHOT",
-        first["snapshot"],
-        "savepoint",
+    again = said("files", "roll-back", job, "savepoint")
+    assert again.startswith(f"the files are those of revision {revision} again; what they were is kept as @")
+    before = again.split()[-1]
+    assert [(line["snapshot"], line["kind"]) for line in json.loads(said("--json", "files", "cuts", job))] == [
+        (first["snapshot"], "cut"),
+        ("savepoint", "savepoint"),
+        (second["snapshot"], "passed over"),
+        (before, "passed over"),
     ]
     assert said("files", "unpin", job, "savepoint") == "savepoint keeps no cut\n"
-    ended = run("files", "roll-back", job, str(second["revision"]))
-    assert (ended.returncode, ended.stderr.split(b":")[0]) == (1, b"NotExist")
+    said("files", "roll-back", job, before)  # which undoes it
+    with milepost.Client(service.url) as client:
+        assert client.store(job).files.read("checkpoint/state") == state(job, 1)
+    said("files", "roll-back", job, str(second["revision"]))
+    for missing in ("savepoint", str(second["revision"] + 10**6), "@", "0", "-1"):
+        ended = run("files", "roll-back", job, "--", missing)
+        assert (ended.returncode, ended.stderr.split(b":")[0]) == (1, b"NotExist")
+
+
+def record(service: Service, job: str, published: int, entered: int = -1, state: Any = None) -> None:
+    """Publish batches of a job as its driver does, with the offsets that Spark has logged before."""
+    of_job = JobRecord(job="f3" * 16, epoch=1, published=published, state=state)
+    if entered >= 0:
+        of_job = of_job.entering(entered, 1, 1)
+    with milepost.Client(service.url) as client, client.session(ttl=60) as session:
+        store = session.store(job)
+        store.campaign()
+        store.add_and_lock(JOB, of_job.encode())
+        store.resign()
+
+
+@pytest.mark.parametrize(("published", "entered"), [(1, -1), (0, 1), (2, -1)])
+def test_files_do_not_go_back_behind_the_job_record(
+    said: Said, run: Run, job: str, service: Service, published: int, entered: int
+) -> None:
+    record(service, job, published, entered)
+    said("files", "pin", job, "savepoint")
+    before = said("files", "cuts", job)
+    listed = json.loads(said("--json", "files", "cuts", job))
+    for wanted in {str(listed[0]["revision"]), listed[0]["snapshot"]} | ({"savepoint"} if published > 1 else set()):
+        ended = run("files", "roll-back", job, wanted)
+        assert ended.returncode == 1
+        assert ended.stderr.startswith(b"NoSafeCheckpoint: snapshot ")
+        assert b"nothing was rolled back" in ended.stderr
+        assert b"under another name" in ended.stderr
+    assert said("files", "cuts", job) == before
+
+
+def test_files_go_back_to_what_the_job_record_has(said: Said, run: Run, job: str, service: Service) -> None:
+    record(service, job, 1)
+    said("files", "pin", job, "savepoint")
+    again = said("files", "roll-back", job, "savepoint")
+    assert again.startswith("the files are those of revision ")
+    before = again.split()[-1]
+    ended = run("files", "roll-back", job, before)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_files_do_not_go_back_behind_managed_state(said: Said, run: Run, job: str, service: Service) -> None:
+    """As in the cut of another query of the job: it has the offsets, but not what the batch committed of its state."""
+    snapshot = first_snapshot(
+        "counts", 1, GroupingKey((("word", "string"),)), KeyGroups(1), ((2, "c0ffee"),), {}, TimeMode.NONE
+    )
+    (commit,) = snapshot.commits
+    with (
+        milepost.Client(service.url) as client,
+        client.session(ttl=60) as session,
+    ):
+        store = session.store(job)
+        store.campaign()
+        store.files.write(f"_milepost/state/{'f3' * 16}/{commit}", b"rows")
+        store.resign()
+    record(service, job, 1, state={"counts": snapshot.to_json()})
+    ended = run("files", "roll-back", job, json.loads(said("--json", "files", "cuts", job))[-1]["snapshot"])
+    assert ended.returncode == 1
+    assert b"lacks what the job has published of its managed states ['counts']" in ended.stderr
 
 
 def test_a_job_is_cloned(said: Said, run: Run, job: str) -> None:
     said("files", "pin", job, "savepoint")
-    size = len(state(job, 1)) + 4
-    assert said("files", "clone", job, "savepoint", f"{job}-b") == f"{job}-b begins with 3 files of {size} bytes\n"
+    size = len(state(job, 1)) + 8
+    assert said("files", "clone", job, "savepoint", f"{job}-b") == f"{job}-b begins with 5 files of {size} bytes\n"
     assert [cut["batch"] for cut in json.loads(said("--json", "files", "cuts", f"{job}-b"))] == [1]
     ended = run("files", "clone", job, "savepoint", f"{job}-b")
     assert (ended.returncode, ended.stderr.split(b":")[0]) == (1, b"NotEmpty")

@@ -10,9 +10,9 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from milepost.core.checkpoint_location import checkpoint_location
+from milepost.job_record import JobRecord
 from milepost.spark import Job
 from milepost.spark.driver.stopping import BatchGate
-from milepost.spark.record import JobRecord
 from milepost.spark.recovery import JobRecovery
 from tests.spark.jobs import wait_until
 

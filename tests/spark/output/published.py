@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import milepost
+from milepost.job_record import JOB, decode
 from milepost.spark.output.manifest import PublishedBatch, pages
 from milepost.spark.output.sink import published_page
-from milepost.spark.record import JOB, decode
 from tests.spark.trials.queries import Row, contents
 
 

@@ -11,12 +11,12 @@ import pytest
 
 import milepost
 from milepost.errors import NotExist, RecordUnreadable, UnsafeQuery
+from milepost.job_record import JOB, decode
 from milepost.spark import published_batches, read_published
 from milepost.spark.output import manifest as manifest_module
 from milepost.spark.output import reader as reader_module
 from milepost.spark.output import sink as sink_module
 from milepost.spark.output.local import LocalFiles
-from milepost.spark.record import JOB, decode
 from tests.spark.jobs import Place, finish
 from tests.spark.trials.queries import KINDS
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import milepost
-from milepost.spark.record import JOB, decode
+from milepost.job_record import JOB, decode
 from milepost.state.processors.reading import StateReader
 from milepost.state.processors.snapshot import snapshots_of
 from milepost.state.store import LocalFiles, StateFiles, TreeFiles

@@ -15,10 +15,10 @@ from typing import Any
 import milepost.core.lease
 import milepost.spark.driver.watch
 import milepost.spark.output.sink
+from milepost.job_record import JobRecord, decode
 from milepost.spark.batch import ExactlyOnce
 from milepost.spark.output.sink import FilesSink
 from milepost.spark.pointer import JobPointer
-from milepost.spark.record import JobRecord, decode
 from milepost.store import StateHandleStore
 
 TAKING_OVER = ("before record", "after recovery")

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from milepost.spark.record import JobRecord
+from milepost.job_record import JobRecord
 from milepost.state.store import StateFiles, TreeFiles
 from milepost.state.store.files.within import FilesWithin
 from testbed.server import ServerProcess

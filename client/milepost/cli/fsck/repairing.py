@@ -7,6 +7,7 @@ from typing import Final
 from milepost.cli.acting import led
 from milepost.cli.fsck.findings import Finding, Repair
 from milepost.cli.fsck.looking import newest_of
+from milepost.cli.rollback import roll_back
 from milepost.errors import Damaged, VersionMismatch
 from milepost.session import Session
 from milepost.store import StateHandleStore
@@ -60,4 +61,5 @@ class Repairer:
             return "are whole by now, so they were left alone"
         if revision is None:
             return "have no whole cut any more, so they were left alone"
-        return f"are those of revision {store.files.roll_back(revision)} again"
+        before = roll_back(store, revision, f"@{revision}")
+        return f"are those of revision {revision} again; what they were is kept as {before}"

@@ -27,7 +27,8 @@ from milepost.wire import Header, parse_digest_header
 def kept_cuts(document: Document) -> KeptCuts:
     """Read the cuts and pins of the files of a job."""
     pins = [Pin(members.text(pin, "name"), _cut(pin)) for pin in members.entries(document, "pins")]
-    return KeptCuts([_cut(cut) for cut in members.entries(document, "cuts")], pins)
+    cuts, passed_over = ([_cut(cut) for cut in members.entries(document, each)] for each in ("cuts", "passedOver"))
+    return KeptCuts(cuts, pins, passed_over)
 
 
 def revision(document: Document) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from milepost.spark.record import JOB, decode
+from milepost.job_record import JOB, decode
 from milepost.state.errors import InvalidUse
 from milepost.state.processors.reading import StateReader
 from milepost.state.processors.snapshot import snapshots_of

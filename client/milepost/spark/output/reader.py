@@ -12,10 +12,10 @@ from milepost.core.calls.credentials import Token
 from milepost.drivers.connections import Verify
 from milepost.drivers.environment import File
 from milepost.errors import RecordUnreadable
+from milepost.job_record import JOB, JobRecord, decode
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.manifest import Page, PublishedBatch, pages
 from milepost.spark.output.sink import published_page
-from milepost.spark.record import JOB, JobRecord, decode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -82,13 +82,20 @@ class Snapshot:
             f"those from {self.eras[0].after + 1} to {self.version} may be there"
         )
 
+    @property
+    def commits(self) -> list[str]:
+        """The file of the commit that this snapshot names, by partition."""
+        return [
+            f"{self.era.store(self.name, partition).directory}/{StateFileName(Kind.DELTA, version, id)}"
+            for partition, (version, id) in enumerate(self.era.commits)
+        ]
+
     def missing(self, files: StateFiles) -> list[int]:
         """Return the partitions of which the place of the state lacks the commit that this snapshot names."""
         lost = []
-        for partition, (version, id) in enumerate(self.era.commits):
-            name = StateFileName(Kind.DELTA, version, id)
+        for partition, name in enumerate(self.commits):
             try:
-                files.read(f"{self.era.store(self.name, partition).directory}/{name}", 0, 1)
+                files.read(name, 0, 1)
             except FileMissing:
                 lost.append(partition)
         return lost

@@ -105,6 +105,22 @@ def test_queries_without_number_leave_a_bounded_number_of_cuts() -> None:
     assert [cut.directory for cut in tree.cuts] == [str(query) for query in range(5, MOST_CUTS + 5)]
 
 
+def test_rollbacks_without_number_pass_over_a_bounded_number_of_snapshots() -> None:
+    bench = Bench()
+    bench.put("commits/0")
+    (first,) = bench.tree().cuts
+    revisions = []
+    for _ in range(MOST_CUTS + 5):
+        bench.put("offsets/1", overwrite=True)
+        revisions.append(bench.revision)
+        assert isinstance(bench.ask(RollBack(LEADER, STORE, "", 1, first.revision)), Accepted)
+        bench.trim()
+        bench.land()
+    passed_over = bench.tree().passed_over
+    assert [cut.revision for cut in passed_over] == revisions[5:]
+    assert {(cut.directory, cut.batch) for cut in passed_over} == {(first.directory, first.batch)}
+
+
 def test_of_a_renamed_query_the_latest_batches_are_kept(landing: bool) -> None:
     bench = Bench(kept_cuts=2)
     for batch in (9, 10, 11):

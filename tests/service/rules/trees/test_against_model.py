@@ -71,6 +71,8 @@ class Moment:
     came_from: dict[str, tuple[str, int]] = field(default_factory=dict)
     """What a path was renamed from, and under which epoch."""
     pins: dict[str, tuple[int, Files]] = field(default_factory=dict)
+    passed_over: list[tuple[str, int, Files]] = field(default_factory=list)
+    """The directory, the revision and the files of each snapshot that a rollback passed over."""
     forgotten: set[str] = field(default_factory=set)
     """Of these paths it may not be known any more what they were renamed from."""
 
@@ -82,6 +84,7 @@ class Moment:
             self.epoch,
             dict(self.came_from),
             dict(self.pins),
+            list(self.passed_over),
             set(self.forgotten),
         )
 
@@ -122,6 +125,26 @@ class Moment:
         )
         for key in of_query[:-KEPT_CUTS]:
             del self.cuts[key]
+        if len(of_query) >= KEPT_CUTS:
+            oldest = self.cuts[of_query[-KEPT_CUTS]][0]
+            self.passed_over = [each for each in self.passed_over if each[0] != committed[0] or each[1] > oldest]
+
+    def kept(self) -> dict[int, Files]:
+        """What each cut, each pin and each snapshot that was passed over shows, by revision."""
+        over = {revision: files for _, revision, files in self.passed_over}
+        return over | dict((*self.cuts.values(), *self.pins.values()))
+
+    def go_back(self, revision: int, now: int, files: Files, last: str) -> None:
+        """Let the files be these, as they were at one revision. What was there right before ``now`` is passed over, as
+        one of the query in the directory ``last``.
+        """
+        before = {path: blob for path, blob in self.files.items() if blob is None or not is_temporary(path)}
+        cuts = {at for at, _ in self.cuts.values()} | {at for _, at, _ in self.passed_over}
+        here = [] if now - 1 in cuts else [(last, now - 1, before)]
+        self.passed_over += [(key[0], at, shown) for key, (at, shown) in self.cuts.items() if at > revision]
+        self.passed_over += here
+        self.cuts = {key: cut for key, cut in self.cuts.items() if cut[0] <= revision}
+        self.files = files
 
     def settle(self, revision: int) -> None:
         """Fill in the cuts of this revision with what is there at its end."""
@@ -328,9 +351,8 @@ class TreesAgainstModel(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["x", "y"]), newest=st.booleans(), data=st.data())
     def pin(self, name: str, newest: bool, data: st.DataObject) -> None:
         """Pin a cut: the newest, or any."""
-        revisions = dict(self.model.cuts.values())
-        newest_cut = max(revisions, default=0)
-        revisions.update(self.model.pins.values())
+        newest_cut = max(dict(self.model.cuts.values()), default=0)
+        revisions = self.model.kept()
         revision = 0 if newest or not revisions else data.draw(st.sampled_from(sorted(revisions)))
         pinned = revision or newest_cut
         code: Code | None = None
@@ -348,11 +370,11 @@ class TreesAgainstModel(RuleBasedStateMachine):
         if self.expect(self.ask(Unpin(LEADER, STORE, name)), code):
             del self.model.pins[name]
 
-    @precondition(lambda self: self.model.cuts or self.model.pins)
+    @precondition(lambda self: self.model.kept())
     @rule(data=st.data(), keep=st.lists(PATHS, max_size=2, unique=True))
     def roll_back(self, data: st.DataObject, keep: list[str]) -> None:
         """Go back to a cut or to a pin, unless what was deleted is still being cleared away; some paths may stay."""
-        kept = dict((*self.model.cuts.values(), *self.model.pins.values()))
+        kept = self.model.kept()
         revision = data.draw(st.sampled_from(sorted(kept)))
         then, now = dict(kept[revision]), self.model.files
         _, tree = self._records()
@@ -364,9 +386,10 @@ class TreesAgainstModel(RuleBasedStateMachine):
             return any(path == each or path.startswith(f"{each}/") for each in keep)
 
         if self.expect(self.ask(RollBack(LEADER, STORE, "", self.epoch(), revision, tuple(keep))), refused):
-            self.model.files = {path: what for path, what in then.items() if not stays(path)}
-            self.model.files |= {path: what for path, what in now.items() if stays(path)}
-            self.model.cuts = {key: cut for key, cut in self.model.cuts.items() if cut[0] <= revision}
+            files = {path: what for path, what in then.items() if not stays(path)}
+            files |= {path: what for path, what in now.items() if stays(path)}
+            over = self._records()[1].passed_over
+            self.model.go_back(revision, self.revision, files, over[-1].directory if over else "")
             self.model.forgotten |= self.model.files.keys() | set(FILES)
             self.folding = self.made = self.made_as = None
 
@@ -510,7 +533,8 @@ class TreesAgainstModel(RuleBasedStateMachine):
         assert {(cut.directory, cut.batch): cut.revision for cut in tree.cuts} == {
             key: revision for key, (revision, _) in self.model.cuts.items()
         }
-        for revision, files in (*self.model.cuts.values(), *self.model.pins.values()):
+        assert [cut.revision for cut in tree.passed_over] == [revision for _, revision, _ in self.model.passed_over]
+        for revision, files in self.model.kept().items():
             shown: Files = {}
             for record in self.view.paths(STORE, ""):
                 entry = shown_at(record, revision, store, tree)
@@ -522,11 +546,7 @@ class TreesAgainstModel(RuleBasedStateMachine):
     def no_blob_is_discarded_that_something_shows(self) -> None:
         """Neither what is committed nor what is in flight."""
         for moment in (self.model, self.committed):
-            shown = {
-                blob
-                for files in (moment.files, *(kept for _, kept in (*moment.cuts.values(), *moment.pins.values())))
-                for blob in files.values()
-            }
+            shown = {blob for files in (moment.files, *moment.kept().values()) for blob in files.values()}
             assert not self.discarded & shown
 
     def _content(self, entry: Entry) -> str | None:

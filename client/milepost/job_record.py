@@ -42,6 +42,11 @@ class JobRecord:
     layered: bool = False
     state: Any = None
 
+    @property
+    def begun(self) -> int:
+        """The newest batch that was published or that a driver entered: files without its offsets are too old."""
+        return max(self.published, self.entered)
+
     def entering(self, batch: int, entries: int, epoch: int) -> JobRecord:
         """Return the record with ``batch`` entered, for the ``entries``-th time."""
         return replace(self, epoch=epoch, entered=batch, entries=entries)

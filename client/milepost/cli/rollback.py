@@ -1,0 +1,109 @@
+"""Roll a job's files back to a snapshot, unless its job record has later batches, with which it could never go on."""
+
+from __future__ import annotations
+
+from milepost.errors import MilepostError, NoSafeCheckpoint, NotExist
+from milepost.job_record import JOB, JobRecord, decode
+from milepost.store import StateHandleStore
+from milepost.types import KeptCuts
+from milepost.wire import Code
+
+_CHECKPOINT = "checkpoint"
+
+
+def snapshot_of(kept: KeptCuts, wanted: str) -> tuple[int, str]:
+    """Return the revision and the name of a snapshot: of a savepoint, or by its revision, with ``@`` or without.
+
+    A savepoint's name counts more than a revision, as in ``.snapshot``. Raises `NotExist`.
+    """
+    for pin in kept.pins:
+        if pin.name == wanted:
+            return pin.cut.revision, pin.snapshot
+    for cut in (*kept.cuts, *(pin.cut for pin in kept.pins), *kept.passed_over):
+        if wanted in (cut.snapshot, str(cut.revision)):
+            return cut.revision, cut.snapshot
+    detail = f"the job has no savepoint and no snapshot {wanted!r}; milepost files cuts lists what it has"
+    raise NotExist(Code.NOT_EXIST, detail)
+
+
+def roll_back(store: StateHandleStore, revision: int, snapshot: str) -> str:
+    """Roll the files back to a snapshot; return the name of the one that keeps what they were.
+
+    Call it under the epoch. Raises `NoSafeCheckpoint` if the job record has later batches or later managed state, and
+    the errors of reading the record.
+    """
+    record = _record(store)
+    if record is not None:
+        root = f".snapshot/{snapshot}"
+        logged = max(_newest(store, f"{root}/{_CHECKPOINT}/{log}") for log in ("offsets", "set-aside"))
+        if logged < record.begun:
+            raise _refused(
+                store,
+                snapshot,
+                f"has the offsets of batch {logged}, and the job has begun batch {record.begun} and published batch "
+                f"{record.published} by job.files or job.exactlyOnce",
+            )
+        if lost := _lost_states(store, record, root):
+            raise _refused(store, snapshot, f"lacks what the job has published of its managed states {lost}")
+    store.files.roll_back(revision)
+    return store.files.cuts().passed_over[-1].snapshot
+
+
+def _refused(store: StateHandleStore, snapshot: str, why: str) -> NoSafeCheckpoint:
+    return NoSafeCheckpoint(
+        f"snapshot {snapshot} of {store.name} {why}: no driver would go on from there, since input that was "
+        "published would be divided into batches anew, so nothing was rolled back. Roll back to a later snapshot, if "
+        "milepost files cuts shows one. Or begin a job under another name, with another output and its input from the "
+        f"beginning; {store.name} stays as it is"
+    )
+
+
+def _record(store: StateHandleStore) -> JobRecord | None:
+    try:
+        return decode(store.read(JOB))
+    except NotExist:
+        return None
+
+
+def _newest(store: StateHandleStore, directory: str) -> int:
+    """Return the newest batch of which there is a file in a directory; -1 if there is none."""
+    names = (path.rpartition("/")[2] for path in _paths(store, directory))
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def _paths(store: StateHandleStore, directory: str) -> list[str]:
+    try:
+        return [file.path for file in store.files.list(directory)]
+    except NotExist:
+        return []
+
+
+def _lost_states(store: StateHandleStore, record: JobRecord, root: str) -> list[str]:
+    """Return the names of the managed states whose published commits are in the tree, and not in the snapshot."""
+    if not record.state:
+        return []
+    try:
+        from milepost.state.processors.snapshot import Snapshot
+        from milepost.state.store.files.tree import DEFAULT_DIRECTORY
+    except ModuleNotFoundError as missing:
+        raise MilepostError(
+            f"{store.name} has managed state, and looking at it takes {missing.name}: pip install 'milepost[state]'"
+        ) from missing
+    found = [Snapshot.from_json(name, document) for name, document in record.state.items()]
+    directory = f"{DEFAULT_DIRECTORY}/{record.job}"
+    return [
+        one.name
+        for one in found
+        if any(
+            _is_file(store, f"{directory}/{path}") and not _is_file(store, f"{root}/{directory}/{path}")
+            for path in one.commits
+        )
+    ]
+
+
+def _is_file(store: StateHandleStore, path: str) -> bool:
+    try:
+        store.files.get(path)
+    except NotExist:
+        return False
+    return True
