@@ -63,8 +63,14 @@ def test_a_checkpoint_behind_the_record_is_not_gone_on_from(logs: Logs, record: 
 def test_batches_that_nobody_published_are_named(logged: int, committed: int, published: int) -> None:
     """A query without `job.files` and `job.exactlyOnce` may run; one with them may not follow it."""
     recovery = found(left(logged, committed), published)
-    with pytest.raises(WrongCheckpoint, match=f"committed batch {committed}, but batch {published} was published last"):
+    with pytest.raises(
+        WrongCheckpoint, match=f"committed batch {committed}, but batch {published} was published last"
+    ) as refused:
         check_published(recovery, published)
+    said = str(refused.value)
+    for cause in ("Spark's offline repartition", "job.exactlyOnce", "a clone"):  # it is not known which of them it was
+        assert cause in said
+    assert f"back to a snapshot of batch {published} (milepost files cuts" in said
 
 
 @pytest.mark.parametrize(

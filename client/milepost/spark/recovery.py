@@ -107,11 +107,14 @@ def check_published(recovery: JobRecovery, published: int) -> None:
     """Raise `WrongCheckpoint` if a query has committed batches that were never published."""
     if recovery.resumes_at > published + 1:
         raise WrongCheckpoint(
-            f"Spark has committed batch {recovery.resumes_at - 1}, but batch {published} was published last: a query "
-            "whose foreachBatch was not given job.files(...) or job.exactlyOnce(...) has run in this checkpoint, and "
-            "nobody knows what it put out; or this is a clone of a job's files, which has neither that job's record of "
-            "what was published nor its managed state; begin the job under another name, with another output and its "
-            "input from the beginning"
+            f"Spark has committed batch {recovery.resumes_at - 1}, but batch {published} was published last, so what "
+            "became of the rows of the batches between is not known. A checkpoint is like this after Spark's offline "
+            "repartition, which commits a batch of its own, and may skip one that was not committed; where a query ran "
+            "whose foreachBatch was not given job.files(...) or job.exactlyOnce(...); and in a clone of a job's files, "
+            "which has neither that job's record of what was published nor its managed state. Roll the job's files "
+            f"back to a snapshot of batch {published} (milepost files cuts lists them, milepost files roll-back goes "
+            "back), if that is left and what was done since may be undone; else begin the job under another name, with "
+            "another output and its input from the beginning"
         )
 
 
