@@ -29,6 +29,11 @@ MAX_INSTANCES: Final = 100
 """How many instances of state stores each list of a request may have."""
 UNSEEN: Final = re.compile("[\x00-\x1f\x7f]")
 """The control characters, which no path of a file has."""
+STATE_METADATA: Final = re.compile(r"(?:.*/)?_metadata/v2/\d+")
+"""The paths of what Spark says of an operator's state: text, with the absolute paths of the schemas of
+transformWithState. In a copy of a job's files, these are changed to those of the copy.
+"""
+MAX_STATE_METADATA_BYTES: Final = 1024 * 1024
 HOST: Final = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 
@@ -189,3 +194,8 @@ def parse_digest_header(value: str) -> str | None:
                 return None
             return raw.hex() if len(raw) == 32 else None
     return None
+
+
+def is_state_metadata(path: str, size: int) -> bool:
+    """Return whether a file of a job is one in which Spark names the job's directory, which a copy changes."""
+    return size <= MAX_STATE_METADATA_BYTES and STATE_METADATA.fullmatch(path) is not None

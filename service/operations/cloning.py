@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +15,7 @@ import msgspec
 
 from backends.contract import BlobStore
 from milepost.errors import Problem
-from milepost.wire import Code, Outcome
+from milepost.wire import Code, Outcome, is_state_metadata
 from service.basics.problems import problem
 from service.basics.slices import Slices
 from service.basics.streams import stream_of
@@ -42,11 +41,6 @@ from service.rules.trees.sight import shown_at
 
 _AT_ONCE = 8
 """So many files are copied at the same time."""
-
-_METADATA = re.compile(r"(?:.*/)?_metadata/v2/\d+")
-"""What Spark says of an operator's state: text, with the absolute paths of the schemas of transformWithState."""
-
-_MOST_METADATA_BYTES = 1024 * 1024
 
 _PACK_BYTES = 8 * 1024 * 1024
 """The bytes of so many small files are in memory at most, with those of files that are being copied."""
@@ -214,7 +208,7 @@ class Cloning:
         born = Entry(self._journal.read().revision, entry.modified, copies.caller.epoch, entry.directory)
         if entry.directory:
             return born
-        is_metadata = _METADATA.fullmatch(path) is not None and entry.size <= _MOST_METADATA_BYTES
+        is_metadata = is_state_metadata(path, entry.size)
         if entry.has_own_blob and not is_metadata:
             ref = await self._copy_blob(copies, path, entry)
             return msgspec.structs.replace(born, size=ref.size, sha256=ref.sha256, blob=ref.key)

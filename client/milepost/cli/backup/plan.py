@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,10 +13,8 @@ from milepost.cli.backup.walking import walk
 from milepost.client import Client
 from milepost.errors import MilepostError
 from milepost.types import CorruptHandle, StoreSummary
+from milepost.wire import is_state_metadata
 
-_METADATA = re.compile(r"(?:.*/)?_metadata/v2/\d+")
-"""What Spark says of an operator's state: text, with the absolute paths of the schemas of transformWithState."""
-_MOST_METADATA_BYTES: Final = 1024 * 1024
 _CHUNK: Final = 256 * 1024
 
 
@@ -166,7 +163,7 @@ class Planner:
             if file.member is None or file.member in planned.changed:
                 continue
             content = self._backup.slice(file.member)
-            if _METADATA.fullmatch(file.path) and file.size <= _MOST_METADATA_BYTES:
+            if is_state_metadata(file.path, file.size):
                 data = content.read()
                 if old in data:
                     planned.changed[file.member] = data.replace(old, new)
