@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
 
 from milepost.errors import Problem
 from milepost.wire import PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
+
+ELSEWHERE: Final = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
+"""The problems that say: ask another replica."""
+
+
+def closing(error: Problem) -> dict[str, str]:
+    """Return the header that ends the connection, if ``error`` says to ask another replica; else none.
+
+    Behind a Service of Kubernetes, or another forwarder of TCP, a new connection is the way to another replica: a
+    client that kept this one would ask the same replica for ever.
+    """
+    return {"Connection": "close"} if error.code in ELSEWHERE else {}
 
 
 def problem_document(error: Problem) -> dict[str, Any]:
@@ -27,7 +39,7 @@ def problem_document(error: Problem) -> dict[str, Any]:
 
 def problem_response(error: Problem, headers: dict[str, str] | None = None) -> Response:
     """Return the answer for a problem, with ``headers`` added."""
-    sent = dict(headers or {})
+    sent = {**(headers or {}), **closing(error)}
     if "size" in error.extras:
         sent["Content-Range"] = f"bytes */{error.extras['size']}"
     if error.retry_after is not None:

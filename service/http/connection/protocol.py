@@ -353,5 +353,6 @@ def _unanswered(cycle: RequestResponseCycle | None) -> RequestResponseCycle | No
 def whole(response: Response) -> bytes:
     """Return the bytes of an answer that is the last one on its connection."""
     lines = [b"HTTP/1.1 %d %s" % (response.status_code, HTTPStatus(response.status_code).phrase.encode())]
-    lines += [name + b": " + value for name, value in (*response.raw_headers, (b"connection", b"close"))]
+    fields = [(name, value) for name, value in response.raw_headers if name != b"connection"]
+    lines += [name + b": " + value for name, value in (*fields, (b"connection", b"close"))]
     return b"\r\n".join([*lines, b"", bytes(response.body)])

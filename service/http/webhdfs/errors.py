@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.http.problems import closing
 
 
 class JavaException(NamedTuple):
@@ -65,5 +66,5 @@ def remote_exception(error: Problem) -> Response:
     message = f"{error.detail}. {exception.short}" if exception is _ELSEWHERE else error.detail
     body = {"RemoteException": {"exception": exception.short, "javaClassName": exception.name, "message": message}}
     status = error.status if error.code is Code.UNAUTHENTICATED else exception.status
-    headers = {"WWW-Authenticate": "Bearer"} if error.code is Code.UNAUTHENTICATED else None
+    headers = {"WWW-Authenticate": "Bearer"} if error.code is Code.UNAUTHENTICATED else closing(error)
     return Response(msgspec.json.encode(body), status, headers)

@@ -28,7 +28,8 @@ class Link(Listener):
         self.answers_pass = asyncio.Event()
         self.answers_take = 0.0
         """Seconds by which each piece of an answer comes later."""
-        self._upstream = upstream
+        self.upstream = upstream
+        """Where new connections go. One that is there stays where it is, as behind a Service of Kubernetes."""
         self.restore()
 
     def restore(self) -> None:
@@ -43,7 +44,7 @@ class Link(Listener):
 
     async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry what comes, either way, until one side closes. The server may take no connections now."""
-        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
+        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.upstream)
         ways = [
             asyncio.ensure_future(_carry(reader, up_writer, self.requests_pass, lambda: 0.0)),
             asyncio.ensure_future(_carry(up_reader, writer, self.answers_pass, lambda: self.answers_take)),

@@ -109,6 +109,21 @@ def test_reads_that_wait_for_a_woken_leader_are_not_stale(replicas: Replicas, st
     zombie.wait_for("/leader", 503)
 
 
+def test_a_woken_leader_lets_go_of_those_who_kept_their_connection(replicas: Replicas) -> None:
+    """Hadoop's client, behind a forwarder that gives new connections to the leader, would ask this one for ever."""
+    zombie = replicas.leader()
+    place = "/webhdfs/v1/jobs?op=GETFILESTATUS"
+    with httpx.Client(base_url=zombie.url, trust_env=False, timeout=DEADLINE_SECONDS) as java:
+        assert java.get(place).status_code == 200
+        zombie.pause()
+        another_leads(replicas, zombie)
+        zombie.resume()
+        answer = java.get(place)
+    assert (answer.status_code, answer.headers.get("connection")) == (403, "close")
+    assert answer.json()["RemoteException"]["exception"] == "StandbyException"
+    zombie.wait_for("/leader", 503)
+
+
 def test_writes_that_wait_for_a_woken_leader_do_not_land(replicas: Replicas, store: StateHandleStore) -> None:
     version = store.add_and_lock("replaced", b"old").version
     store.add_and_lock("removed", b"kept")

@@ -74,6 +74,18 @@ CALLS = [
 ]
 
 
+FILES = [
+    ("GET", "/webhdfs/v1/jobs/s/a?op=GETFILESTATUS"),
+    ("GET", "/webhdfs/v1/jobs?op=LISTSTATUS"),
+    ("GET", "/webhdfs/v1/jobs/s/a?op=OPEN"),
+    ("PUT", "/webhdfs/v1/jobs/s/a?op=CREATE"),
+    ("PUT", "/webhdfs/v1/jobs/s/a?op=MKDIRS"),
+    ("PUT", "/webhdfs/v1/jobs/s/a?op=RENAME&destination=/jobs/s/b"),
+    ("DELETE", "/webhdfs/v1/jobs/s/a?op=DELETE"),
+]
+"""What Hadoop's client asks for, which looks for the leader itself."""
+
+
 @pytest.mark.parametrize(("method", "target"), CALLS, ids=[f"{method} {target}" for method, target in CALLS])
 def test_sent_to_the_leader_with_path_and_query_kept(
     server: ServerProcess, follower: ServerProcess, method: str, target: str
@@ -144,10 +156,15 @@ def test_no_leader(tmp_path: Path) -> None:
         with leaderless(server), connect(server.start(until="/livez").url) as http:
             for method, target in CALLS:
                 response = raw.ask(server.url, raw.head(method, target))
+                assert response.headers["connection"] == "close"
                 if method == "HEAD":
                     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
                 else:
                     assert problem(response, 503, "no-leader")["retryable"] is True
+            for method, target in FILES:
+                response = raw.ask(server.url, raw.head(method, target))
+                assert (response.status_code, response.headers["connection"]) == (403, "close")
+                assert response.json()["RemoteException"]["exception"] == "StandbyException"
             status = http.get("/v1/status").json()
             assert (status["role"], status["leader"]) == ("follower", None)
             assert (http.get("/leader").status_code, http.get("/readyz").status_code) == (503, 503)

@@ -1,0 +1,80 @@
+"""A client that keeps its connection, behind a forwarder of TCP that gives new ones to the leader, as a Service does.
+
+What does not lead any more has to let the client go: Java keeps a connection for as long as it is answered there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from testbed.server import ServerProcess
+from tests.support.network.link import Link, link
+from tests.wire.support.api import connect, until
+
+STATUS = "/webhdfs/v1/jobs?op=GETFILESTATUS"
+MAKE = "/webhdfs/v1/jobs/flights/made?op=MKDIRS"
+
+
+@pytest.fixture
+def replicas(tmp_path: Path) -> Iterator[list[ServerProcess]]:
+    """Two of one deployment; the first leads."""
+    (tmp_path / "second").mkdir()
+    with ServerProcess(tmp_path) as first:
+        first.start()
+        with ServerProcess(tmp_path / "second", pointers=first.pointers, blobs=first.blobs) as second:
+            yield [first, second.start(until="/readyz")]
+
+
+@pytest.fixture
+def service(replicas: list[ServerProcess]) -> Iterator[Link]:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(link(replicas[0].port)) as forwarder:
+        yield forwarder
+
+
+def step_down(leader: ServerProcess) -> None:
+    with connect(leader.url) as direct:
+        assert direct.post("/v1/step-down").status_code == 200
+
+
+def upgrade(leader: ServerProcess) -> None:
+    leader.terminate()
+    assert leader.wait() == 0
+
+
+@pytest.mark.parametrize("leave", [step_down, upgrade])
+def test_the_next_answer_is_of_the_next_leader(
+    replicas: list[ServerProcess], service: Link, leave: Callable[[ServerProcess], None]
+) -> None:
+    leader, other = replicas
+    with connect(f"http://{service.address}") as java:
+        assert [java.get(STATUS).status_code for _ in range(3)] == [200, 200, 200]
+        assert service.accepted == 1
+        leave(leader)
+        until(lambda: other.status_of("/leader") == 200, "the other leads")
+        service.upstream = other.port
+        assert _answers(java, "GET", STATUS)[-1] == 200
+        assert _answers(java, "PUT", MAKE) == [200]
+        assert service.accepted == 2
+
+
+def _answers(java: httpx.Client, method: str, target: str) -> list[int]:
+    """Ask as Hadoop's client does, which goes on where a connection is cut or the answer names another place; two
+    requests are enough for one that begins on an old connection.
+    """
+    statuses = []
+    for _ in range(2):
+        try:
+            answer = java.request(method, target)
+        except httpx.TransportError:
+            statuses.append(0)
+            continue
+        statuses.append(answer.status_code)
+        if "StandbyException" not in answer.text:
+            break
+    assert "StandbyException" not in answer.text
+    return statuses
