@@ -57,6 +57,8 @@ class Header:
     RETRY_AFTER: Final = "Retry-After"
     LOCATION: Final = "Location"
     LAST_MODIFIED: Final = "Last-Modified"
+    JOB_EPOCH_PREFIXES: Final = ("X-Milepost-", "Milepost-Job-")
+    """How the headers begin whose names say a job and its epoch: the job as it is, and escaped."""
 
 
 class Outcome(str, Enum):
@@ -165,6 +167,38 @@ PROBLEMS: Final[dict[Code, ProblemKind]] = {
     Code.SHUTTING_DOWN: ProblemKind(503, "The replica is shutting down", retryable=True),
     Code.STORAGE_FULL: ProblemKind(507, "The storage is full"),
 }
+
+
+_ESCAPES: Final = {"-": "--", "_": "-u", ".": "-d"}
+_UNESCAPED: Final = {escape[1]: character for character, escape in _ESCAPES.items()}
+
+
+def job_epoch_header(job: str, epoch: int) -> str:
+    """Return the header whose name says a job and its epoch, with letters, digits and ``-`` alone.
+
+    nginx and Envoy drop headers with other characters in their names. A job without such has the plain form.
+    """
+    plain, escaped = Header.JOB_EPOCH_PREFIXES
+    if not {"_", "."} & set(job):
+        return f"{plain}{job}-{epoch}"
+    return f"{escaped}{''.join(_ESCAPES.get(character, character) for character in job)}-{epoch}"
+
+
+def job_epoch_of(header: str) -> tuple[str, str] | None:
+    """Return the job, in lower case, and the digits of its epoch that the name of a header says, in either form; None
+    if it says none.
+    """
+    plain, escaped = (prefix.lower() for prefix in Header.JOB_EPOCH_PREFIXES)
+    name = header.lower()
+    prefix = escaped if name.startswith(escaped) else plain
+    job, _, epoch = name.removeprefix(prefix).rpartition("-")
+    if not name.startswith(prefix) or not job or not epoch.isascii() or not epoch.isdigit():
+        return None
+    if prefix == plain:
+        return job, epoch
+    if not re.fullmatch(r"(?:[a-z0-9]|-[-ud])+", job):
+        return None
+    return re.sub(r"-([-ud])", lambda found: _UNESCAPED[found[1]], job), epoch
 
 
 def quote_version(version: str) -> str:

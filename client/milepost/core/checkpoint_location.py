@@ -14,13 +14,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from milepost.types import FileCredential
+from milepost.wire import job_epoch_header
 
 NAME_SERVICE: Final = "milepost"
 """The authority of locations that several replicas serve."""
 NAME_SERVICES: Final = "dfs.nameservices"
 """The setting that lists all name services that a session knows, other than Milepost's as well."""
 HEADER: Final = "dfs.webhdfs.rest-csrf.custom-header"
-HEADER_PREFIX: Final = "X-Milepost-"
 CREDENTIAL: Final = "dfs.webhdfs.oauth2.credential"
 """The setting that holds a secret. Spark does not take its name for that of one, so whoever sets it has to hide it."""
 
@@ -135,7 +135,7 @@ def _fence(scheme: str, store: str, epoch: int) -> dict[str, str]:
     return {
         f"fs.{scheme}.impl.disable.cache": "true",
         "dfs.webhdfs.rest-csrf.enabled": "true",
-        HEADER: f"{HEADER_PREFIX}{store}-{epoch}",
+        HEADER: job_epoch_header(store, epoch),
         "dfs.webhdfs.rest-csrf.methods-to-ignore": "NONE",
     }
 

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
-from milepost.core.checkpoint_location import CREDENTIAL, HEADER, HEADER_PREFIX, NAME_SERVICES
+from milepost.core.checkpoint_location import CREDENTIAL, HEADER, NAME_SERVICES
 from milepost.errors import UnsafeQuery
 from milepost.spark.driver.calls import within
+from milepost.wire import job_epoch_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -171,7 +172,7 @@ def check_free(spark: SparkSession, fence: Mapping[str, str]) -> Any:
         found = conf.get(key)
         if found is None or found == wanted or found in _HARMLESS.get(key, ()):
             continue
-        if key == HEADER and found.startswith(HEADER_PREFIX):
+        if key == HEADER and job_epoch_of(found) is not None:
             continue  # of another job that is led from this session
         raise UnsafeQuery(
             f"{key} is set to {found!r}, but the job's epoch reaches the service by way of this setting, which has to "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from milepost.wire import NAME, Code
-from service.basics.problems import problem
+from milepost.errors import Problem
+from milepost.wire import NAME, Code, job_epoch_header, job_epoch_of
+from service.basics.problems import noted, problem
 from service.http.access.needs import Need
 from service.http.access.of_jobs import epoch_under, may_use
 from service.http.paths import named_path
@@ -13,7 +14,6 @@ from service.http.requests import Fields, HttpRequest
 from service.operations.trees import At
 
 JOBS = "jobs"
-EPOCH_PREFIX = "x-milepost-"
 
 _MOST_DIGITS = 18
 
@@ -61,19 +61,26 @@ def allowed(request: HttpRequest, place: At | Above) -> None:
 def epoch_of(request: HttpRequest, at: At) -> int | None:
     """Return the epoch that a request is made under: its token's, if that is a job's, else the one that a header says.
 
-    That header is one whose *name* says it, ``X-Milepost-<job>-<epoch>``: Hadoop's client can be told to send a header
-    of any name, but not its value. It sends one header for all it does, so a request for one job that carries another
+    That header is one whose *name* says it (`job_epoch_header`): Hadoop's client can be told to send a header of any
+    name, but not its value. It sends one header for all it does, so a request for one job that carries another
     job's header, or another epoch than its token, comes from a configuration that was mixed up: ``forbidden``.
     """
     return epoch_under(request, at.store, _epoch_said(request.fields, at))
 
 
 def _epoch_said(fields: Fields, at: At) -> int | None:
-    named = [name.removeprefix(EPOCH_PREFIX) for name, _ in fields.items() if name.startswith(EPOCH_PREFIX)]
-    found = [(job, epoch) for job, _, epoch in (name.rpartition("-") for name in named) if epoch.isdigit() and job]
+    found = [named for name, _ in fields.items() if (named := job_epoch_of(name)) is not None]
     if not found:
         return None
     if len(found) > 1 or found[0][0] != at.store.lower() or len(found[0][1]) > _MOST_DIGITS:
         said = ", ".join(f"{epoch[:40]} of {job!r}" for job, epoch in found)
         raise problem(Code.FORBIDDEN, f"the request is about {at.store!r}, but made under epoch {said}")
     return int(found[0][1])
+
+
+def of_lost_header(error: Problem, request: HttpRequest, place: At) -> Problem:
+    """Return the problem of a request; if it is refused because it names no epoch, the problem names the header."""
+    if error.code is not Code.FENCED or request.job is not None or _epoch_said(request.fields, place) is not None:
+        return error
+    header = job_epoch_header(place.store, error.extras.get("current", 0))
+    return noted(error, f"the header {header}, or that of another epoch, did not come; a proxy may have dropped it")

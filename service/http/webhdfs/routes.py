@@ -29,7 +29,7 @@ from service.http.openapi.files import (
 )
 from service.http.requests import HttpRequest
 from service.http.webhdfs.errors import remote_exception
-from service.http.webhdfs.places import JOBS, Above, allowed, epoch_of, in_tree, place_of
+from service.http.webhdfs.places import JOBS, Above, allowed, epoch_of, in_tree, of_lost_header, place_of
 from service.http.webhdfs.statuses import SERVER_DEFAULTS, Statuses, block_locations, file_status
 from service.operations.trees import At
 from service.rules.requests import OntoExisting
@@ -118,6 +118,7 @@ async def delete(request: HttpRequest, path: str = "") -> Response:
 
 
 async def _answered(request: HttpRequest, path: str, known: Mapping[str, Answer]) -> Response:
+    place: At | Above | None = None
     try:
         asked = request.query_params.get("op", "").upper()
         if asked not in known:
@@ -131,7 +132,7 @@ async def _answered(request: HttpRequest, path: str, known: Mapping[str, Answer]
             await request.operations.trees.ready(place.store)
         return await known[asked](request, place)
     except Problem as error:
-        return remote_exception(error)
+        return remote_exception(of_lost_header(error, request, place) if isinstance(place, At) else error)
 
 
 # -- what changes nothing ----------------------------------------------------------------------------------------------

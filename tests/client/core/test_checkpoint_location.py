@@ -15,6 +15,7 @@ def test_a_lone_server_is_asked_again_while_it_is_away() -> None:
     location = checkpoint_location([ONE], "flights", 7)
     assert location.url == "webhdfs://10.0.0.1:7070/jobs/flights/checkpoint"
     assert location.settings[HEADER] == "X-Milepost-flights-7"
+    assert checkpoint_location([ONE], "my_job", 7).fence[HEADER] == "Milepost-Job-my-ujob-7"
     assert location.settings[_RETRY] == "true"
     assert location.fence.items() <= location.settings.items()
 

@@ -6,8 +6,11 @@ from urllib.parse import quote
 
 import pytest
 
+from milepost.wire import job_epoch_header
 from tests.wire.support.api import Api
 from tests.wire.webhdfs.hadoop import Tree, refused
+
+FENCED = "AccessControlException"
 
 
 @pytest.fixture
@@ -44,6 +47,30 @@ def test_a_number_that_no_epoch_can_have_is_not_taken_for_the_one_it_begins_with
         told = {f"X-Milepost-{tree.job}-{said}": "x"}
         refused(tree.under(None).ask("PUT", "d", "MKDIRS", headers=told), 403, "AccessControlException")
     assert tree.names() == []
+
+
+@pytest.mark.parametrize("job", ["my_job", "my.job-2", "My_Job..x", "_", "a-_d"])
+def test_a_job_whose_header_proxies_would_drop_writes_by_another(api: Api, job: str) -> None:
+    """nginx and Envoy let only letters, digits and ``-`` pass in the name of a header."""
+    job = f"{job}-{api.store}"
+    made = Api(api.http, job, api.session)
+    tree = Tree(api.http, job, made.campaign().json()["epoch"])
+    passed = {job_epoch_header(job, 1): "x"}
+    assert tree.under(None).ask("PUT", "d", "MKDIRS", headers=passed).status_code == 200
+    assert tree.ask("PUT", "e", "MKDIRS").status_code == 200, "by the plain form as well"
+    refused(tree.under(None).ask("PUT", "d", "MKDIRS", headers={job_epoch_header(job, 2): "x"}), 403, FENCED)
+    refused(tree.under(None).ask("PUT", "d", "MKDIRS", headers={job_epoch_header(f"{job}.", 1): "x"}), 403, FENCED)
+    refused(tree.ask("PUT", "d", "MKDIRS", headers=passed), 403, FENCED)  # two of them, though both say the same
+    assert tree.names() == ["d", "e"]
+
+
+@pytest.mark.parametrize("op", ["CREATE", "MKDIRS", "RENAME", "DELETE"])
+def test_a_refusal_names_the_header_that_did_not_come(tree: Tree, op: str) -> None:
+    tree.create("file", b"v1")
+    method, target = "DELETE" if op == "DELETE" else "PUT", f"/jobs/{tree.job}/other"
+    said = refused(tree.under(None).ask(method, "file", op, destination=target), 403, FENCED)
+    assert f"the header {job_epoch_header(tree.job, 1)}, or that of another epoch, did not come" in said
+    assert "did not come" not in refused(tree.under(99).ask(method, "file", op, destination=target), 403, FENCED)
 
 
 def test_the_longest_path_is_counted_from_the_root_of_the_tree(tree: Tree) -> None:
