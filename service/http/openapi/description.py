@@ -34,8 +34,8 @@ fences the drivers of one store; an **idempotency key** makes a retry safe. Ever
 The **files** of jobs are answered in two ways. `/v1/stores/flights/files/a` is the file `a` of the store `flights` like
 the rest of this page, and needs no session. `/webhdfs/v1/jobs/flights/a` is the same file, as Hadoop's WebHDFS has it:
 `/` in `path` stands for itself, and a write carries its epoch in the name of a header,
-`X-Milepost-<store>-<epoch>` (or an escaped form without `_` and `.`), or in its token. The JSON that these calls answer has no Content-Type. `/oauth2/token`
-gives the tokens.
+`X-Milepost-<store>-<epoch>` (or an escaped form without `_` and `.`), or in its token. The JSON that these calls
+answer has no Content-Type. `/oauth2/token` gives the tokens.
 
 Answers that do not depend on the call: 404 `no-route` for an unknown path, 405 `method-not-allowed` with `Allow` for
 another method, 413 `too-large` for a head of more than 64 KiB, 422 `invalid-request` for what is not HTTP, 501
