@@ -57,8 +57,6 @@ class Header:
     RETRY_AFTER: Final = "Retry-After"
     LOCATION: Final = "Location"
     LAST_MODIFIED: Final = "Last-Modified"
-    JOB_EPOCH_PREFIXES: Final = ("X-Milepost-", "Milepost-Job-")
-    """How the headers begin whose names say a job and its epoch: the job as it is, and escaped."""
 
 
 class Outcome(str, Enum):
@@ -169,6 +167,8 @@ PROBLEMS: Final[dict[Code, ProblemKind]] = {
 }
 
 
+_JOB_EPOCH_PREFIXES: Final = ("X-Milepost-", "Milepost-Job-")
+"""How the headers begin whose names say a job and its epoch: the job as it is, and escaped."""
 _ESCAPES: Final = {"-": "--", "_": "-u", ".": "-d"}
 _UNESCAPED: Final = {escape[1]: character for character, escape in _ESCAPES.items()}
 
@@ -178,7 +178,7 @@ def job_epoch_header(job: str, epoch: int) -> str:
 
     nginx and Envoy drop headers with other characters in their names. A job without such has the plain form.
     """
-    plain, escaped = Header.JOB_EPOCH_PREFIXES
+    plain, escaped = _JOB_EPOCH_PREFIXES
     if not {"_", "."} & set(job):
         return f"{plain}{job}-{epoch}"
     return f"{escaped}{''.join(_ESCAPES.get(character, character) for character in job)}-{epoch}"
@@ -188,7 +188,7 @@ def job_epoch_of(header: str) -> tuple[str, str] | None:
     """Return the job, in lower case, and the digits of its epoch that the name of a header says, in either form; None
     if it says none.
     """
-    plain, escaped = (prefix.lower() for prefix in Header.JOB_EPOCH_PREFIXES)
+    plain, escaped = (prefix.lower() for prefix in _JOB_EPOCH_PREFIXES)
     name = header.lower()
     prefix = escaped if name.startswith(escaped) else plain
     job, _, epoch = name.removeprefix(prefix).rpartition("-")
