@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -20,7 +20,10 @@ TICK_SECONDS = 0.25
 
 
 class ReplicatedTestbed(Replicas):
-    """``count`` servers, three ZooKeepers and one S3 server, with their files under ``directory``."""
+    """``count`` servers, three ZooKeepers and one S3 server, with their files under ``directory``.
+
+    ``before_s3`` starts what stands in front of the S3 server, whose URL it is given, and returns its own.
+    """
 
     def __init__(
         self,
@@ -30,6 +33,7 @@ class ReplicatedTestbed(Replicas):
         session_seconds: float = SESSION_SECONDS,
         tick_seconds: float = TICK_SECONDS,
         detached: bool = False,
+        before_s3: Callable[[str], str] = str,
     ) -> None:
         self.zookeepers = Ensemble(directory / "zookeeper", tick_seconds=tick_seconds, detached=detached)
         self.s3 = SeaweedFS(directory / "s3", detached=detached)
@@ -37,7 +41,7 @@ class ReplicatedTestbed(Replicas):
             directory,
             *flags,
             pointers=f"zookeeper://{self.zookeepers.hosts}/milepost?session_timeout={session_seconds:g}",
-            blobs=self.s3.url(BUCKET),
+            blobs=self.s3.url(BUCKET, endpoint_url=before_s3(self.s3.endpoint_url)),
             count=count,
             environment=ALL_RIGHTS.environment,
             detached=detached,

@@ -8,7 +8,7 @@ never looks inside.
 
 from backends.contract.accounts import Account, Accounts
 from backends.contract.backend import Backend, BlobsSettings, PointersSettings
-from backends.contract.blobs import BlobInfo, BlobStore, SignedRequest
+from backends.contract.blobs import PATIENCE_SECONDS, BlobInfo, BlobStore, SignedRequest
 from backends.contract.elections import Election, Leadership
 from backends.contract.errors import (
     BackendError,
@@ -19,6 +19,7 @@ from backends.contract.errors import (
     JournalDamaged,
     Misconfigured,
     StorageFull,
+    StorageRefused,
     StorageUnavailable,
     TakeOverLost,
     UnsafeKey,
@@ -40,6 +41,7 @@ from backends.contract.pointers import (
 
 __all__ = [
     "NO_RECORDS",
+    "PATIENCE_SECONDS",
     "Account",
     "Accounts",
     "Backend",
@@ -66,6 +68,7 @@ __all__ = [
     "CommitRefused",
     "SignedRequest",
     "StorageFull",
+    "StorageRefused",
     "StorageUnavailable",
     "TakeOverLost",
     "Unknown",

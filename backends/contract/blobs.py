@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
+
+PATIENCE_SECONDS: Final = 2.0
+"""How long a store repeats what failed for a moment while it writes a blob, unless its caller says otherwise.
+
+That is less than the SDK waits for an answer before it asks again by itself.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +51,12 @@ class BlobStore(Protocol):
     async def close(self) -> None:
         """Release every resource. Idempotent."""
 
-    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
         """Write ``stream`` under a fresh ``key`` durably, and return its size in bytes.
+
+        A request that failed for a moment, or whose answer was lost, is repeated for ``patience`` seconds from the
+        first attempt on, where that is safe: the store knows by a mark of its own whether the first one wrote the blob.
+        A refusal is not repeated.
 
         If the stream raises, or the task is cancelled, nothing is left visible under ``key`` and the exception passes
         through unchanged. Never buffers the whole stream.
@@ -56,6 +66,8 @@ class BlobStore(Protocol):
 
     def get(self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None) -> AsyncIterator[bytes]:
         """Yield the bytes from ``start`` up to but without ``end``, in chunks; clipped to the blob as a slice would be.
+
+        A request that failed for a moment is repeated for some seconds, and reading goes on where it broke.
 
         Raises before the first chunk, also for an empty range: `BlobMissing`, and `BlobSizeDiffers` for a blob that
         has not ``size`` bytes, if that is given. Raises later `BlobTruncated` if the blob turns out shorter than its

@@ -5,6 +5,7 @@
     BackendError
     ├── Misconfigured          wrong address, credentials, file system; retrying does not help
     ├── StorageUnavailable     the store does not answer; a *read* or an idempotent act may be retried
+    │   └── StorageRefused     it answers, and would refuse the same call again, so the backend does not repeat it
     ├── StorageFull            the store has no room for the bytes
     ├── TakeOverLost           another process took the journal over; this one does not lead
     ├── JournalDamaged         what is stored does not prove itself, so nothing is served from it
@@ -33,6 +34,10 @@ class Misconfigured(BackendError):
 
 class StorageUnavailable(BackendError):
     """The store does not answer at the moment."""
+
+
+class StorageRefused(StorageUnavailable):
+    """The store refuses the call until somebody repairs something: rights, a bucket, a clock."""
 
 
 class StorageFull(BackendError):

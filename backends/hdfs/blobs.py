@@ -8,7 +8,15 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from backends.contract import BlobInfo, BlobMissing, StorageUnavailable, check_key, check_prefix
+from backends.contract import (
+    PATIENCE_SECONDS,
+    BlobInfo,
+    BlobMissing,
+    StorageRefused,
+    StorageUnavailable,
+    check_key,
+    check_prefix,
+)
 from backends.hdfs.address import parse_address
 from backends.hdfs.connection import HdfsConnection
 from backends.hdfs.errors import DirectoryNotEmpty, PathMissing
@@ -60,9 +68,9 @@ class HdfsBlobs:
             if opened is not None:
                 opened.connection.close()
 
-    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
         """See `BlobStore.put`. The bytes are then on the disk of every DataNode that took part to the end."""
-        return await HdfsDraft(self._connection, check_key(key)).write(stream)
+        return await HdfsDraft(self._connection, check_key(key), patience).write(stream)
 
     async def get(
         self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
@@ -144,5 +152,5 @@ class HdfsBlobs:
 
     def _open_now(self) -> _Opened:
         if self._opened is None:
-            raise StorageUnavailable("the blob store is not open")
+            raise StorageRefused("the blob store is not open")
         return self._opened

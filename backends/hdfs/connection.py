@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from hdfs_native import Client, FileStatus, WriteOptions
 
-from backends.contract import StorageUnavailable
+from backends.contract import StorageRefused, StorageUnavailable
 from backends.hdfs.address import HdfsAddress
 from backends.hdfs.errors import ConnectionBroken, PathMissing, translate_errors
 from backends.hdfs.routes import HdfsRoutes, Route
@@ -160,7 +160,7 @@ class HdfsConnection:
 
     async def _stepped(self, doing: str, set_up: bool, run: Callable[[Route], Awaitable[T]]) -> T:
         if self._closed:
-            raise StorageUnavailable("the blob store was closed")
+            raise StorageRefused("the blob store was closed")
         route = self._routes.now
         with translate_errors("set up the HDFS client", set_up=set_up):
             client = await route.client()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from backends.contract import BackendError, Misconfigured, StorageFull, StorageUnavailable
+from backends.contract import BackendError, Misconfigured, StorageFull, StorageRefused, StorageUnavailable
 
 _REFUSAL = re.compile(r'(?:Fatal)?RPCError\("(?:[\w$]+\.)*([\w$]+)", "(.*)"\)\Z', re.DOTALL)
 
@@ -59,7 +59,7 @@ def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
     """Translate what one call raises; ``doing`` completes "cannot …".
 
     ``set_up`` is true while the store is being opened. Then missing permissions and faults of the configuration are
-    `Misconfigured`. Afterwards they are `StorageUnavailable`, since somebody may repair them while the server runs.
+    `Misconfigured`. Afterwards they are `StorageRefused`, since somebody may repair them while the server runs.
     """
     try:
         yield
@@ -72,7 +72,7 @@ def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
     except OSError as error:
         raise ConnectionBroken(f"cannot {doing}: {_first_line(error)}") from error
     except NotImplementedError as error:  # for example encryption zones
-        kind = Misconfigured if set_up else StorageUnavailable
+        kind = Misconfigured if set_up else StorageRefused
         raise kind(f"cannot {doing}: the client does not support {_first_line(error)}") from error
     except RuntimeError as error:
         raise _translated(doing, str(error), set_up) from error
@@ -99,8 +99,8 @@ def _translated(doing: str, answer_text: str, set_up: bool) -> BackendError:
         return ConnectionBroken(text)
     if exception in _FULL or _NO_ROOM.search(message):
         return StorageFull(text)
-    if set_up and exception in _NOT_ALLOWED:
-        return Misconfigured(text)
+    if exception in _NOT_ALLOWED:
+        return Misconfigured(text) if set_up else StorageRefused(text)
     return StorageUnavailable(text)
 
 

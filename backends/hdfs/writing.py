@@ -4,7 +4,8 @@ Once the file is closed, every DataNode that is still in the pipeline has synced
 asks for that with the last packet of each block, and the NameNode has logged that the file is complete.
 
 A rename whose answer was lost may have landed. So may one that was refused, if the library sent it twice. To find out,
-the temporary file is moved once more, out of the way: after that the rename can land no more.
+the temporary file is moved once more, out of the way: after that the rename can land no more, and the file is renamed
+from there, for as long as the caller is patient.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from backends.contract import BackendError, BlobExists, StorageUnavailable
+from backends.contract import BackendError, BlobExists, StorageRefused, StorageUnavailable
 from backends.hdfs.connection import HdfsConnection
 from backends.hdfs.errors import PathExists, PathMissing
+from backends.repeating import Pauses, repeated
 from backends.waiting import finish
 
 if TYPE_CHECKING:
@@ -37,9 +39,10 @@ _MOVES: Final = 3
 
 
 class HdfsDraft:
-    """Write a blob under ``key``, by one call of `write`."""
+    """Write a blob under ``key``, by one call of `write`. For ``patience`` see `BlobStore.put`."""
 
-    def __init__(self, connection: HdfsConnection, key: str) -> None:
+    def __init__(self, connection: HdfsConnection, key: str, patience: float) -> None:
+        self._patience = patience
         self._connection = connection
         self._target = f"{connection.root}/{key}"
         self._temporary = self._fresh_name()
@@ -83,7 +86,8 @@ class HdfsDraft:
                 return await self._try_to_append(is_last)
             except (StorageUnavailable, PathExists, PathMissing) as error:
                 attempts += 1
-                if not whole or attempts == _ATTEMPTS or isinstance(error.__cause__, TimeoutError):
+                refused = isinstance(error, StorageRefused)
+                if refused or not whole or attempts == _ATTEMPTS or isinstance(error.__cause__, TimeoutError):
                     raise
             await self._tidy()
             await asyncio.sleep(_BACKOFF_SECONDS * 2**attempts)
@@ -110,16 +114,21 @@ class HdfsDraft:
             return await self._connection.create(self._temporary)
 
     async def _publish(self) -> None:
-        self._may_be_visible = True
-        try:
-            await self._move()
-        except BackendError as error:
-            if await self._has_landed():
-                return
-            self._may_be_visible = False
-            if isinstance(error, PathExists):
-                raise BlobExists(f"there is a blob at {self._target} already") from error
-            raise
+        pauses = Pauses(self._patience)
+        while True:
+            self._may_be_visible = True
+            try:
+                return await self._move()
+            except BackendError as error:
+                if await repeated(self._has_landed, self._patience):
+                    return None
+                self._may_be_visible = False
+                self._temporary = self._aside()  # it was moved there, or is nowhere
+                if isinstance(error, PathExists):
+                    raise BlobExists(f"there is a blob at {self._target} already") from error
+                if not isinstance(error, StorageUnavailable):
+                    raise
+                await pauses.after(error)
 
     async def _move(self) -> None:
         """Give the blob its own name; make its directory if that turns out to be missing."""
@@ -128,13 +137,13 @@ class HdfsDraft:
                 return await self._connection.rename(self._temporary, self._target)
             except PathMissing:
                 await self._make_directory()
-        raise StorageUnavailable(f"cannot complete a blob: it cannot be renamed to {self._target}")
+        raise StorageRefused(f"cannot complete a blob: it cannot be renamed to {self._target}")
 
     async def _make_directory(self) -> None:
         try:
             await self._connection.make_directory(self._target.rpartition("/")[0])
         except (PathMissing, PathExists) as error:
-            raise StorageUnavailable(f"cannot complete a blob: {self._target} lies below a file") from error
+            raise StorageRefused(f"cannot complete a blob: {self._target} lies below a file") from error
 
     # -- tidying up --------------------------------------------------------------------------------------------------
 

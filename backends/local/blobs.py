@@ -6,13 +6,15 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from backends.contract import BackendError, BlobInfo, StorageUnavailable
+from backends.contract import PATIENCE_SECONDS, BackendError, BlobInfo, StorageRefused
 from backends.local.files import CHUNK, FileDraft
 from backends.local.tree import BlobTree
+from backends.repeating import read_again, repeated
 from backends.waiting import run_in_executor
 
 T = TypeVar("T")
@@ -56,8 +58,11 @@ class LocalBlobs:
         if threads is not None:
             threads.shutdown(wait=False)
 
-    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
-        """See `BlobStore.put`. Up to a megabyte takes one step in a thread, and so does each further one."""
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
+        """See `BlobStore.put`. Up to a megabyte takes one step in a thread, and so does each further one.
+
+        The last step is repeated: it writes the whole of a blob up to a megabyte, and gives a larger one its name.
+        """
         draft = self._tree.draft(key)
         size, chunks, waiting = 0, [], 0
         try:
@@ -67,7 +72,7 @@ class LocalBlobs:
                 if waiting >= CHUNK:
                     await self._step(draft.write, chunks)
                     size, chunks, waiting = size + waiting, [], 0
-            await self._step(draft.publish, chunks)
+            await repeated(partial(self._step, draft.publish, chunks), patience)
         except BaseException:
             await self._discard(draft)
             raise
@@ -81,10 +86,10 @@ class LocalBlobs:
             raise ValueError(f"a range has no negative bounds: {start}, {end}")
         source = self._tree.source(key, start, end, size)
         try:
-            chunk = await self._step(source.open)
+            chunk = await read_again(partial(self._step, source.open))
             while chunk:
                 yield chunk
-                chunk = await self._step(source.read) if source.more else b""
+                chunk = await read_again(partial(self._step, source.read)) if source.more else b""
         finally:
             source.close()
 
@@ -127,7 +132,7 @@ class LocalBlobs:
 
     async def _step(self, act: Callable[..., T], *arguments: object) -> T:
         if self._threads is None:
-            raise StorageUnavailable("the blob store is not open")
+            raise StorageRefused("the blob store is not open")
         return await run_in_executor(self._threads, act, *arguments)
 
     async def _discard(self, draft: FileDraft) -> None:

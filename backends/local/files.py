@@ -22,6 +22,7 @@ from backends.contract import (
     BlobTruncated,
     Misconfigured,
     StorageFull,
+    StorageRefused,
     StorageUnavailable,
 )
 from backends.disk.filesystem import PRIVATE_FILE, sync_directory
@@ -51,10 +52,11 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
+def translate_errors(doing: str, *, set_up: bool = False, repeatable: bool = True) -> Iterator[None]:
     """Raise errors of the operating system as those of the contract; no other code of this package translates them.
 
-    Missing permissions and the like count as a wrong configuration only while the store is being opened.
+    Missing permissions and the like count as a wrong configuration only while the store is being opened; afterwards
+    they are refusals. So is every other error of a call that is not ``repeatable``.
     """
     try:
         yield
@@ -62,8 +64,10 @@ def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
         kind: type[BackendError] = StorageUnavailable
         if error.errno in _FULL:
             kind = StorageFull
-        elif set_up and error.errno in _MISCONFIGURED:
-            kind = Misconfigured
+        elif error.errno in _MISCONFIGURED:
+            kind = Misconfigured if set_up else StorageRefused
+        elif not repeatable:
+            kind = StorageRefused
         raise kind(f"cannot {doing}: {error.strerror}") from error
 
 
@@ -84,11 +88,18 @@ class FileDraft:
         self._make_directory = make_directory
         self._descriptor: int | None = None
         self._begun = False
+        self._earlier = False
+        self._synced = False
         self._published = False
+        self._named = False
 
     def write(self, chunks: Sequence[bytes]) -> None:
-        """Append ``chunks``."""
-        with translate_errors("write a blob"):
+        """Append ``chunks``, which only `publish` could write again."""
+        self._earlier = True
+        self._append(chunks)
+
+    def _append(self, chunks: Sequence[bytes]) -> None:
+        with translate_errors("write a blob", repeatable=not self._earlier):
             if self._descriptor is None:
                 self._begin()
             assert self._descriptor is not None
@@ -123,21 +134,57 @@ class FileDraft:
         raise OSError(errno.EAGAIN, f"{self._temporary} was removed each time it was made")
 
     def publish(self, chunks: Sequence[bytes]) -> None:
-        """Append the last chunks, make the whole blob durable, then visible, and its name durable too."""
-        self.write(chunks)
-        assert self._descriptor is not None
+        """Append the last chunks, make the whole blob durable, then visible, and its name durable too.
+
+        After `StorageUnavailable` it may be called again with the same chunks. A file that could not be synced is
+        written anew, since a second fsync can succeed without the bytes; where earlier chunks are gone, that is
+        refused.
+        """
+        if not self._synced:
+            self._remove_temporary()
+            self._append(chunks)
+            assert self._descriptor is not None
+            with translate_errors("complete a blob", repeatable=not self._earlier):
+                os.fsync(self._descriptor)
+            self._synced = True
         with translate_errors("complete a blob"):
-            os.fsync(self._descriptor)
-            self._make_directory(self._target.parent)
-            try:
-                os.link(self._temporary, self._target)
-            except FileExistsError as error:
-                raise BlobExists(f"there is a blob at {self._target} already") from error
-            self._published = True
-            sync_directory(self._target.parent)
-            os.unlink(self._temporary)
+            if not self._named:
+                self._make_directory(self._target.parent)
+                self._link()
+                sync_directory(self._target.parent)
+                self._named = True
+            self._temporary.unlink(missing_ok=True)
             self._begun = False
             self._close()
+
+    def _remove_temporary(self) -> None:
+        """Remove what an earlier attempt to publish all the chunks at once has left."""
+        if self._begun and not self._earlier:
+            self._close()
+            with translate_errors("write a blob"):
+                self._temporary.unlink(missing_ok=True)
+
+    def _link(self) -> None:
+        """Give the blob its own name; anew, if an earlier attempt gave it, since that may not have been synced."""
+        if self._published:
+            self._target.unlink(missing_ok=True)
+            self._published = False
+        try:
+            os.link(self._temporary, self._target)
+        except OSError as error:
+            if not self._is_at_target():  # over a network, a call that was carried out may fail, or be sent twice
+                if isinstance(error, FileExistsError):
+                    raise BlobExists(f"there is a blob at {self._target} already") from error
+                raise
+        self._published = True
+
+    def _is_at_target(self) -> bool:
+        try:
+            return os.path.samefile(self._temporary, self._target)
+        except OSError as error:
+            if is_absent(error):
+                return False
+            raise
 
     def discard(self) -> None:
         """Leave nothing visible. A file that cannot be removed is only logged: the error before it matters more."""
@@ -201,6 +248,7 @@ class FileSource:
 
     def open(self) -> bytes:
         """Open the file, find the range in it, and return the first chunk, which is empty if the range is."""
+        self.close()
         with translate_errors("open a blob"):
             try:
                 self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)

@@ -12,14 +12,17 @@ from typing import Any
 import obstore
 
 from backends.contract import (
+    PATIENCE_SECONDS,
     BlobInfo,
     BlobMissing,
     SignedRequest,
+    StorageRefused,
     StorageUnavailable,
     UnsafeKey,
     check_key,
     check_prefix,
 )
+from backends.repeating import read_again
 from backends.s3.address import S3Address, parse_address
 from backends.s3.connection import S3Connection
 from backends.s3.reading import S3Source
@@ -57,12 +60,12 @@ class S3Blobs:
             if opened is not None:
                 opened[0].close()
 
-    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
         """See `BlobStore.put`. Up to 5 MiB take one request; at most three times that is held in memory at once.
 
         The server checks the bytes against a SHA-256.
         """
-        return await S3Draft(self._connection, check_key(key)).write(stream)
+        return await S3Draft(self._connection, check_key(key), patience).write(stream)
 
     async def get(
         self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
@@ -85,12 +88,15 @@ class S3Blobs:
         connection = self._connection
         path = connection.prefix + check_key(key)
         try:
-            with connection.translate_errors("look at a blob"):
-                async with asyncio.timeout(self._deadline):
-                    return (await obstore.head_async(connection.reading, path))["size"]
+            return await read_again(partial(self._look, connection, path))
         except BlobMissing:
             await self._confirm_bucket(connection)
             raise
+
+    async def _look(self, connection: S3Connection, path: str) -> int:
+        with connection.translate_errors("look at a blob"):
+            async with asyncio.timeout(self._deadline):
+                return (await obstore.head_async(connection.reading, path))["size"]
 
     async def delete(self, key: str) -> None:
         """See `BlobStore.delete`."""
@@ -173,7 +179,7 @@ class S3Blobs:
 
     def _open_now(self) -> tuple[S3Connection, S3Server]:
         if self._opened is None:
-            raise StorageUnavailable("the blob store is not open")
+            raise StorageRefused("the blob store is not open")
         return self._opened
 
 

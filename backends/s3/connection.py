@@ -19,7 +19,7 @@ from botocore.loaders import Loader, create_loader
 from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.store import S3Store
 
-from backends.contract import Misconfigured, StorageUnavailable
+from backends.contract import Misconfigured, StorageRefused
 from backends.s3.address import S3Address
 from backends.s3.errors import translate_errors
 from backends.waiting import run_in_executor
@@ -54,7 +54,7 @@ class S3Connection:
             base = self._base_url()
             authority = _authority(core.get_config_variable("ca_bundle"))
         make = partial(_store, address.bucket, base, self.client.meta.region_name or "us-east-1", session, authority)
-        # A put is not repeated: if the first one landed, the second would fail because the key is taken.
+        # Who puts repeats it, and not this client: only the writer knows its own blob from another's.
         self.writing: S3Store = make(timeout=deadline, retries=0, deadline=deadline)
         # A blob of any size may be read by a slow reader, so each step has a deadline, but not the whole.
         self.reading: S3Store = make(timeout=_ANY_SECONDS, retries=_READ_RETRIES, deadline=deadline)
@@ -87,7 +87,7 @@ class S3Connection:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StorageUnavailable("the blob store was closed")
+            raise StorageRefused("the blob store was closed")
 
     def _base_url(self) -> str:
         """Return what comes before a key in URLs of objects: boto3 knows path style, virtual hosts and partitions."""

@@ -27,12 +27,24 @@ from botocore.exceptions import (
 )
 from obstore.exceptions import BaseError
 
-from backends.contract import BackendError, BlobMissing, Misconfigured, StorageFull, StorageUnavailable
+from backends.contract import (
+    BackendError,
+    BlobMissing,
+    Misconfigured,
+    StorageFull,
+    StorageRefused,
+    StorageUnavailable,
+)
 
 _FULL = frozenset({"InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"})
 _NO_BUCKET = "NoSuchBucket"
+_NO_UPLOAD = "NoSuchUpload"
 # A HEAD is answered without a body, and so without a code; botocore then gives the status instead.
 _NO_KEY = frozenset({"NoSuchKey", "404", ""})
+# After these answers the same request may succeed a moment later; 409 says that another request for the key is running.
+_MOMENTARY = frozenset({408, 409, 425, 429})
+_MOMENTARY_CODES = frozenset({"RequestTimeout", "SlowDown", "InternalError"})
+_NEVER = frozenset({501, 505})
 # These codes answer a request that was signed for another region than the bucket's.
 _ELSEWHERE = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
 _SETUP = (
@@ -58,12 +70,16 @@ class ConditionFailed(BackendError):
     """The server answered 412, since a condition does not hold. The reader or writer says what that means."""
 
 
+class UploadGone(StorageRefused):
+    """The server does not know the upload: it was aborted, or a request whose answer was lost has completed it."""
+
+
 @contextmanager
 def translate_errors(doing: str, *, bucket: str, set_up: bool = False) -> Iterator[None]:
     """Translate what one call raises; ``doing`` completes "cannot …".
 
     Wrong credentials and other faults of the set-up are `Misconfigured` while the store is being opened. Afterwards
-    they are `StorageUnavailable`, since somebody may repair them while the server runs.
+    they are `StorageRefused`, since somebody may repair them while the server runs.
     """
     try:
         yield
@@ -71,7 +87,7 @@ def translate_errors(doing: str, *, bucket: str, set_up: bool = False) -> Iterat
         answer, code = error.response["ResponseMetadata"], error.response["Error"].get("Code")
         status = int(answer["HTTPStatusCode"])
         if status == 403 and (off := _clock_off(answer["HTTPHeaders"])):
-            raise StorageUnavailable(f"cannot {doing}: the S3 server answers 403, {off}") from error
+            raise StorageRefused(f"cannot {doing}: the S3 server answers 403, {off}") from error
         raise _answered(doing, bucket, status, str(code or ""), set_up) from error
     except (BaseError, FileNotFoundError) as error:
         raise _of_obstore(doing, bucket, error, set_up) from error
@@ -114,7 +130,7 @@ def _answered(doing: str, bucket: str, status: int, code: str, set_up: bool) -> 
     if status == 507 or code in _FULL:
         return StorageFull(text)
     if code == _NO_BUCKET:
-        return Misconfigured(f"the bucket {bucket} does not exist") if set_up else StorageUnavailable(text)
+        return Misconfigured(f"the bucket {bucket} does not exist") if set_up else StorageRefused(text)
     if set_up and status in (401, 403):
         return Misconfigured(f"the credentials are refused for bucket {bucket}: {text}")
     if set_up and (status == 301 or code in _ELSEWHERE):
@@ -123,7 +139,13 @@ def _answered(doing: str, bucket: str, status: int, code: str, set_up: bool) -> 
         return BlobMissing(text)
     if status == 412:
         return ConditionFailed(text)
-    return StorageUnavailable(text)
+    if code == _NO_UPLOAD:
+        return UploadGone(text)
+    return StorageUnavailable(text) if _is_momentary(status, code) else StorageRefused(text)
+
+
+def _is_momentary(status: int, code: str) -> bool:
+    return status in _MOMENTARY or code in _MOMENTARY_CODES or (status >= 500 and status not in _NEVER)
 
 
 def _first_line(error: Exception) -> str:

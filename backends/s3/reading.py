@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import obstore
 
 from backends.contract import BlobMissing, BlobSizeDiffers, BlobTruncated, StorageUnavailable
+from backends.repeating import read_again, reading
 from backends.s3.connection import S3Connection
 from backends.s3.errors import ConditionFailed
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from obstore import GetResult
 
 CHUNK: Final = 256 * 1024
-_ATTEMPTS: Final = 4
-_BACKOFF_SECONDS: Final = 0.1
 
 
 class S3Source:
@@ -38,22 +37,21 @@ class S3Source:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """See `BlobStore.get`. After a break, reading goes on from there if an ETag shows that the blob is the same."""
         if self._begin > 0 or self._end is not None:
-            size = await self._look()
+            size = await read_again(self._look)
             self._end = size if self._end is None else min(self._end, size)
             if self._begin >= self._end:
                 return
-        failures = 0
+        pauses = reading()
         while True:
             try:
                 result = await self._open()
                 async for chunk in self._stream(result):
-                    failures = 0
+                    pauses = reading()
                     yield chunk
-            except StorageUnavailable:
-                failures += 1
-                if failures == _ATTEMPTS or self._tag is None:
+            except StorageUnavailable as error:
+                if self._tag is None and self._position > self._begin:
                     raise
-                await asyncio.sleep(_BACKOFF_SECONDS * 2**failures)
+                await pauses.after(error)
             except ConditionFailed as error:
                 raise BlobTruncated(f"{self._path} was replaced while it was read") from error
             except BlobMissing as error:

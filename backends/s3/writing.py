@@ -1,8 +1,9 @@
 """Write one blob to S3: by a single conditional PUT, or in parts for a larger one, completed conditionally.
 
-A request that may have made the blob visible is not repeated: if it landed, the second would fail because the key is
-taken. If a proxy repeats it all the same, the object's mark shows whose it is. What ends without a clear answer is
-tidied up, and what cannot be is left to the collector.
+A request that may have made the blob visible can be repeated, since each is conditional, and the object has its
+writer's mark: if an earlier attempt took effect, a later one is refused because the key is taken, and the mark shows
+who took it. All attempts send the same bytes, and the server checks them. What ends without a clear answer is tidied
+up, and what cannot be is left to the collector.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import obstore
 
-from backends.contract import BackendError, BlobExists, BlobMissing
+from backends.contract import BackendError, BlobExists, BlobMissing, StorageUnavailable
+from backends.repeating import repeated
 from backends.s3.connection import S3Connection
-from backends.s3.errors import ConditionFailed
+from backends.s3.errors import ConditionFailed, UploadGone
 from backends.waiting import finish
 
 log = logging.getLogger(__name__)
@@ -36,10 +39,11 @@ _ATTEMPT: Final = "milepost-attempt"
 
 
 class S3Draft:
-    """Write a blob under ``key``, by one call of `write`."""
+    """Write a blob under ``key``, by one call of `write`. For ``patience`` see `BlobStore.put`."""
 
-    def __init__(self, connection: S3Connection, key: str) -> None:
+    def __init__(self, connection: S3Connection, key: str, patience: float) -> None:
         self._connection = connection
+        self._patience = patience
         self._path = connection.prefix + key
         self._attempt = secrets.token_hex(16)
         self._upload: str | None = None
@@ -62,12 +66,12 @@ class S3Draft:
             del part  # it is large, and should not be kept while the next one is gathered
         try:
             if self._upload is None:
-                await self._put(cutter.rest)
+                await repeated(partial(self._put, cutter.rest), self._patience)
             else:
                 await self._send(cutter.rest)
                 await self._complete()
         except ConditionFailed as error:
-            if not await self._is_ours():
+            if not await repeated(self._is_ours, self._patience):
                 self._may_be_visible = False
                 raise BlobExists(f"there is a blob at {self._path} already") from error
         return cutter.size
@@ -88,19 +92,27 @@ class S3Draft:
     async def _send(self, part: bytearray) -> None:
         """Send one more part, beside others; wait for the oldest when there are enough of them."""
         if self._upload is None:
-            await self._connection.act("begin an upload", self._begin)
+            await repeated(partial(self._connection.act, "begin an upload", self._begin), self._patience)
         if len(self._sending) == _PARTS_AT_ONCE:
             self._sent.append(await self._sending.popleft())
         number = len(self._sent) + len(self._sending) + 1
-        sending = self._connection.act("write a part of a blob", self._send_part, number, part)
-        self._sending.append(asyncio.create_task(sending))
+        sending = partial(self._connection.act, "write a part of a blob", self._send_part, number, part)
+        self._sending.append(asyncio.create_task(repeated(sending, self._patience)))
 
     async def _complete(self) -> None:
         while self._sending:
             self._sent.append(await self._sending[0])
             self._sending.popleft()
         self._may_be_visible = True
-        await self._connection.act("complete an upload", self._complete_upload)
+        await repeated(self._try_to_complete, self._patience)
+
+    async def _try_to_complete(self) -> None:
+        """Complete the upload, or find that an earlier attempt has done so."""
+        try:
+            await self._connection.act("complete an upload", self._complete_upload)
+        except UploadGone as error:
+            if not await self._is_ours():  # yet: the server may still be at work on the earlier attempt
+                raise StorageUnavailable(str(error)) from error
 
     # -- blocking calls, made in threads -----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from backends.contract import BlobExists, BlobStore, StorageFull, StorageUnavailable
+from backends.contract import PATIENCE_SECONDS, BlobExists, BlobStore, StorageFull, StorageUnavailable
 from milepost.wire import Code
 from service.basics.problems import problem
 from service.rules.requests import BlobRef
@@ -58,8 +58,10 @@ async def begin(incoming: Incoming, most: int, limit: int | None) -> Begun:
     return Begun(None, Incoming(whole(), incoming.size, incoming.sha256))
 
 
-async def take_in(blobs: BlobStore, key: str, incoming: Incoming, limit: int | None) -> BlobRef:
-    """Write a body under ``key`` and return what it is.
+async def take_in(
+    blobs: BlobStore, key: str, incoming: Incoming, limit: int | None, patience: float = PATIENCE_SECONDS
+) -> BlobRef:
+    """Write a body under ``key`` and return what it is. For ``patience`` see `BlobStore.put`.
 
     Raises problems: ``incomplete-body``, ``digest-mismatch``, ``too-large``, ``storage-full``,
     ``storage-unavailable``. Nothing is left under the key then: the checks run inside the stream, before the store
@@ -81,7 +83,7 @@ async def take_in(blobs: BlobStore, key: str, incoming: Incoming, limit: int | N
         _check(incoming, size, digest.hexdigest())
 
     try:
-        await blobs.put(key, counted())
+        await blobs.put(key, counted(), patience=patience)
     except StorageFull as error:
         raise problem(Code.STORAGE_FULL, str(error)) from error
     except (StorageUnavailable, BlobExists) as error:  # keys are fresh, and another attempt gets another key

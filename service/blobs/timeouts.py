@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import TypeVar
 
-from backends.contract import BlobInfo, BlobStore, SignedRequest, StorageFull, StorageUnavailable
+from backends.contract import PATIENCE_SECONDS, BlobInfo, BlobStore, SignedRequest, StorageFull, StorageUnavailable
 from service.basics.timeouts import seen, within
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class BlobsWithTimeout:
         """See `BlobStore.close`."""
         await self.beneath.close()
 
-    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
         """See `BlobStore.put`. After a deadline the blob may still appear."""
         loop = asyncio.get_running_loop()
         began: float | None = loop.time()
@@ -48,7 +48,7 @@ class BlobsWithTimeout:
                     return
                 yield chunk
 
-        putting = asyncio.ensure_future(self.beneath.put(key, watched()))
+        putting = asyncio.ensure_future(self.beneath.put(key, watched(), patience=patience))
         try:
             while not putting.done():
                 now = loop.time()

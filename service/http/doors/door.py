@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from backends.contract import BackendError
+from backends.contract import PATIENCE_SECONDS, BackendError
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from service.basics.problems import problem
@@ -35,6 +35,15 @@ log = logging.getLogger("milepost.doors")
 
 PUBLISH_SECONDS = 30.0
 """How long a door tries to publish what it has taken, while there is no leader or no answer of it."""
+
+FILE_PATIENCE_SECONDS = 20.0
+"""How long the blob store repeats what fails for a moment, for a client of WebHDFS.
+
+Hadoop's client waits 60 s for the answer after the last byte, and never sends a body again: its query ends.
+"""
+
+ANSWER_SECONDS = 50.0
+"""A door answers so long after the last byte, but for an exchange that is under way: while Hadoop's client waits."""
 
 EXCHANGE_SECONDS = 3.0
 """How long a door waits for one answer, which is less than a lease: then it looks who leads, and asks again.
@@ -110,21 +119,36 @@ class Door:
             return end - start, await deliver_rest(self._blobs, ref, start)
         return end - start, await deliver(self._blobs, ref, start, end)
 
-    async def take(self, permit: PutPermit, text: str, incoming: Incoming, tries: int = 0) -> Taken:
+    async def take(
+        self, permit: PutPermit, text: str, incoming: Incoming, tries: int = 0, patience: float = PATIENCE_SECONDS
+    ) -> Taken:
         """Take the bytes of a file, and return once it is published. ``text`` is the permit as it came.
+
+        For ``patience`` see `BlobStore.put`.
 
         ``tries`` is how often the client has sent the bytes before under the permit's key, which a permit that the
         client got has only once. Raises problems. Bytes that are refused are discarded, unless an earlier attempt may
         have published them: nobody but the door knows of all attempts, and that it makes no more. All others that are
         not published are left to the collector.
         """
-        incoming = replace(incoming, chunks=self._in_time(permit, incoming.chunks))
+        came = self._clock()
+
+        async def in_time() -> AsyncIterator[bytes]:
+            """Yield the chunks for as long as they can be published: a body without an end is not taken for ever."""
+            nonlocal came
+            async for chunk in body:
+                check_not_late(permit, self._wall())
+                yield chunk
+            came = self._clock()
+
+        body, incoming = incoming.chunks, replace(incoming, chunks=in_time())
         begun = await begin(incoming, self._inline_below, self._max_state_bytes)
         if begun.data is not None:
             blob = BlobRef("", len(begun.data), begun.sha256)
         else:
-            blob = await self._put(permit, permit.term, begun.rest)
-        end, attempt, doubt = self._clock() + PUBLISH_SECONDS, tries * _MOST_ATTEMPTS, False
+            blob = await self._put(permit, permit.term, begun.rest, patience)
+        end = min(self._clock() + PUBLISH_SECONDS, came + ANSWER_SECONDS)
+        attempt, doubt = tries * _MOST_ATTEMPTS, False
         while True:
             attempt += 1
             try:
@@ -143,19 +167,13 @@ class Door:
             else:
                 if ended.term is None:
                     return Taken(blob, ended)
-                blob = await self._again(permit, ended.term, blob)
+                blob = await self._again(permit, ended.term, blob, patience)
                 continue
             if self._clock() + _PAUSE_SECONDS >= end:
                 said = f"/jobs/{permit.store}/{permit.path} was taken, but could not be published: {why}"
                 raise problem(Code.OUTCOME_UNKNOWN if doubt else Code.NO_LEADER, said)
             log.info("%r of %s is not published yet, trying again: %s", permit.path, permit.store, why)
             await asyncio.sleep(_PAUSE_SECONDS)
-
-    async def _in_time(self, permit: PutPermit, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the chunks for as long as they can be published: a body without an end is not taken for ever."""
-        async for chunk in chunks:
-            check_not_late(permit, self._wall())
-            yield chunk
 
     async def _published(
         self, permit: PutPermit, text: str, blob: BlobRef, data: bytes | None, attempt: int, end: float
@@ -197,9 +215,9 @@ class Door:
             raise NoAnswer(f"this replica has not published it within {seconds:g} s")
         return publishing.result()
 
-    async def _put(self, permit: PutPermit, term: int, incoming: Incoming) -> BlobRef:
+    async def _put(self, permit: PutPermit, term: int, incoming: Incoming, patience: float) -> BlobRef:
         key = blob_key(permit.deployment, permit.store, term)
-        return await take_in(self._blobs, key, incoming, self._max_state_bytes)
+        return await take_in(self._blobs, key, incoming, self._max_state_bytes, patience)
 
     async def _discard(self, blob: BlobRef) -> None:
         if not blob.key:
@@ -209,7 +227,7 @@ class Door:
         except (BackendError, TimeoutError) as error:
             log.info("the refused bytes %s are left to the collector: %s", blob.key, error)
 
-    async def _again(self, permit: PutPermit, term: int, old: BlobRef) -> BlobRef:
+    async def _again(self, permit: PutPermit, term: int, old: BlobRef, patience: float) -> BlobRef:
         """Put the bytes once more, under a newer leadership, whose collector may be about to delete the old ones.
 
         If the old blob was published after all, the next attempt learns that. So nobody deletes it here.
@@ -219,6 +237,6 @@ class Door:
         log.info("%r of %s was taken under an older leader: its bytes are copied", permit.path, permit.store)
         try:
             chunks = await deliver(self._blobs, old)
-            return await self._put(permit, term, Incoming(chunks, old.size, old.sha256))
+            return await self._put(permit, term, Incoming(chunks, old.size, old.sha256), patience)
         except DeliveryCut as error:
             raise problem(Code.STORAGE_UNAVAILABLE, f"the bytes cannot be read back: {error}") from error

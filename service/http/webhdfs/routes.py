@@ -18,6 +18,7 @@ from service.basics.problems import problem
 from service.http.access.permission import may_read
 from service.http.bodies import file_of
 from service.http.connection.pieces import InPieces
+from service.http.doors.door import FILE_PATIENCE_SECONDS
 from service.http.doors.permits import PARAMETER, PutPermit, ReadPermit
 from service.http.openapi.files import (
     DELETE_QUERY,
@@ -222,7 +223,7 @@ async def _create(request: HttpRequest, place: At | Above) -> Response:
     permit = await doors.permit(text, PutPermit, at)
     if permit.epoch != epoch:
         raise problem(Code.FORBIDDEN, f"the permit in this address is for epoch {permit.epoch}, not for {epoch}")
-    await doors.own.take(permit, text, file_of(request))
+    await doors.own.take(permit, text, file_of(request), patience=FILE_PATIENCE_SECONDS)
     made = {"Location": f"webhdfs://milepost/{JOBS}/{at.store}/{quote(at.path)}"}
     return Response(status_code=201, headers={**made, **_closing(request)})
 

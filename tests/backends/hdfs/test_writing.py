@@ -17,6 +17,7 @@ from tests.support.servers.hdfs import HdfsPlace
 pytestmark = [pytest.mark.anyio, pytest.mark.kubernetes]
 
 MIB = 1024 * 1024
+PATIENT = 120.0
 
 
 def left_over(hdfs: HdfsPlace) -> list[str]:
@@ -87,11 +88,11 @@ async def test_a_temporary_file_that_is_taken_away(hdfs: HdfsPlace, hdfs_store: 
     assert left_over(hdfs) == []
 
 
-async def failure_to_put(hdfs: HdfsPlace, store: HdfsBlobs) -> StorageUnavailable | None:
+async def failure_to_put(hdfs: HdfsPlace, store: HdfsBlobs, patience: float = 0.0) -> StorageUnavailable | None:
     """Put a blob; return why it was not acknowledged. Either way that is what can be seen, and nothing else is left."""
     failure: StorageUnavailable | None = None
     try:
-        assert await store.put("a/blob", stream(b"x" * MIB)) == MIB
+        assert await store.put("a/blob", stream(b"x" * MIB), patience=patience) == MIB
     except StorageUnavailable as error:
         failure = error
     assert await is_missing(store, "a/blob") is (failure is not None)
@@ -123,17 +124,21 @@ async def test_a_rename_that_never_came_to_the_name_node_leaves_nothing(
     assert await failure_to_put(hdfs, store) is not None
 
 
+@pytest.mark.parametrize("patience", [0.0, PATIENT])
 @pytest.mark.parametrize("times", range(1, 5))
 @pytest.mark.parametrize("after", [True, False], ids=["answers are lost", "calls are lost"])
 async def test_however_many_renames_are_lost_the_end_is_reported_right(
-    hdfs: HdfsPlace, hdfs_behind: tuple[HdfsBlobs, Relay], times: int, after: bool
+    hdfs: HdfsPlace, hdfs_behind: tuple[HdfsBlobs, Relay], times: int, after: bool, patience: float
 ) -> None:
-    """The file is moved aside to find out whether it was moved before; those moves are lost as well."""
+    """The file is moved aside to find out whether it was moved before; those moves are lost as well.
+
+    A patient put asks again for all of them, and is done.
+    """
     store, relay = hdfs_behind
     await store.put("a/before", stream(b"x"))
     relay(Loss("rename2", times=times, after=after))
-    failure = await failure_to_put(hdfs, store)
-    assert failure is None or not after or times == 4, repr(failure)
+    failure = await failure_to_put(hdfs, store, patience)
+    assert failure is None or not (after or patience) or (times == 4 and not patience), repr(failure)
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
@@ -145,7 +150,7 @@ async def test_another_blob_is_never_taken_for_the_own_one(
     await store.put("a/blob", stream(b"first"))
     relay(Loss("rename2", times=times, after=after))
     with pytest.raises((BlobExists, StorageUnavailable)):
-        await store.put("a/blob", stream(b"other"))
+        await store.put("a/blob", stream(b"other"), patience=PATIENT)
     relay()
     assert await read(store, "a/blob") == b"first"
     assert left_over(hdfs) == []

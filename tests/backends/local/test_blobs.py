@@ -31,19 +31,6 @@ MIB = 1024 * 1024
 SCARCE = "tests.backends.children.scarce_blobs"
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path / "place"
-
-
-@pytest.fixture
-async def store(place: Path) -> AsyncIterator[LocalBlobs]:
-    store = LocalBlobs(place)
-    await store.open()
-    yield store
-    await store.close()
-
-
 def drafts(place: Path) -> list[str]:
     return os.listdir(place / DRAFTS)
 

@@ -124,7 +124,7 @@ async def test_a_blob_whose_acknowledgement_was_lost_is_taken_away(
     store, gateway = faulty
     gateway(Fault(is_last, times=1, lose_answer=True))
     with pytest.raises(StorageUnavailable):
-        await store.put("blob", stream(b"x" * size))
+        await store.put("blob", stream(b"x" * size), patience=0.0)
     assert s3.objects() == []
     assert s3.uploads() == []
     await store.put("blob", stream(b"second try"))
@@ -149,7 +149,7 @@ async def test_what_another_wrote_is_not_taken_away_by_mistake(faulty: tuple[S3B
     s3.overwrite("blob", b"another writer's")
     gateway(Fault(is_put, times=1, lose_answer=True))
     with pytest.raises(StorageUnavailable):
-        await store.put("blob", stream(b"mine"))
+        await store.put("blob", stream(b"mine"), patience=0.0)
     assert await read(store, "blob") == b"another writer's"
 
 
@@ -162,7 +162,7 @@ async def test_what_cannot_be_tidied_up_is_logged_and_the_first_error_stands(
         Fault(lambda request: request.method == "DELETE", answer=(403, "AccessDenied")),
     )
     with pytest.raises(StorageUnavailable, match="complete an upload"):
-        await store.put("blob", fresh_stream(6, MIB))
+        await store.put("blob", fresh_stream(6, MIB), patience=0.0)
     assert "an unfinished blob may be left" in caplog.text
     assert s3.objects() == []
 
@@ -189,17 +189,17 @@ async def test_what_servers_answer(
     store, gateway = faulty
     gateway(Fault(is_last, answer=(status, code)))
     with pytest.raises(expected):
-        await store.put("blob", fresh_stream(count, MIB))
+        await store.put("blob", fresh_stream(count, MIB), patience=0.0)
 
 
-async def test_a_put_is_sent_once(faulty: tuple[S3Blobs, Gateway]) -> None:
-    """For a second one would find the first one's blob there, if that landed, and take it for another writer's."""
+async def test_a_put_without_patience_is_sent_once(faulty: tuple[S3Blobs, Gateway]) -> None:
+    """No library below repeats it: who does must look whose blob is there."""
     store, gateway = faulty
     gateway(Fault(is_last, answer=(503, "SlowDown")))
     for count in (1, 6):
         gateway.requests.clear()
         with pytest.raises(StorageUnavailable):
-            await store.put("blob", fresh_stream(count, MIB))
+            await store.put("blob", fresh_stream(count, MIB), patience=0.0)
         assert len([request for request in gateway.requests if is_last(request)]) == 1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backends.contract import StorageUnavailable
+from backends.contract import PATIENCE_SECONDS, StorageUnavailable
 from backends.local.blobs import LocalBlobs
 from service.basics.timeouts import within
 from service.blobs.timeouts import BlobsWithTimeout
@@ -23,9 +23,9 @@ class FailingBlobs(LocalBlobs):
     def __init__(self, go: asyncio.Event) -> None:
         self._go = go
 
-    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
         await self._go.wait()
-        raise StorageUnavailable(f"{key} was not put, nor {stream} read")
+        raise StorageUnavailable(f"{key} was not put, nor {stream} read, for {patience} s")
 
 
 async def nothing() -> AsyncIterator[bytes]:

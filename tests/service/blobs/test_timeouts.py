@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.contract import StorageUnavailable
+from backends.contract import PATIENCE_SECONDS, StorageUnavailable
 from backends.local.blobs import LocalBlobs
 from service.blobs.timeouts import BlobsWithTimeout
 from tests.simulation.world.loop import VirtualLoop
@@ -41,13 +41,13 @@ class StuckBlobs(LocalBlobs):
         await self._pass()
         return await super().size(key)
 
-    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
         async def passed() -> AsyncIterator[bytes]:
             async for chunk in stream:
                 await self._pass()
                 yield chunk
 
-        return await super().put(key, passed())
+        return await super().put(key, passed(), patience=patience)
 
     async def get(  # type: ignore[override]
         self, key: str, start: int = 0, end: int | None = None, *, size: int | None = None
@@ -123,8 +123,8 @@ async def test_what_a_body_raises_passes_through_and_leaves_nothing(tmp_path: Pa
 class SilentBlobs(LocalBlobs):
     """A store that takes nothing, ever."""
 
-    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
-        del key, stream
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
+        del key, stream, patience
         await asyncio.sleep(3600.0)
         raise AssertionError("nobody waits so long")
 

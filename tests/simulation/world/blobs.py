@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
-from backends.contract import BlobExists, BlobInfo, BlobMissing, BlobSizeDiffers, SignedRequest, StorageUnavailable
+from backends.contract import (
+    PATIENCE_SECONDS,
+    BlobExists,
+    BlobInfo,
+    BlobMissing,
+    BlobSizeDiffers,
+    SignedRequest,
+    StorageUnavailable,
+)
 from tests.simulation.world.loop import VirtualLoop
 from tests.simulation.world.network import Broken, Line
 
@@ -87,8 +95,9 @@ class SimBlobs:
     async def close(self) -> None:
         """Nothing to close."""
 
-    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
-        """See `BlobStore.put`."""
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
+        """See `BlobStore.put`. It fails at once, so that more is seen of what its callers do then."""
+        del patience
         data = b"".join([chunk async for chunk in stream])
         return await self._ask(lambda: self._service.put(key, data))
 

@@ -59,6 +59,7 @@ class Result:
 
     ``refused`` is how often drivers and executors logged that their epoch is not the current one, stack traces that
     repeat it included; ``denied`` all answers of status 403, also those of replicas that do not lead.
+    ``s3_errors`` is how many writes to S3 were made to fail.
     """
 
     batches: int
@@ -67,6 +68,7 @@ class Result:
     epochs: int
     refused: int
     denied: int
+    s3_errors: int
     gaps: list[float]
     ends: dict[str, int]
     seconds: float
@@ -121,7 +123,7 @@ class Run:
         self.output.mkdir(parents=True)
         self.hidden.mkdir()
         source = self._source()
-        with served(self.hidden / "service", self.plan.replicas) as service, ExitStack() as stack:
+        with served(self.hidden / "service", self.plan.replicas, self.plan.seed) as service, ExitStack() as stack:
             watched = Watched(service, self.plan.job)
             stack.callback(watched.close)
             cluster = self._parts.cluster.serve(_DEADLINE_SECONDS) if self.plan.executors else None
@@ -144,6 +146,7 @@ class Run:
                 epochs=len(service.journal.grants(self.plan.job)),
                 refused=self._refused(),
                 denied=denied,
+                s3_errors=service.s3_errors,
                 gaps=[round(gap, 1) for gap in fleet.gaps],
                 ends=dict(fleet.ends),
                 seconds=round(time.monotonic() - began),

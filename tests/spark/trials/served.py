@@ -1,11 +1,14 @@
-"""The service under a job of the trials: one server, or three replicas over ZooKeeper and S3; and what it tells."""
+"""The service under a job of the trials: one server, or three replicas over ZooKeeper and S3; and what it tells.
+
+Of three replicas' writes to S3 one in a hundred fails, all the time.
+"""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -16,8 +19,10 @@ from testbed.server import ServerProcess
 from tests.spark.clusters.written import Journal, Written
 from tests.spark.trials.plan import FREEZE, KILL, LEADER
 from tests.spark.trials.transactions import Transactions
+from tests.support.network.failing_s3 import FailingS3, failing_s3
 
 _SECONDS = 240.0
+_MOST_FILES_ARE_BLOBS = "256"  # the files of these jobs are small, and S3 is to take part
 _DENIED = re.compile(r'^milepost_requests_total{.*"403"} (\S+)$', re.MULTILINE)
 
 
@@ -29,6 +34,10 @@ class Served(Protocol):
 
     @property
     def journal(self) -> Journal: ...
+
+    @property
+    def s3_errors(self) -> int:
+        """How many of its writes to S3 have failed so far because a trial let them."""
 
     def leader(self) -> ServerProcess: ...
 
@@ -44,6 +53,7 @@ class Alone:
         self._server.start(deadline=_SECONDS)
         self.replicas = [self._server]
         self.journal = Written(directory / "pointers")
+        self.s3_errors = 0
 
     def leader(self) -> ServerProcess:
         return self._server
@@ -61,10 +71,15 @@ class Alone:
 class Several:
     """Three replicas."""
 
-    def __init__(self, testbed: ReplicatedTestbed, directory: Path) -> None:
+    def __init__(self, testbed: ReplicatedTestbed, directory: Path, failing: FailingS3) -> None:
+        self._failing = failing
         self._testbed = testbed
         self.replicas = testbed.replicas
         self.journal = Transactions([directory / "zookeeper" / str(number) for number in (1, 2, 3)])
+
+    @property
+    def s3_errors(self) -> int:
+        return self._failing.met.total()
 
     def leader(self) -> ServerProcess:
         return self._testbed.leader(_SECONDS)
@@ -74,16 +89,24 @@ class Several:
 
 
 @contextmanager
-def served(directory: Path, replicas: int) -> Iterator[Served]:
-    """A service of so many replicas, until the end of the block."""
+def served(directory: Path, replicas: int, seed: int) -> Iterator[Served]:
+    """A service of so many replicas, until the end of the block; ``seed`` draws which writes to S3 fail, and how."""
     directory.mkdir(parents=True)
     if replicas == 1:
         alone = Alone(directory)
         with alone.leader():
             yield alone
     else:
-        with ReplicatedTestbed(directory, "--log-level", "warning", count=replicas) as testbed:
-            yield Several(testbed.start(_SECONDS), directory)
+        standing: list[FailingS3] = []
+        with ExitStack() as stack:
+
+            def before(url: str) -> str:
+                standing.append(stack.enter_context(failing_s3(url, seed)))
+                return standing[0].url
+
+            flags = ("--log-level", "warning", "--inline-below", _MOST_FILES_ARE_BLOBS)
+            testbed = ReplicatedTestbed(directory, *flags, count=replicas, before_s3=before)
+            yield Several(stack.enter_context(testbed).start(_SECONDS), directory, standing[0])
 
 
 class Watched:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from backends.contract import (
+    PATIENCE_SECONDS,
     BackendError,
     BlobInfo,
     BlobStore,
@@ -225,9 +226,9 @@ class FaultyBlobs:
     async def close(self) -> None:
         await self.real.close()
 
-    async def put(self, key: str, stream: AsyncIterator[bytes]) -> int:
+    async def put(self, key: str, stream: AsyncIterator[bytes], *, patience: float = PATIENCE_SECONDS) -> int:
         self.puts.check()
-        size = await self.real.put(key, stream)
+        size = await self.real.put(key, stream, patience=patience)
         if is_state(key):
             self.put_keys.append(key)
         return size

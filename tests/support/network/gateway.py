@@ -35,6 +35,8 @@ class Fault:
     """Answer this status and error code (or body, where the status is none of an error), without asking the server."""
     in_its_place: tuple[int, str] | None = None
     """Let the server do it, and answer this status and body in the place of its answer."""
+    drop: bool = False
+    """Close the connection instead of handing the request on."""
     lose_answer: bool = False
     """Let the server do it, and close the connection instead of handing its answer on."""
     twice: bool = False
@@ -77,6 +79,8 @@ class Gateway(Listener):
         body = await reader.readexactly(_length(head))
         if fault.damage and body:
             body = body[:-1] + bytes([body[-1] ^ 0xFF])
+        if fault.drop:
+            return
         if fault.answer is not None:
             status, text = fault.answer
             content = f"<Error><Code>{text}</Code></Error>" if text and status >= 400 else text

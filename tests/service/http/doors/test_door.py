@@ -208,6 +208,26 @@ async def test_what_a_door_took_is_published(tmp_path: Path, content: bytes) -> 
         assert await at.content() == content
 
 
+async def test_a_put_that_took_long_leaves_less_time_to_publish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hadoop's client waits for a minute after the last byte, whatever of it the blob store has used up."""
+    async with scene(tmp_path) as at:
+        blobs = at.idle.replica.blobs
+        real = blobs.put
+
+        async def slow(key: str, stream: AsyncIterator[bytes], *, patience: float) -> int:
+            size = await real(key, stream, patience=patience)
+            at.idle.clock.advance(door_module.ANSWER_SECONDS)
+            return size
+
+        monkeypatch.setattr(blobs, "put", slow)
+        at.wire.faults = ["not reached"] * 1000
+        with pytest.raises(Unavailable, match="could not be published"):
+            await at.take(at.permit(), LARGE)
+        assert at.wire.attempts == [1]
+
+
 @pytest.mark.parametrize("content", [b"v1", LARGE], ids=len)
 async def test_a_lost_answer_is_asked_for_again_and_the_put_is_made_once(tmp_path: Path, content: bytes) -> None:
     async with scene(tmp_path) as at:
