@@ -22,7 +22,6 @@ from tests.spark.trials.transactions import Transactions
 from tests.support.network.failing_s3 import FailingS3, failing_s3
 
 _SECONDS = 240.0
-_MOST_FILES_ARE_BLOBS = "256"  # the files of these jobs are small, and S3 is to take part
 _DENIED = re.compile(r'^milepost_requests_total{.*"403"} (\S+)$', re.MULTILINE)
 
 
@@ -104,8 +103,7 @@ def served(directory: Path, replicas: int, seed: int) -> Iterator[Served]:
                 standing.append(stack.enter_context(failing_s3(url, seed)))
                 return standing[0].url
 
-            flags = ("--log-level", "warning", "--inline-below", _MOST_FILES_ARE_BLOBS)
-            testbed = ReplicatedTestbed(directory, *flags, count=replicas, before_s3=before)
+            testbed = ReplicatedTestbed(directory, "--log-level", "warning", count=replicas, before_s3=before)
             yield Several(stack.enter_context(testbed).start(_SECONDS), directory, standing[0])
 
 
