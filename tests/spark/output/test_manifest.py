@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 import pytest
@@ -32,7 +34,7 @@ class Output:
             self.publish(batch)
 
     def publish(self, batch: int) -> None:
-        page = extended(self.head, published(batch), f"schema {batch}")
+        page = extended(self.head, published(batch), f"columns {batch}")
         content, file = page.encode(), f"page-{batch}"
         self.files[file] = content
         self.head = page.link(file, content), page
@@ -44,14 +46,26 @@ class Output:
 
 
 def published(batch: int) -> PublishedBatch:
-    return PublishedBatch(batch, f"batch={batch}/e1-ab", (("part-0.parquet", 10), ("part-1.parquet", 20)))
+    return PublishedBatch(
+        batch, f"batch={batch}/e1-ab", (("part-0.parquet", 10), ("part-1.parquet", 20)), f"schema {batch % 2}"
+    )
 
 
 def test_a_page_survives_being_written() -> None:
     output = Output(3)
     page = load(output.link, output.files.get)
-    assert page == Page("schema 2", tuple(published(batch) for batch in range(3)))
+    assert page == Page(tuple(published(batch) for batch in range(3)), "columns 2")
+    assert page.frame == "schema 0"
     assert link_from(link_json(output.link)) == output.link
+
+
+def test_a_page_of_a_release_that_kept_the_newest_schema_alone_is_read() -> None:
+    raw = json.loads(Page((published(0), published(1)), "columns").encode())
+    content = json.dumps({key: raw[key] for key in ("schema", "frame", "batches", "previous")}).encode()
+    link = PageLink("page", hashlib.sha256(content).hexdigest(), 0, 1)
+    page = load(link, lambda _: content)
+    assert [batch.schema for batch in page.batches] == ["", "schema 1"]
+    assert page.columns == "schema 1"
 
 
 def test_full_pages_stay_and_are_named_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +102,8 @@ def test_another_file_of_the_same_name_is_refused() -> None:
 
 
 def test_a_newer_schema_is_refused() -> None:
-    content = Page("", (published(0),)).encode().replace(b'"schema":1', b'"schema":2')
-    link = Page("", (published(0),)).link("page-0", content)
+    content = Page((published(0),), "").encode().replace(b'"schema":1', b'"schema":2')
+    link = Page((published(0),), "").link("page-0", content)
     with pytest.raises(RecordUnreadable, match="schema 2"):
         load(link, lambda _: content)
 

@@ -35,12 +35,14 @@ also be a user's own.
 class PublishedBatch:
     """One batch's output: its ``files``, each with its path below ``directory`` and its size in bytes.
 
-    ``directory`` is relative to the output.
+    ``directory`` is relative to the output. ``schema`` is that of the rows, in Spark's JSON; "" if a release published
+    the batch that did not keep it.
     """
 
     batch: int
     directory: str
     files: tuple[tuple[str, int], ...]
+    schema: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,20 +59,30 @@ class PageLink:
 class Page:
     """A page of the manifest: batches in ascending order.
 
-    ``frame`` is the schema that the DataFrame had in the newest of them, in Spark's JSON. ``previous`` links to the
-    page before this one; None for the first page.
+    ``columns`` are all that were ever published up to here, each with its latest type, in Spark's JSON. ``previous``
+    links to the page before this one; None for the first page.
     """
 
-    frame: str
     batches: tuple[PublishedBatch, ...]
+    columns: str
     previous: PageLink | None = None
+
+    @property
+    def frame(self) -> str:
+        """The schema of the newest batch."""
+        return self.batches[-1].schema
 
     def encode(self) -> bytes:
         """Return the bytes of the page's file."""
+        schemas = list(dict.fromkeys(b.schema for b in self.batches))  # as a rule one, and it may be long
+        place = {schema: number for number, schema in enumerate(schemas)}
         return json.dumps(
             {
                 "schema": SCHEMA,
-                "frame": self.frame,
+                "frame": self.frame,  # the one that releases read which did not keep the others
+                "frames": schemas,
+                "frame_of": [place[b.schema] for b in self.batches],
+                "columns": self.columns,
                 "batches": [[b.batch, b.directory, [list(file) for file in b.files]] for b in self.batches],
                 "previous": None if self.previous is None else link_json(self.previous),
             },
@@ -94,18 +106,18 @@ def published_by_files(manifest: Any) -> bool:
     )
 
 
-def extended(newest: tuple[PageLink, Page] | None, batch: PublishedBatch, frame: str) -> Page:
+def extended(newest: tuple[PageLink, Page] | None, batch: PublishedBatch, columns: str) -> Page:
     """Make the page that follows when ``batch`` is published: the newest page with one more entry, or a new one.
 
     ``newest`` is the page that the job record names, with the link to it; None if nothing was published yet. If that
-    page is full, the new one lists ``batch`` alone and links to it.
+    page is full, the new one lists ``batch`` alone and links to it. ``columns`` are those of the new page.
     """
     if newest is None:
-        return Page(frame, (batch,))
+        return Page((batch,), columns)
     link, page = newest
     if len(page.batches) >= PAGE_BATCHES or len(page.encode()) >= PAGE_BYTES:
-        return Page(frame, (batch,), link)
-    return replace(page, frame=frame, batches=(*page.batches, batch))
+        return Page((batch,), columns, link)
+    return replace(page, batches=(*page.batches, batch), columns=columns)
 
 
 def pages(newest: PageLink | None, read: Callable[[str], bytes | None], since: int = 0) -> Iterator[Page]:
@@ -134,13 +146,21 @@ def load(link: PageLink, read: Callable[[str], bytes | None]) -> Page:
     raw = json.loads(content)
     if raw["schema"] != SCHEMA:
         raise RecordUnreadable(f"{link.file} has schema {raw['schema']!r}, this version knows {SCHEMA}")
+    newest = str(raw["frame"])
+    schemas = [str(raw["frames"][at]) for at in raw["frame_of"]] if "frames" in raw else _of_newest(newest, raw)
     return Page(
-        frame=str(raw["frame"]),
         batches=tuple(
-            PublishedBatch(b, d, tuple((str(name), int(size)) for name, size in f)) for b, d, f in raw["batches"]
+            PublishedBatch(b, d, tuple((str(name), int(size)) for name, size in f), schema)
+            for (b, d, f), schema in zip(raw["batches"], schemas, strict=True)
         ),
+        columns=str(raw.get("columns", newest)),
         previous=None if raw["previous"] is None else link_from(raw["previous"]),
     )
+
+
+def _of_newest(frame: str, raw: Mapping[str, Any]) -> list[str]:
+    """Return the schemas of a page whose release kept that of the newest batch alone."""
+    return [""] * (len(raw["batches"]) - 1) + [frame]
 
 
 def link_json(link: PageLink) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from milepost.errors import RecordUnreadable
 from milepost.job_record import JOB, JobRecord, decode
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.manifest import Page, PublishedBatch, pages
+from milepost.spark.output.schemas import united
 from milepost.spark.output.sink import published_page
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ BATCH = "batch"
 _PLACE = re.compile(r"\w+://[^/]*|")
 _PATTERN = re.compile(r"[\\*?\[\]{}]")
 """What Spark takes for a pattern of names in a path that it is to read, unless there is a backslash before it."""
+_BY_THEMSELVES = "the batches of another type by themselves, with batches= and schema="
 _READS = 5
 """The job record is read this often while pages that it names are replaced."""
 
@@ -71,9 +73,9 @@ def read_published(
     """Read the rows that `Job.files` has published so far; the column ``batch`` (long) holds the batch of each row.
 
     With ``batches`` only those are read; a filter on the column prunes as well. The schema is that of the newest batch,
-    unless ``schema`` is given; columns that older files lack are null. Before anything was published, the frame is
-    empty and has the given ``schema``, or no column but ``batch``. The other arguments and the errors are those of
-    `published_batches`.
+    unless ``schema`` is given; columns that older files lack are null. A batch whose rows Spark would not read rightly
+    with that schema raises `UnsafeQuery`. Before anything was published, the frame is empty and has the given
+    ``schema``, or no column but ``batch``. The other arguments and the errors are those of `published_batches`.
     """
     from pyspark.sql.types import LongType, StructField, StructType
 
@@ -81,6 +83,8 @@ def read_published(
     published = _Published(spark, client, job, batches)
     if schema is None:
         schema = StructType.fromJson(json.loads(published.frame)) if published.frame else StructType([])
+    for batch in {each.schema: each for each in published.batches}.values():
+        united(batch.schema, schema.json(), f"read {_BY_THEMSELVES} (batch {batch.batch} is one of them)")
     schema = StructType([*schema.fields, StructField(BATCH, LongType())])
     paths = [f"{published.output}/{b.directory}/{name}" for b in published.batches for name, _ in b.files]
     if not paths:

@@ -32,6 +32,7 @@ from milepost.spark.output.manifest import (
     published_by_files,
 )
 from milepost.spark.output.parts import check_common, check_written
+from milepost.spark.output.schemas import united
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,6 +42,7 @@ KEPT_HEADS = 8
 
 _ATTEMPT = re.compile(r"e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\Z")
 _PAGE = re.compile(r"batch-(?P<batch>\d+)-e(?P<epoch>\d+)-(?P<unique>[0-9a-f]+)\.json\Z")
+_ANOTHER_NAME = "cast it to the type it had, or give it another name"
 _TROUBLE = (OSError, Py4JError)  # what the file operations of `LocalFiles` and `HadoopFiles` raise
 _log = logging.getLogger(__name__)
 
@@ -77,12 +79,14 @@ class FilesSink:
             )
         if not self._began:
             self._begin(frame, context)
+        schema = frame.schema.json()
+        columns = united("" if self._newest is None else self._newest[1].columns, schema, _ANOTHER_NAME)
         staging = context.staging(self._output)
         _stage(frame, staging)
         files = tuple(self._files.files(staging))
         check_written(files, staging)
-        published = PublishedBatch(context.batchId, staging.removeprefix(f"{self._output}/"), files)
-        page = extended(self._newest, published, frame.schema.json())
+        published = PublishedBatch(context.batchId, staging.removeprefix(f"{self._output}/"), files, schema)
+        page = extended(self._newest, published, columns)
         self._retire(page)
         content = page.encode()
         unique = f"{attempts_of(context.job)}{uuid.uuid4().hex[:20]}"

@@ -1,0 +1,122 @@
+"""Which schemas Spark's Parquet reader reads together, each file with the values that were written.
+
+Files are read with one schema, whatever each was written with. The reader refuses some other types, and reads others as
+other values in silence: an int as a short loses its upper bits, and as a date is a day. Two readers count, the
+vectorized one and the one of rows, since a setting of the session chooses between them. Schemas are Spark's JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from milepost.errors import UnsafeQuery
+
+_WIDER: Mapping[str, frozenset[str]] = {
+    "byte": frozenset({"short", "integer", "long", "double"}),
+    "short": frozenset({"integer", "long", "double"}),
+    "integer": frozenset({"long", "double"}),
+    "float": frozenset({"double"}),
+    "date": frozenset({"timestamp_ntz"}),
+    "string": frozenset({"binary"}),
+}
+"""The types that read the values of a type as they are; tests/spark/output/test_schemas.py has read each pair."""
+_DIGITS: Mapping[str, int] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
+"""The digits before the point that a decimal needs to read a whole number. Files have no type below int."""
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def united(published: str, frame: str, advice: str) -> str:
+    """Return the schema ``frame``, and with it the columns that only ``published`` has.
+
+    Raises `UnsafeQuery`, with the column and both types and what to do (``advice``), if rows of the schema
+    ``published`` are not read rightly with ``frame``. If ``published`` is "" it is unknown, and goes with any.
+    """
+    if not published or published == frame:
+        return frame
+    try:
+        return json.dumps(_united(json.loads(published), json.loads(frame), ()), separators=(",", ":"))
+    except _Differs as error:
+        raise UnsafeQuery(f"{error}: {advice}") from None
+
+
+class _Differs(Exception):
+    """Two types of which Spark does not read the first as the second."""
+
+    def __init__(self, old: Any, new: Any, path: tuple[str, ...]) -> None:
+        super().__init__(
+            f"column {'.'.join(path)} was published as {_kind(old)}, and Spark's readers do not read its values "
+            f"rightly as {_kind(new)}"
+        )
+
+
+def _united(old: Any, new: Any, path: tuple[str, ...]) -> Any:
+    if _plain(old) == _plain(new):
+        return new
+    kinds = (_kind(old), _kind(new))
+    if kinds == ("struct", "struct"):
+        return {**new, "fields": list(_fields(old["fields"], new["fields"], path))}
+    if kinds == ("array", "array"):
+        return {**new, "elementType": _united(old["elementType"], new["elementType"], (*path, "element"))}
+    if kinds == ("map", "map"):
+        value = _united(old["valueType"], new["valueType"], (*path, "value"))
+        key = old["keyType"], new["keyType"]
+        # Of keys that lose a field, two may become one.
+        if _plain(key[0]) == _plain(key[1]) or (isinstance(key[0], str) and _widens(*key)):
+            return {**new, "valueType": value}
+        raise _Differs(*key, (*path, "key"))
+    if _widens(old, new):
+        return new
+    raise _Differs(old, new, path)
+
+
+def _fields(old: Sequence[Any], new: Sequence[Any], path: tuple[str, ...]) -> Iterator[Any]:
+    """Yield the fields of ``new``, each with what there was of it, and then those that only ``old`` has."""
+    left = list(old)
+    for field in new:
+        known = _named(left, field["name"])
+        if known is None:
+            yield field
+            continue
+        left.remove(known)
+        yield {**field, "type": _united(known["type"], field["type"], (*path, str(field["name"])))}
+    yield from left
+
+
+def _named(fields: Sequence[Any], name: str) -> Any:
+    """Return the field that Spark reads for ``name``: the one of this name, else the one that differs in case."""
+    for same in (str, lambda each: str(each).lower()):
+        for field in fields:
+            if same(field["name"]) == same(name):
+                return field
+    return None
+
+
+def _widens(old: Any, new: Any) -> bool:
+    if not isinstance(old, str) or not isinstance(new, str):
+        return False
+    if new in _WIDER.get(old, ()):
+        return True
+    was, becomes = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
+    if becomes is None:
+        return False
+    precision, scale = int(becomes[1]), int(becomes[2])
+    if was is None:
+        return precision - scale >= _DIGITS.get(old, precision + 1)
+    return scale >= int(was[2]) and precision - scale >= int(was[1]) - int(was[2])
+
+
+def _plain(kind: Any) -> Any:
+    """Return a type without what says nothing about its values: who may be null, and metadata such as comments."""
+    if isinstance(kind, dict):
+        return {key: _plain(value) for key, value in kind.items() if key not in _SAYS_NOTHING}
+    return [_plain(each) for each in kind] if isinstance(kind, list) else kind
+
+
+_SAYS_NOTHING = ("nullable", "metadata", "containsNull", "valueContainsNull")
+
+
+def _kind(kind: Any) -> str:
+    return str(kind["type"]) if isinstance(kind, dict) else str(kind)
