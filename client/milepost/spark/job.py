@@ -71,6 +71,7 @@ class Job:
         self._queries = JobQueries(spark, location)
         self._raised = False
         self._stopping = False
+        self._ended = self._stopped = False
         self._one_stops = threading.RLock()
         self._awaiting = Awaiting()
         self._given_up: SparkDriverError | None = None
@@ -157,7 +158,7 @@ class Job:
         try:
             self._queries.await_one(query)
             if self._stopping:  # stop() was called before there was a query
-                self.stop()
+                self._stop()
             ended = self._awaiting.end_of(query, timeout)
         except WrongCheckpoint:
             self._raised = True
@@ -171,6 +172,7 @@ class Job:
             raise error from (self._function.failure if self._function else None)
         if timeout is not None and not ended:
             return False
+        self._ended = True
         self._raise_own(None)
         return ended
 
@@ -178,6 +180,14 @@ class Job:
     def running(self) -> bool:
         """Return whether there is a query to stop, or will be one."""
         return self._function is not None or self._queries.any()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the query was asked to end before it ended by itself, by `stop` or by SIGTERM.
+
+        Then input may be left, also where the query had the trigger ``availableNow``.
+        """
+        return self._stopped
 
     def stop(self) -> None:
         """Stop the query between two batches, and all others of the session that keep a checkpoint in the job's tree.
@@ -187,10 +197,14 @@ class Job:
         not count, and is left to the next driver. Spark's own ``query.stop()`` interrupts it at once. The function of a
         batch may call this, too: then no other batch begins, and it returns without waiting for the end of its own.
         """
+        self._stopped = self._stopped or not self._ended
+        self._stop()
+
+    def _stop(self) -> None:
         self._stopping = True
         if self._function is not None and self._function.gate.inside:
             self._function.gate.shut()
-            threading.Thread(target=spark_may_be_gone()(self.stop), name="milepost-stop", daemon=True).start()
+            threading.Thread(target=spark_may_be_gone()(self._stop), name="milepost-stop", daemon=True).start()
             return
         with self._one_stops:  # a second caller returns when the first does
             published = self._function is not None and self._function.gate.close(self._grace)
@@ -238,7 +252,7 @@ class Job:
         """Stop the query at once: the session is lost, and nothing can be published any more."""
         if self._function is not None:
             self._function.gate.hurry()
-        self.stop()
+        self._stop()
 
     def close(self) -> None:
         """Stop the query. `lead` calls this at the end of its block."""
@@ -246,7 +260,7 @@ class Job:
             return
         try:
             # Not in this thread, since an exception may have cut one of its calls to the JVM short.
-            within(self._grace + _CLOSE_SECONDS, self.stop)
+            within(self._grace + _CLOSE_SECONDS, self._stop)
         except (Py4JError, ConnectionError, TimeoutError) as error:
             _log.warning("Spark does not answer any more, leaving the query as it is: %s", error)
         self._state.close()

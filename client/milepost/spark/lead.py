@@ -78,8 +78,9 @@ def lead(
     `Job`.
 
     Standbys wait here, at most ``wait`` seconds (None: for ever), through outages and lost sessions. Leaving the block
-    stops the query, takes the settings out of the session and resigns. SIGTERM does the same if this runs in the main
-    thread; before there is a query, it ends the program with status 143. ``url`` is the address of the service, or
+    stops the query, takes the settings out of the session and resigns. SIGTERM stops the query if this runs in the main
+    thread, and at the end of the block, or at once if there is no query yet, it ends the program with status 143:
+    `Job.stopped` says so before. ``url`` is the address of the service, or
     several; Spark's executors have to reach it as well. Without it the environment says where the service is, as to
     `milepost.Client`, from which ``token``, ``token_file``, ``verify``, ``cert`` and ``key`` are known as well.
     ``holder`` is the name that others see. With ``must_exist``, a service that does not know the job is refused

@@ -52,11 +52,17 @@ def next_epoch(client: milepost.Client, place: Place) -> int:
 
 
 def test_sigterm_stops_a_query_that_the_program_awaits_itself(place: Place, client: milepost.Client) -> None:
-    with place.lead(ttl=120.0) as job:
-        query = start(place, job.checkpointLocation)
-        with terminated():
-            query.awaitTermination()
-        assert query.exception() is None
+    def body() -> None:
+        with place.lead(ttl=120.0) as job:
+            query = start(place, job.checkpointLocation)
+            with terminated():
+                query.awaitTermination()
+            assert query.exception() is None
+            assert job.stopped
+
+    with pytest.raises(SystemExit) as ended:
+        body()
+    assert ended.value.code == 128 + signal.SIGTERM
     assert next_epoch(client, place) == 2
 
 

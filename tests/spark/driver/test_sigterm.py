@@ -6,13 +6,23 @@ import logging
 import os
 import signal
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from milepost.spark.driver.sigterm import on_sigterm
 
 _DEADLINE_SECONDS = 30.0
+STATUS = 128 + signal.SIGTERM
+
+
+@contextmanager
+def ending(status: int = STATUS) -> Iterator[None]:
+    """See the program end with this status, where the block that SIGTERM came in is left."""
+    with pytest.raises(SystemExit) as ended:
+        yield
+    assert ended.value.code == status
 
 
 def test_a_running_query_is_stopped_from_a_thread_of_its_own() -> None:
@@ -22,7 +32,7 @@ def test_a_running_query_is_stopped_from_a_thread_of_its_own() -> None:
         threads.append(threading.current_thread())
         stopped.set()
 
-    with on_sigterm(stop, lambda: True):
+    with ending(), on_sigterm(stop, lambda: True):
         os.kill(os.getpid(), signal.SIGTERM)
         assert stopped.wait(_DEADLINE_SECONDS)
     assert threads != [threading.main_thread()]
@@ -32,7 +42,7 @@ def test_the_handler_itself_writes_no_log(caplog: pytest.LogCaptureFixture) -> N
     """It may interrupt a write to the stream that the log goes to, and a second write inside it fails."""
     caplog.set_level(logging.INFO, "milepost.spark.driver.sigterm")
     stopped = threading.Event()
-    with on_sigterm(stopped.set, lambda: True):
+    with ending(), on_sigterm(stopped.set, lambda: True):
         os.kill(os.getpid(), signal.SIGTERM)
         assert stopped.wait(_DEADLINE_SECONDS)
     assert [record.threadName for record in caplog.records] == ["milepost-stop"]
@@ -54,10 +64,38 @@ def test_without_a_query_the_program_ends() -> None:
 
 def test_all_that_are_nested_are_stopped() -> None:
     outer, inner = threading.Event(), threading.Event()
-    with on_sigterm(outer.set, lambda: True), on_sigterm(inner.set, lambda: True):
+    with ending(), on_sigterm(outer.set, lambda: True), ending(), on_sigterm(inner.set, lambda: True):
         os.kill(os.getpid(), signal.SIGTERM)
         assert inner.wait(_DEADLINE_SECONDS)
         assert outer.wait(_DEADLINE_SECONDS)
+
+
+def test_a_block_that_is_entered_after_the_signal_ends_like_any_other() -> None:
+    """The program ends behind the block in which the signal came, whatever the one inside does."""
+    stopped = threading.Event()
+    with ending(), on_sigterm(stopped.set, lambda: True):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopped.wait(_DEADLINE_SECONDS)
+        with on_sigterm(lambda: None, lambda: True):
+            pass
+
+
+def test_an_exception_that_leaves_the_block_stays_the_one_that_ends_the_program() -> None:
+    stopped = threading.Event()
+
+    def fail() -> None:
+        with on_sigterm(stopped.set, lambda: True):
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stopped.wait(_DEADLINE_SECONDS)
+            raise KeyError("its own")
+
+    with pytest.raises(KeyError, match="its own"):
+        fail()
+
+
+def test_without_a_signal_the_program_goes_on() -> None:
+    with on_sigterm(lambda: None, lambda: True):
+        pass
 
 
 def test_one_that_stands_by_inside_another_ends_and_the_other_is_stopped() -> None:
@@ -93,7 +131,8 @@ def test_blocks_may_be_left_in_any_order(first: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stopped.wait(_DEADLINE_SECONDS)
     finally:
-        blocks[1 - first].close()
+        with ending():
+            blocks[1 - first].close()
     assert signal.getsignal(signal.SIGTERM) is before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -84,6 +85,22 @@ def test_a_spark_that_is_gone_by_then_fails_no_thread(caplog: pytest.LogCaptureF
     led = Led(Py4JNetworkError("gone"))
     led.stop_inside()
     wait_until(lambda: "Spark does not answer any more" in caplog.text, DEADLINE_SECONDS)
+
+
+@pytest.mark.parametrize("stop", [Led.stop_inside, lambda led: led.job.stop()])
+def test_a_job_that_was_stopped_says_so(stop: Callable[[Led], None]) -> None:
+    led = Led()
+    assert not led.job.stopped
+    stop(led)
+    assert led.job.stopped
+
+
+def test_a_job_that_its_block_or_a_lost_session_ends_was_not_stopped() -> None:
+    for end in (Job.close, Job.abandon):
+        led = Led()
+        end(led.job)
+        assert led.query.stopped.wait(DEADLINE_SECONDS)
+        assert not led.job.stopped
 
 
 def test_others_wait_for_the_batch() -> None:

@@ -281,8 +281,9 @@ def test_sigterm_ends_a_driver_in_order(
             standby.terminate()
             assert standby.wait() == 128 + 15
         leader.terminate()
-        assert leader.wait_for("finished")["published"] == 1
-        assert leader.wait() == 0
+        finished = leader.wait_for("finished")
+        assert (finished["published"], finished["stopped"]) == (1, True)
+        assert leader.wait() == 128 + 15
     with place.lead(wait=30.0) as job:
         assert job.epoch == 2
         assert (job.recovery.resumes_at, job.recovery.replays) == (2, False)

@@ -7,6 +7,7 @@ batch, and the logs say what counts: rows are told by their offsets in the topic
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -97,7 +98,9 @@ class RealTime(Led):
             self._put(3)
             third.until(lambda: self._committed(ENDS[3]), "did not come to the end", _SECONDS)
             third.terminate()
-            if third.wait(_SECONDS) != 0:  # each job's query is stopped, so that the program comes to its end
+            if (
+                third.wait(_SECONDS) != 128 + signal.SIGTERM
+            ):  # each job's query is stopped, so that the program comes to its end
                 raise third.failed("did not end in order")
 
             self.gate.stop_at(lambda asked: asked.log == "keepalive")  # nobody tells it before it has written

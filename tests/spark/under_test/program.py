@@ -118,7 +118,7 @@ def main(setup: Setup) -> int:
         query = (writer.trigger(availableNow=True) if setup.available_now else writer).start()
         tell("started")
         job.awaitTermination(query)
-        tell("finished", published=job.published)
+        tell("finished", published=job.published, stopped=job.stopped)
     return 0
 
 

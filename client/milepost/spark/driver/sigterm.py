@@ -1,4 +1,4 @@
-"""Handles SIGTERM: a driver's queries are stopped, and then it resigns."""
+"""Handles SIGTERM: a driver's queries are stopped, then it resigns, and the program ends with status 143."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class _Led:
     """A job that the main thread leads: functions that stop it, say whether it runs, and prepare the program's end.
 
     ``before`` is the handler that was there before, and ``idle`` says that nothing was found that could be stopped.
+    ``received`` says that SIGTERM came while it was led.
     """
 
     stop: Callable[[], None]
@@ -26,9 +27,11 @@ class _Led:
     ending: Callable[[], None]
     before: Any = None
     idle: bool = False
+    received: bool = False
     thread: threading.Thread | None = field(default=None)
 
 
+_STATUS = 128 + signal.SIGTERM
 _led: list[_Led] = []
 """The jobs that the main thread leads, in the order in which it began."""
 _leaving = threading.Lock()
@@ -39,7 +42,8 @@ def on_sigterm(
     stop: Callable[[], None], running: Callable[[], bool], ending: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
     """Handle SIGTERM inside the block: call ``stop`` in a thread of its own or, if nothing is ``running`` yet, end the
-    program.
+    program. It also ends at the end of a block in which SIGTERM came, unless by an exception: work was left undone, and
+    what started the program must not take it for finished.
 
     If there are several blocks, every job that runs is stopped, all at once; if one of them does not run yet, the
     program ends as well, block after block. Threads are needed because a signal handler interrupts whatever Py4J call
@@ -58,6 +62,8 @@ def on_sigterm(
         yield
     finally:
         _leave(led)
+    if led.received:
+        raise SystemExit(_STATUS)
 
 
 def _leave(led: _Led) -> None:
@@ -86,14 +92,15 @@ def _stop(led: _Led) -> None:
             signal.pthread_kill(main, signal.SIGTERM)  # only a signal ends the call that the main thread may be in
 
 
-def _handle(number: int, _frame: FrameType | None) -> None:
+def _handle(_number: int, _frame: FrameType | None) -> None:
     idle = [led for led in _led if led.idle]
     if idle or not _led:
         for led in _led:
             led.idle = False
             led.ending()
-        raise SystemExit(128 + number)
+        raise SystemExit(_STATUS)
     for led in _led:
+        led.received = True
         if led.thread is None or not led.thread.is_alive():
             led.thread = threading.Thread(target=_stop, args=(led,), name="milepost-stop", daemon=True)
             led.thread.start()
