@@ -50,6 +50,7 @@
     │   ├── NoProgress                drivers began one batch as often as allowed, and never finished it
     │   ├── JvmLost                   Spark's JVM ended or did not answer for too long; the epoch was given up
     │   ├── BatchTimeout              a batch took too long; it was stopped, and the epoch given up
+    │   ├── BatchesGone               published batches that were to be read are expired, or their files are gone
     │   └── RecordUnreadable          a job record or output manifest is damaged or of a newer schema
     ├── StateError                    managed state; `milepost.state.errors` draws what is below
     └── Closed                        the client, session or store was closed before the call
@@ -183,6 +184,17 @@ class JvmLost(SparkDriverError):
 
 class BatchTimeout(SparkDriverError):
     """A batch took longer than allowed. It was stopped, and the epoch given up, so that a standby can take over."""
+
+
+class BatchesGone(SparkDriverError):
+    """Published batches that were to be read are expired, or their files are gone; ``batches`` has their numbers."""
+
+    def __init__(self, message: str, batches: Sequence[int]) -> None:
+        super().__init__(message)
+        self.batches = tuple(batches)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.batches)
 
 
 class RecordUnreadable(SparkDriverError):

@@ -15,6 +15,8 @@ from milepost.errors import RecordUnreadable
 SCHEMA = 2
 _STATE_SCHEMA = 3
 """The schema of records that have managed state, which a release that does not know it would lose."""
+_EXPIRED_SCHEMA = 4
+"""The schema of records that say which batches are expired, which a release that does not know it would lose."""
 _LAYERED_SCHEMA = 1
 """The schema of releases that stored checkpoints as archives, and named them in the record."""
 JOB = "job"
@@ -29,7 +31,8 @@ class JobRecord:
     ``manifest`` (JSON) is what its publishing function returned. ``authority`` is the one that stands in the job's
     checkpoint location, for ever. ``entered`` and ``entries`` count how often drivers began with the newest batch and
     did not finish it. ``layered`` says that an older release stored the job's checkpoint, in a form of its own.
-    ``state`` has the published snapshots of the job's managed states (JSON) by name, None where it has none.
+    ``state`` has the published snapshots of the job's managed states (JSON) by name, None where it has none. Published
+    batches below ``expired`` are expired: their files are deleted, or about to be.
     """
 
     job: str
@@ -41,6 +44,7 @@ class JobRecord:
     authority: str = ""
     layered: bool = False
     state: Any = None
+    expired: int = 0
 
     @property
     def begun(self) -> int:
@@ -61,15 +65,23 @@ class JobRecord:
         """
         return replace(self, epoch=epoch, entries=0)
 
+    def expiring(self, before: int, epoch: int) -> JobRecord:
+        """Return the record with the published batches below ``before`` expired, and those that were before."""
+        return replace(self, epoch=epoch, expired=max(before, self.expired))
+
     def encode(self) -> bytes:
         """Return the state to store.
 
         Each call returns different bytes, so that the digest of a stored state shows whose write it was.
         """
         state = {} if self.state is None else {"state": self.state}
+        schema = SCHEMA if self.state is None else _STATE_SCHEMA
+        expired: dict[str, int] = {}
+        if self.expired:
+            schema, expired = _EXPIRED_SCHEMA, {"expired": self.expired}
         return json.dumps(
             {
-                "schema": SCHEMA if self.state is None else _STATE_SCHEMA,
+                "schema": schema,
                 "write": uuid.uuid4().hex,
                 "job": self.job,
                 "epoch": self.epoch,
@@ -78,6 +90,7 @@ class JobRecord:
                 "entered": {"batch": self.entered, "times": self.entries} if self.entries else None,
                 "authority": self.authority,
                 **state,
+                **expired,
             },
             separators=(",", ":"),
         ).encode()
@@ -90,9 +103,9 @@ def decode(state: bytes) -> JobRecord:
     """
     try:
         raw = json.loads(state)
-        if raw["schema"] not in (SCHEMA, _LAYERED_SCHEMA, _STATE_SCHEMA):
+        if raw["schema"] not in (SCHEMA, _LAYERED_SCHEMA, _STATE_SCHEMA, _EXPIRED_SCHEMA):
             raise RecordUnreadable(
-                f"the job record has schema {raw['schema']!r}, this version knows up to {_STATE_SCHEMA}"
+                f"the job record has schema {raw['schema']!r}, this version knows up to {_EXPIRED_SCHEMA}"
             )
         entered = raw["entered"] or {"batch": -1, "times": 0}
         older = raw["schema"] == _LAYERED_SCHEMA
@@ -105,7 +118,8 @@ def decode(state: bytes) -> JobRecord:
             entries=_number(entered["times"]),
             authority="" if older else _text(raw["authority"]),
             layered=older and bool(raw["checkpoints"]),
-            state=_documents(raw["state"]) if raw["schema"] == _STATE_SCHEMA else None,
+            state=_documents(raw["state"]) if raw["schema"] == _STATE_SCHEMA or "state" in raw else None,
+            expired=_number(raw["expired"]) if raw["schema"] == _EXPIRED_SCHEMA else 0,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordUnreadable(f"the state of handle {JOB!r} is not a job record: {error!r}") from error

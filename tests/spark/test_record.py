@@ -60,8 +60,8 @@ def test_a_record_with_something_else_in_a_place_is_refused(damage: dict[str, ob
 
 
 def test_a_newer_schema_is_refused_by_name() -> None:
-    with pytest.raises(RecordUnreadable, match="schema 4"):
-        decode(JobRecord("job", 1).encode().replace(b'"schema":2', b'"schema":4'))
+    with pytest.raises(RecordUnreadable, match="schema 5"):
+        decode(JobRecord("job", 1).encode().replace(b'"schema":2', b'"schema":5'))
 
 
 def test_a_record_with_states_has_a_schema_that_older_releases_refuse() -> None:
@@ -75,6 +75,17 @@ def test_a_record_with_states_has_a_schema_that_older_releases_refuse() -> None:
         raw = json.loads(record.encode())
         with pytest.raises(RecordUnreadable, match="no snapshots"):
             decode(json.dumps({**raw, "state": wrong}).encode())
+
+
+@pytest.mark.parametrize("state", [None, {"words": {"version": 1}}])
+def test_what_is_expired_stays_so_and_older_releases_refuse_it(state: dict[str, object] | None) -> None:
+    record = JobRecord("job", 1).publishing(7, None, 1, state).expiring(5, 1)
+    assert json.loads(record.encode())["schema"] == 4
+    assert decode(record.encode()) == record
+    later = record.entering(8, 1, 2).publishing(8, None, 2, state).replayed(3).expiring(2, 3)
+    assert (decode(later.encode()).expired, later.state) == (5, state)
+    with pytest.raises(RecordUnreadable, match="is no whole number"):
+        decode(record.encode().replace(b'"expired":5', b'"expired":null'))
 
 
 def test_entries_count_until_the_batch_is_published() -> None:

@@ -103,7 +103,7 @@ class ExactlyOnce:
             _log.info("batch %d is published already: evaluating it again for its state, without publishing it", batch)
             _evaluate(frame)
             # Without this, each driver of a job without new input would be counted as one that ended inside this batch.
-            self.pointer.move(self.pointer.record.replayed(self.pointer.store.epoch))
+            self.pointer.change(lambda record: record.replayed(self.pointer.store.epoch))
             return False
         self.state.enter(batch)
         try:
@@ -115,7 +115,7 @@ class ExactlyOnce:
             # The stop may have cut the function's writes short without the function noticing. So this attempt does
             # not count: the next driver runs the batch again.
             return True
-        self.pointer.move(self.pointer.record.publishing(batch, manifest, self.pointer.store.epoch, state))
+        self.pointer.change(lambda record: record.publishing(batch, manifest, self.pointer.store.epoch, state))
         return False
 
     def _begin(self, batch: int, query: StreamingQuery) -> None:
@@ -140,7 +140,7 @@ class ExactlyOnce:
                 f"{why}: {self.tree.location} was emptied or changed since"
             )
         entries = found.entries + 1
-        self.pointer.move(self.pointer.record.entering(batch, entries, self.pointer.store.epoch))
+        self.pointer.change(lambda record: record.entering(batch, entries, self.pointer.store.epoch))
         self.began = True
         if entries >= WORRYING_ENTRIES:
             _log.warning("replays without progress: this is entry no. %d to batch %d", entries, batch)

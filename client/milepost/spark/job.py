@@ -20,6 +20,7 @@ from milepost.spark.driver.queries import JobQueries, let_commit
 from milepost.spark.guard import QueryGuard
 from milepost.spark.managed.published import ManagedState
 from milepost.spark.output.claim import claim
+from milepost.spark.output.expiry import delete_expired
 from milepost.spark.output.hadoop import HadoopFiles
 from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.manifest import published_by_files
@@ -147,6 +148,30 @@ class Job:
         """
         hadoop = HadoopFiles(self._spark, self._location.settings)  # the session may have those of another job
         return self.exactlyOnce(FilesSink(hadoop, output, transform), beside=output)
+
+    def expire(self, *, before: int) -> None:
+        """Let the batches below ``before`` expire that `files` has published: readers do not find them any more, and
+        their files are deleted. The batch that was published last stays, so ``before`` is at most its number.
+
+        The job record says so first, under this driver's epoch. If deletion is interrupted, the next call goes on with
+        it, whatever its ``before``. It may be called while the query runs, also by the function of a batch. A reader
+        that has begun before fails for want of its files.
+
+        Raises `UnsafeQuery` if the job publishes in another way, ValueError for a batch that is not published,
+        `Fenced` and the other errors of the service, and what the file system raises.
+        """
+        record = self._pointer.record
+        if published_page(record.manifest, record.published) is None:
+            return
+        if before < 0 or before > record.published:
+            raise ValueError(f"before must be from 0 to {record.published}, the batch that was published last")
+        if before > record.expired:
+            self._pointer.change(lambda current: current.expiring(before, self.epoch))
+        record = self._pointer.record
+        newest, output = published_page(record.manifest, record.published), str(record.manifest["output"])
+        if newest is not None and record.expired:
+            files = LocalFiles() if output.startswith(SCHEME) else HadoopFiles(self._spark, self._location.settings)
+            delete_expired(files, output, newest, record.expired)
 
     def awaitTermination(self, query: StreamingQuery, timeout: int | None = None) -> bool | None:
         """Wait like ``query.awaitTermination``.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 
 from milepost.errors import JobUnknown, NoSafeCheckpoint, NotExist
@@ -17,6 +19,7 @@ class JobPointer:
         self.store = store
         self.record = record
         self._version = version
+        self._one_moves = threading.Lock()
 
     @classmethod
     def take(cls, store: SettlingStore, authority: str, *, must_exist: bool = False) -> JobPointer:
@@ -45,6 +48,13 @@ class JobPointer:
                 "begin a job under another name, with another output; what was published can still be read"
             )
         return cls(store, record if record.authority else replace(record, authority=authority), handle.version)
+
+    def change(self, change: Callable[[JobRecord], JobRecord]) -> None:
+        """Replace the record by what ``change`` makes of it. Threads may call this at once. Raises the errors of
+        `move`.
+        """
+        with self._one_moves:
+            self.move(change(self.record))
 
     def move(self, record: JobRecord) -> None:
         """Replace the record by ``record`` with a compare-and-set; return once the service has surely stored it.

@@ -117,6 +117,15 @@ class HadoopFiles:
         jpath = self._path(path)
         self._of(jpath).delete(jpath, True)
 
+    def delete_empty(self, path: str) -> None:
+        """Delete the directory ``path`` if it exists and is empty."""
+        jpath = self._path(path)
+        try:
+            self._of(jpath).delete(jpath, False)
+        except Py4JJavaError:
+            if not self.names(path):
+                raise
+
     def _of(self, jpath: Any) -> Any:
         """Return the file system of a path."""
         uri = jpath.toUri()

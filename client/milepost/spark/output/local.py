@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 SCHEME = "file:"
@@ -63,6 +64,11 @@ class LocalFiles:
         else:
             target.unlink(missing_ok=True)
             target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
+
+    def delete_empty(self, path: str) -> None:
+        """Delete the directory ``path`` if it exists and is empty."""
+        with suppress(OSError):
+            _local(path).rmdir()
 
 
 def _raise(error: OSError) -> None:

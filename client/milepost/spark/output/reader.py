@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
@@ -11,9 +12,10 @@ from milepost.client import Client
 from milepost.core.calls.credentials import Token
 from milepost.drivers.connections import Verify
 from milepost.drivers.environment import File
-from milepost.errors import RecordUnreadable
+from milepost.errors import BatchesGone, RecordUnreadable
 from milepost.job_record import JOB, JobRecord, decode
 from milepost.spark.output.hadoop import HadoopFiles
+from milepost.spark.output.local import SCHEME, LocalFiles
 from milepost.spark.output.manifest import Page, PublishedBatch, pages
 from milepost.spark.output.schemas import united
 from milepost.spark.output.sink import published_page
@@ -27,6 +29,8 @@ _PLACE = re.compile(r"\w+://[^/]*|")
 _PATTERN = re.compile(r"[\\*?\[\]{}]")
 """What Spark takes for a pattern of names in a path that it is to read, unless there is a backslash before it."""
 _BY_THEMSELVES = "the batches of another type by themselves, with batches= and schema="
+_RANGES = 10
+_log = logging.getLogger(__name__)
 _READS = 5
 """The job record is read this often while pages that it names are replaced."""
 
@@ -46,7 +50,8 @@ def published_batches(
 ) -> list[PublishedBatch]:
     """List what `Job.files` has published so far, batch by batch; with ``batches`` only those of these numbers.
 
-    Of the pages, only those from the smallest number on are read.
+    Of the pages, only those from the smallest number on are read. Batches that expired (`Job.expire`) are left out,
+    with a warning in the log; if ``batches`` names one, that raises `BatchesGone`.
 
     ``url``, ``timeout`` and what follows it are those of `milepost.Client`: without ``url`` the environment says where
     the service is. Raises `NotExist` if there is no such job, `UnsafeQuery` if it publishes in another way, and
@@ -72,11 +77,16 @@ def read_published(
 ) -> DataFrame:
     """Read the rows that `Job.files` has published so far; the column ``batch`` (long) holds the batch of each row.
 
-    With ``batches`` only those are read; a filter on the column prunes as well. The schema is that of the newest batch,
-    unless ``schema`` is given; columns that older files lack are null. A batch whose rows Spark would not read rightly
-    with that schema raises `UnsafeQuery`. Before anything was published, the frame is empty and has the given
-    ``schema``, or no column but ``batch``. The other arguments and the errors are those of `published_batches`.
+    With ``batches`` only those are read, and no files of others are looked for. A filter on the column prunes what is
+    scanned, but Spark looks for all files before. Batches that expired (`Job.expire`) are left out, with a warning in
+    the log. If ``batches`` names one of these, or files are gone for another reason, that raises `BatchesGone`.
+
+    The schema is that of the newest batch, unless ``schema`` is given; columns that older files lack are null. A batch
+    whose rows Spark would not read rightly with that schema raises `UnsafeQuery`. Before anything was published, the
+    frame is empty and has the given ``schema``, or no column but ``batch``. The other arguments and the errors are
+    those of `published_batches`.
     """
+    from pyspark.errors import AnalysisException
     from pyspark.sql.types import LongType, StructField, StructType
 
     client = Client(url, token=token, token_file=token_file, timeout=timeout, verify=verify, cert=cert, key=key)
@@ -89,7 +99,17 @@ def read_published(
     paths = [f"{published.output}/{b.directory}/{name}" for b in published.batches for name, _ in b.files]
     if not paths:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("basePath", published.output).parquet(*map(_literal, paths))
+    try:
+        return spark.read.schema(schema).option("basePath", published.output).parquet(*map(_literal, paths))
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        gone = published.missing()
+        raise BatchesGone(
+            f"files of batches {_listed(gone)} of job {job!r} are gone from {published.output}, and no job.expire "
+            "deleted them: read the others with batches=",
+            gone,
+        ) from error
 
 
 class _Published:
@@ -108,28 +128,58 @@ class _Published:
         self.batches: list[PublishedBatch] = []
         self.frame = ""
         self.output = ""
+        self.files: HadoopFiles | LocalFiles = LocalFiles()
         with client:
-            files = HadoopFiles(spark)
+            hadoop = HadoopFiles(spark)
             for _ in range(_READS):
                 record = decode(client.store(job).read(JOB))
                 try:
-                    self._take(files, record, wanted)
+                    self._take(hadoop, job, record, wanted)
                 except FileNotFoundError as error:
                     gone = error
                 else:
                     return
         raise RecordUnreadable(f"{self.output}/{gone}, which lists published output, is gone") from gone
 
-    def _take(self, files: HadoopFiles, record: JobRecord, wanted: Collection[int] | None) -> None:
+    def _take(self, hadoop: HadoopFiles, job: str, record: JobRecord, wanted: Collection[int] | None) -> None:
         newest = published_page(record.manifest, record.published)
         if newest is None:
             return
         self.output = str(record.manifest["output"])
-        since = 0 if wanted is None else min([*wanted, newest.last])
+        if wanted is None and record.expired:
+            _log.warning("batches below %d of job %s are expired: only those from it on are read", record.expired, job)
+        gone = sorted(batch for batch in wanted or () if 0 <= batch < record.expired)
+        if gone:
+            raise BatchesGone(f"batches {_listed(gone)} are expired: the job has those from {record.expired} on", gone)
+        self.files = LocalFiles() if self.output.startswith(SCHEME) else hadoop
+        files = self.files
+        since = record.expired if wanted is None else max(record.expired, min([*wanted, newest.last]))
         found: list[Page] = list(pages(newest, lambda file: files.read(f"{self.output}/{file}"), since))
         self.frame = found[0].frame
         everything = (batch for page in reversed(found) for batch in page.batches)
-        self.batches = [batch for batch in everything if wanted is None or batch.batch in wanted]
+        chosen = range(record.expired, record.published + 1) if wanted is None else frozenset(wanted)
+        self.batches = [batch for batch in everything if batch.batch in chosen]
+
+    def missing(self) -> list[int]:
+        """Return the batches of which files are gone."""
+        return [
+            batch.batch
+            for batch in self.batches
+            if {name.partition("/")[0] for name, _ in batch.files}
+            - set(self.files.names(f"{self.output}/{batch.directory}"))
+        ]
+
+
+def _listed(batches: Sequence[int]) -> str:
+    """Return the numbers of batches as a few ranges, for a message."""
+    ranges: list[list[int]] = []
+    for batch in batches:
+        if ranges and batch == ranges[-1][1] + 1:
+            ranges[-1][1] = batch
+        else:
+            ranges.append([batch, batch])
+    told = [str(first) if first == last else f"{first} to {last}" for first, last in ranges[:_RANGES]]
+    return ", ".join(told) + (", …" if len(ranges) > _RANGES else "")
 
 
 def _literal(uri: str) -> str:

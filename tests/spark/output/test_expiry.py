@@ -1,0 +1,166 @@
+"""Batches that expire: the record says so first, then files go, and readers name the gap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from milepost.core.checkpoint_location import checkpoint_location
+from milepost.errors import BatchesGone, Fenced, UnsafeQuery
+from milepost.spark import BatchContext, Job, published_batches, read_published
+from milepost.spark.output import manifest as manifest_module
+from milepost.spark.output.expiry import delete_expired
+from milepost.spark.output.local import LocalFiles
+from milepost.spark.output.manifest import Page, PageLink, PublishedBatch, extended, link_json
+from milepost.spark.record import JobRecord
+from milepost.spark.recovery import JobRecovery
+from milepost.wire import Code
+from tests.spark.jobs import Place, finish
+from tests.spark.output.test_files import EXPECTED, rows, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BATCHES = 11
+LOCATION = checkpoint_location(["http://127.0.0.1:1"], "flights", 1)
+
+
+class Dying(LocalFiles):
+    """Files of which so many are deleted, and then the driver dies."""
+
+    def __init__(self, deletes: int) -> None:
+        self._left = deletes
+
+    def delete(self, path: str) -> None:
+        if self._left == 0:
+            raise KeyboardInterrupt
+        self._left -= 1
+        super().delete(path)
+
+
+@pytest.fixture
+def newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PageLink:
+    """An output of eleven batches on pages of three; beside the first there is an attempt of another job."""
+    monkeypatch.setattr(manifest_module, "PAGE_BATCHES", 3)
+    head: tuple[PageLink, Page] | None = None
+    for batch in range(BATCHES):
+        directory = tmp_path / f"batch={batch}" / "e1-ab"
+        directory.mkdir(parents=True)
+        (directory / "part-0").touch()
+        page = extended(head, PublishedBatch(batch, f"batch={batch}/e1-ab", (("part-0", 0),)), "")
+        if head is not None and page.previous != head[0]:
+            (tmp_path / head[0].file).unlink()
+        content = page.encode()
+        (tmp_path / f"page-{batch}").write_bytes(content)
+        head = page.link(f"page-{batch}", content), page
+    (tmp_path / "batch=0" / "e1-other").mkdir()
+    assert head is not None
+    return head[0]
+
+
+def left(output: Path) -> list[str]:
+    found = [path.name for path in output.iterdir() if path.name.startswith("page")]
+    return sorted([*found, *(str(path.relative_to(output)) for path in output.glob("batch=*/*"))])
+
+
+@pytest.mark.parametrize("before", [0, 1, 4, 6, 10])
+def test_what_is_expired_goes_and_nothing_else_wherever_a_driver_dies(
+    tmp_path: Path, newest: PageLink, before: int
+) -> None:
+    kept = [f"batch={batch}/e1-ab" for batch in range(before, BATCHES)]
+    pages = [f"page-{last}" for last in (2, 5, 8, 10) if last >= before]
+    expected = sorted([*kept, *pages, "batch=0/e1-other"])
+    for deletes in range(before + 1):
+        try:
+            delete_expired(Dying(deletes), f"file:{tmp_path}", newest, before)
+        except KeyboardInterrupt:
+            assert set(expected) <= set(left(tmp_path))
+    delete_expired(LocalFiles(), f"file:{tmp_path}", newest, before)
+    assert left(tmp_path) == expected
+    assert [path.name for path in tmp_path.glob("batch=*") if not any(path.iterdir())] == []
+
+
+class Pointer:
+    """The pointer of a job, of which a newer driver may lead; it notes what the output had when the record changed."""
+
+    def __init__(self, output: Path, newest: PageLink, *, fenced: bool) -> None:
+        manifest = {"kind": "files", "output": f"file:{output}", "page": link_json(newest)}
+        self.record = JobRecord("job", 1, BATCHES - 1, manifest)
+        self.store = SimpleNamespace(epoch=1)
+        self.seen: list[list[str]] = []
+        self._output, self._fenced = output, fenced
+
+    def change(self, change: Any) -> None:
+        self.seen.append(left(self._output))
+        if self._fenced:
+            raise Fenced(Code.FENCED)
+        self.record = change(self.record)
+
+
+def led(pointer: Any) -> Job:
+    nothing: Any = None
+    return Job(nothing, "flights", nothing, pointer, LOCATION, nothing, nothing, JobRecovery(1, 4), 1.0, {})
+
+
+def test_the_record_says_it_before_a_file_goes(tmp_path: Path, newest: PageLink) -> None:
+    everything, pointer = left(tmp_path), Pointer(tmp_path, newest, fenced=False)
+    led(pointer).expire(before=4)
+    assert pointer.seen == [everything]
+    assert pointer.record.expired == 4
+    assert "batch=3/e1-ab" not in left(tmp_path)
+    led(pointer).expire(before=2)  # what has expired stays so, and nothing is to be said again
+    assert (pointer.record.expired, len(pointer.seen)) == (4, 1)
+
+
+def test_a_driver_that_is_fenced_deletes_nothing(tmp_path: Path, newest: PageLink) -> None:
+    everything = left(tmp_path)
+    with pytest.raises(Fenced):
+        led(Pointer(tmp_path, newest, fenced=True)).expire(before=4)
+    assert left(tmp_path) == everything
+
+
+@pytest.mark.parametrize("before", [-1, BATCHES])
+def test_batches_that_are_not_published_do_not_expire(tmp_path: Path, newest: PageLink, before: int) -> None:
+    with pytest.raises(ValueError, match=f"from 0 to {BATCHES - 1}"):
+        led(Pointer(tmp_path, newest, fenced=False)).expire(before=before)
+
+
+def test_a_job_that_publishes_in_another_way_has_nothing_that_expires() -> None:
+    pointer = SimpleNamespace(record=JobRecord("job", 1, 3, {"rows": 3}), store=SimpleNamespace(epoch=1))
+    with pytest.raises(UnsafeQuery, match=r"did not publish by job\.files"):
+        led(pointer).expire(before=1)
+
+
+@pytest.mark.spark
+def test_readers_name_the_batches_that_are_gone(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Expired ones of drivers before, and such whose files something else took. The job goes on, also meanwhile."""
+    monkeypatch.setattr(manifest_module, "PAGE_BATCHES", 2)
+    place.add_input(5)
+    run(place)
+    place.add_input(6)
+    with place.lead() as job:
+
+        def expiring(frame: DataFrame, _: BatchContext) -> DataFrame:
+            job.expire(before=3)
+            return frame
+
+        finish(job, place.start(job, job.files(place.output, transform=expiring)))
+    everything = dict(enumerate(EXPECTED(6)))
+    assert rows(read_published(place.spark, place.url, place.name)) == {n: everything[n] for n in (3, 4, 5)}
+    assert "batches below 3" in caplog.text
+    assert [each.batch for each in published_batches(place.spark, place.url, place.name, batches=[3, 5])] == [3, 5]
+    for read in (read_published, published_batches):
+        with pytest.raises(BatchesGone, match=r"batches 0, 2 are expired: the job has those from 3 on") as gone:
+            read(place.spark, place.url, place.name, batches=[2, 0, 4])
+        assert gone.value.batches == (0, 2)
+    for file in Path(place.output).glob("batch=4/*/part-*"):
+        file.unlink()
+    with pytest.raises(BatchesGone, match=r"files of batches 4 of job .* are gone"):
+        read_published(place.spark, place.url, place.name)
+    chosen = read_published(place.spark, place.url, place.name, batches=[3, 5])
+    assert rows(chosen) == {3: everything[3], 5: everything[5]}
