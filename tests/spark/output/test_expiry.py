@@ -10,12 +10,12 @@ import pytest
 
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import BatchesGone, Fenced, UnsafeQuery
+from milepost.job_record import JobRecord
 from milepost.spark import BatchContext, Job, published_batches, read_published
 from milepost.spark.output import manifest as manifest_module
 from milepost.spark.output.expiry import delete_expired
 from milepost.spark.output.local import LocalFiles
 from milepost.spark.output.manifest import Page, PageLink, PublishedBatch, extended, link_json
-from milepost.spark.record import JobRecord
 from milepost.spark.recovery import JobRecovery
 from milepost.wire import Code
 from tests.spark.jobs import Place, finish
