@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 import re
+from collections.abc import Callable
 from urllib.parse import unquote
 
 from starlette.responses import Response
@@ -32,6 +33,9 @@ log = logging.getLogger("milepost.http")
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}\Z")
 _ENCODED_SLASH = "\x1f"
 """Stands for a percent-encoded slash in a segment of a path, which must not split the path; no name may contain it."""
+
+_ABOUT_FILES = re.compile(rb"\S+ (?:[a-z]+://[^/\s]*)?/webhdfs(?:[/?\s]|\Z)")
+"""The beginning of a request line for the files of jobs, whose clients understand one kind of refusal alone."""
 
 _ID, _TERM, _REVISION = (name.lower().encode() for name in (Header.REQUEST_ID, Header.TERM, Header.REVISION))
 _CACHE = b"cache-control"
@@ -83,7 +87,7 @@ class Application:
             if request.act and not status:
                 _note(request, path, 0, request_id)
             if not status:
-                response = problem_response(_cancelled_problem(scope["method"]))
+                response = _refusal_for(segments)(_cancelled_problem(scope["method"]))
                 self._add_common_headers(response, request_id, about_store=False)
                 status = response.status_code
                 await response(scope, receive, send)
@@ -93,12 +97,13 @@ class Application:
             if self._context.access is not None:
                 self._context.access.note(scope["method"], path, status, seconds, request_id, request.token_name)
 
-    def refusal(self, error: Problem, fields: Fields) -> Response:
+    def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:
         """Return the answer to input that never becomes a request, of which the header ``fields`` were read.
 
-        It is counted and logged as other answers are. Its path is not known, so it is about no store.
+        ``line`` is what is known of its first line. The answer is counted and logged as others are, and about no store.
         """
-        response, request_id = problem_response(error), _request_id(fields)
+        respond = remote_exception if _ABOUT_FILES.match(line) else problem_response
+        response, request_id = respond(error), _request_id(fields)
         self._add_common_headers(response, request_id, about_store=False)
         self._context.metrics.refused(response.status_code)
         if self._context.access is not None:
@@ -110,7 +115,7 @@ class Application:
 
         An unexpected exception is logged here; the client learns only that there was an internal error.
         """
-        respond = remote_exception if segments[1:2] == ["webhdfs"] else problem_response
+        respond = _refusal_for(segments)
         try:
             endpoints, parameters = self._routes.find(segments)
             endpoint = endpoints.get(request.method)
@@ -119,7 +124,7 @@ class Application:
             if sent_on is not None:
                 return sent_on
             if endpoint is None:
-                return _not_there(request, segments, allowed(endpoints))
+                return respond(*_not_there(request, segments, allowed(endpoints)))
             return await endpoint.answer(request, parameters)
         except Problem as error:
             request.problem = error
@@ -179,14 +184,19 @@ def _cancelled_problem(method: str) -> Problem:
     return problem(Code.OUTCOME_UNKNOWN, "this replica is shutting down, and did not wait for the end of the request")
 
 
-def _not_there(request: HttpRequest, segments: list[str], methods: str) -> Response:
-    """Return the answer for a path that does not exist, or that does not take this method."""
+def _refusal_for(segments: list[str]) -> Callable[..., Response]:
+    """Return what makes the answers for problems with a request for this path."""
+    return remote_exception if segments[1:2] == ["webhdfs"] else problem_response
+
+
+def _not_there(request: HttpRequest, segments: list[str], methods: str) -> tuple[Problem, dict[str, str]]:
+    """Return the problem of a path that does not exist, or that does not take this method, and its headers."""
     path = request.scope["path"]
     if methods:
-        return problem_response(problem(Code.METHOD_NOT_ALLOWED, f"{request.method} {path}"), {"Allow": methods})
+        return problem(Code.METHOD_NOT_ALLOWED, f"{request.method} {path}"), {"Allow": methods}
     if segments[1:2] == ["v1"] and "" in segments[2:]:
-        return problem_response(problem(Code.INVALID_NAME, "a name must not be empty"))
-    return problem_response(problem(Code.NO_ROUTE, f"{request.method} {path}"))
+        return problem(Code.INVALID_NAME, "a name must not be empty"), {}
+    return problem(Code.NO_ROUTE, f"{request.method} {path}"), {}
 
 
 def _request_id(fields: Fields) -> str:

@@ -23,22 +23,30 @@ class Framing:
     client's request for another client's request. So whatever can be understood differently is refused.
     """
 
-    FIELDS: ClassVar = frozenset({b"host", b"transfer-encoding", b"expect"})
+    FIELDS: ClassVar = frozenset({b"host", b"content-length", b"transfer-encoding", b"expect"})
     NO_TRAILERS: ClassVar = frozenset(
         {b"connection", b"proxy-connection", b"content-length", b"transfer-encoding", b"upgrade"}
     )
 
-    __slots__ = ("_asked_to_wait", "_codings", "_hosts")
+    __slots__ = ("_asked_to_wait", "_codings", "_hosts", "_length")
 
     def __init__(self) -> None:
         self._hosts: list[bytes] = []
         self._codings: list[bytes] | None = None
         self._asked_to_wait = False
+        self._length = 0
+
+    @property
+    def length(self) -> int | None:
+        """The number of bytes of the body, once the head was found right; None if it comes in chunks."""
+        return self._length if self._codings is None else None
 
     def note(self, name: bytes, value: bytes) -> None:
         """Note one of the `FIELDS` of the head. Its name is in lower case."""
         if name == b"host":
             self._hosts.append(value)
+        elif name == b"content-length":
+            self._length = int(value)  # the parser passes no other value
         elif name == b"expect":
             self._asked_to_wait = self._asked_to_wait or value.lower() == b"100-continue"
         else:

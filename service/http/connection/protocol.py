@@ -25,6 +25,7 @@ from service.http.connection.closing import closing_cut, closing_unread
 from service.http.connection.framing import Framing
 from service.http.connection.line import LingeringTransport, notice_dead_peers
 from service.http.connection.pieces import NOTE_WAITING
+from service.http.connection.request_lines import RequestLines
 from service.http.connection.watch import Watch
 from service.http.requests import Fields
 
@@ -76,6 +77,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         line = LingeringTransport(transport, self._more_may_come, self._linger)
         self._watch = Watch(self.loop, line, self._application.idle_seconds, lambda: not self.flow.read_paused)
         self._framing = Framing()
+        self._lines = RequestLines()
         super().connection_made(line)
         self._is_certified = line.get_extra_info("peer_certificate") is not None
         self._watch.expect()
@@ -150,7 +152,7 @@ class AnsweringProtocol(HttpToolsProtocol):
             if self.pipeline:
                 self._held = bytes(view)
                 return
-            self._parse(view[:_SLICE_BYTES])
+            self._parse(bytes(view[:_SLICE_BYTES]))
             view = view[_SLICE_BYTES:]
         self._more_is_dropped = self._more_is_dropped or bool(view)
 
@@ -185,16 +187,17 @@ class AnsweringProtocol(HttpToolsProtocol):
         _cut(cycle, problem(Code.INCOMPLETE_BODY, "the client closed its side of the connection inside the body"))
         return True
 
-    def _parse(self, data: bytes | memoryview) -> None:
+    def _parse(self, data: bytes) -> None:
         """Parse a slice, and refuse more than about `MOST_HEAD_BYTES` that are neither a body nor a complete head.
 
         The parser itself would gather a head or trailers without a limit.
         """
         self._progress = False
+        start = 0
         try:
-            rest = self._fed(data)
-            while rest is not None:
-                rest = self._fed(rest)
+            while start < len(data):
+                part, start = self._lines.cut(data, start)
+                self._feed(part)
         except httptools.HttpParserError:
             if not self._hears_no_more:
                 self._refuse(self._fault or problem(Code.INVALID_REQUEST, "this is not a valid HTTP request"))
@@ -204,22 +207,20 @@ class AnsweringProtocol(HttpToolsProtocol):
             detail = f"a head may have at most {MOST_HEAD_BYTES} bytes, and so may chunk sizes and trailers"
             self._refuse(problem(Code.TOO_LARGE, detail))
 
-    def _fed(self, data: bytes | memoryview) -> bytes | memoryview | None:
-        """Parse data, and return what is left after a head that offers to switch to another protocol; else None.
+    def _feed(self, part: bytes) -> None:
+        """Parse a part of what came in, which goes no further than a head or a message.
 
-        This server speaks no other protocol, and then goes on as if none were offered (RFC 9110, section 7.8). The
-        parser takes everything after such a head for the other protocol, so a new parser reads the head without the
-        offer, and what follows it.
+        After a head that offers to switch to another protocol, the parser takes everything for that protocol. This
+        server speaks no other, and goes on as if none were offered (RFC 9110, section 7.8): a new parser reads the head
+        without the offer, and what follows it.
         """
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
+            self.parser.feed_data(part)
+        except httptools.HttpParserUpgrade:
             head = self._framing.without_offer(self.parser, self.url, self.headers)
             self.parser = httptools.HttpRequestParser(self)
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
             self.parser.feed_data(head)
-            return data[offer.args[0] :]
-        return None
 
     # -- what the parser finds -----------------------------------------------------------------------------------------
 
@@ -260,6 +261,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         self._fault = self._framing.fault(self.parser, self.url)
         if self._fault is not None:
             raise ValueError(self._fault.detail)
+        self._lines.body_follows(self._framing.length)
         self.expect_100_continue = self._framing.expects_continue(self.parser)
         self._head_is_open, self._progress = False, True
         self._unset_keepalive_if_required()
@@ -277,6 +279,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         if self._head_is_open:  # it offers an upgrade, and is parsed once more
             return
         self._progress = True
+        self._lines.message_ended()
         super().on_message_complete()
         if not self.cycle.keep_alive:
             self._hears_no_more = True
@@ -307,7 +310,7 @@ class AnsweringProtocol(HttpToolsProtocol):
         cycle = _unanswered(self.cycle)
         if cycle is None or not cycle.response_started:
             read = self.headers if self._head_is_open or cycle is not None else []
-            self.transport.write(whole(self._application.refusal(error, Fields(read))))
+            self.transport.write(whole(self._application.refusal(error, Fields(read), self._lines.newest)))
         self.transport.close()
         if cycle is not None:
             _cut(cycle, error)

@@ -75,7 +75,7 @@ class EncryptedProtocol(asyncio.Protocol):
         if self._begun:
             self._line.received(data)
         elif not self._heard and data[:1].isalpha():
-            self._refuse_plain()
+            self._refuse_plain(data)
         elif not self._refused:
             self._shake_hands(data)
         self._heard = True
@@ -94,10 +94,10 @@ class EncryptedProtocol(asyncio.Protocol):
             self._begun = True
             self._line.begin(self._above)
 
-    def _refuse_plain(self) -> None:
+    def _refuse_plain(self, data: bytes) -> None:
         """Answer a request that is not encrypted, in plain text, as its client would not understand anything else."""
         error = problem(Code.INVALID_REQUEST, "this port speaks TLS, and the request came without: use https")
-        self._transport.write(whole(self._application.refusal(error, Fields([]))))
+        self._transport.write(whole(self._application.refusal(error, Fields([]), data)))
         self._linger()
 
     def _linger(self) -> None:

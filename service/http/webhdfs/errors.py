@@ -31,6 +31,7 @@ _ELSEWHERE: Final = JavaException("org.apache.hadoop.ipc.StandbyException")
 _LATER: Final = JavaException("org.apache.hadoop.ipc.RetriableException")
 _FAILED: Final = JavaException("java.io.IOException")
 _WRONG: Final = JavaException("java.lang.IllegalArgumentException", 400)
+_UNKNOWN: Final = JavaException("java.lang.UnsupportedOperationException", 400)
 
 EXCEPTIONS: Final[dict[Code, JavaException]] = {
     Code.NOT_EXIST: _MISSING,
@@ -49,15 +50,16 @@ EXCEPTIONS: Final[dict[Code, JavaException]] = {
     Code.STORAGE_UNAVAILABLE: _LATER,
     Code.INVALID_NAME: _WRONG,
     Code.INVALID_REQUEST: _WRONG,
-    Code.NOT_SUPPORTED: JavaException("java.lang.UnsupportedOperationException", 400),
+    Code.NOT_SUPPORTED: _UNKNOWN,
+    Code.METHOD_NOT_ALLOWED: _UNKNOWN,
     Code.RANGE_NOT_SATISFIABLE: _FAILED,
     Code.STORAGE_FULL: _FAILED,
 }
 """What each problem is in Java. Any other is an IOException, which is not asked for again."""
 
 
-def remote_exception(error: Problem) -> Response:
-    """Return the answer for a problem.
+def remote_exception(error: Problem, headers: dict[str, str] | None = None) -> Response:
+    """Return the answer for a problem, with ``headers`` added.
 
     It has no Content-Type: with one, the client that Spark ships with looks for a class that it does not have. Hadoop
     goes on to the next replica only where the message ends in the exception's name.
@@ -66,5 +68,7 @@ def remote_exception(error: Problem) -> Response:
     message = f"{error.detail}. {exception.short}" if exception is _ELSEWHERE else error.detail
     body = {"RemoteException": {"exception": exception.short, "javaClassName": exception.name, "message": message}}
     status = error.status if error.code is Code.UNAUTHENTICATED else exception.status
-    headers = {"WWW-Authenticate": "Bearer"} if error.code is Code.UNAUTHENTICATED else closing(error)
-    return Response(msgspec.json.encode(body), status, headers)
+    sent = {**(headers or {}), **closing(error)}
+    if error.code is Code.UNAUTHENTICATED:
+        sent["WWW-Authenticate"] = "Bearer"
+    return Response(msgspec.json.encode(body), status, sent)

@@ -123,7 +123,9 @@ async def _answered(request: HttpRequest, path: str, known: Mapping[str, Answer]
     try:
         asked = request.query_params.get("op", "").upper()
         if asked not in known:
-            raise problem(Code.NOT_SUPPORTED, f"{request.method} with op={asked[:40]!r} is not answered here")
+            raise problem(
+                Code.NOT_SUPPORTED, f"{request.method} with op={asked[:40]!r} is not answered here{_lost(request)}"
+            )
         place = place_of(path)
         allowed(request, place)
         leads = request.context.journal.lease_holds()
@@ -134,6 +136,13 @@ async def _answered(request: HttpRequest, path: str, known: Mapping[str, Answer]
         return await known[asked](request, place)
     except Problem as error:
         return remote_exception(of_lost_header(error, request, place) if isinstance(place, At) else error)
+
+
+def _lost(request: HttpRequest) -> str:
+    """Return what has probably become of ``op``, where letters of the path are question marks, which end a path."""
+    if b"?" not in request.scope["query_string"]:
+        return ""
+    return ": Java sends '?' for letters that its file.encoding does not have, so start it with -Dfile.encoding=UTF-8"
 
 
 # -- what changes nothing ----------------------------------------------------------------------------------------------

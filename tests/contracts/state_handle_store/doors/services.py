@@ -191,8 +191,8 @@ class _Current(Application):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._now()(scope, receive, send)
 
-    def refusal(self, error: Problem, fields: Fields) -> Response:
-        return self._now().refusal(error, fields)
+    def refusal(self, error: Problem, fields: Fields, line: bytes) -> Response:
+        return self._now().refusal(error, fields, line)
 
     def _now(self) -> Application:
         if self._made is None or self._made[0] is not self._rig.replica:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,19 +75,31 @@ class Ran:
 
 @dataclass(frozen=True)
 class Shell:
-    """Hadoop's shell, ``hdfs dfs``, command after command in one JVM."""
+    """Hadoop's shell, ``hdfs dfs``, command after command in one JVM, and the file system that it uses."""
 
     gateway: Any
 
-    def run(self, job: Job, *arguments: str, **other: str) -> Ran:
-        """Run one command under the job's settings, with ``other`` ones by names whose dots are underscores."""
-        jvm = self.gateway.jvm
-        configuration = jvm.org.apache.hadoop.conf.Configuration()
+    def configuration(self, job: Job, **other: str) -> Any:
+        """The job's settings, with ``other`` ones by names whose dots are underscores."""
+        configuration = self.gateway.jvm.org.apache.hadoop.conf.Configuration()
         for name, value in {
             **job.location.settings,
             **{key.replace("_", "."): each for key, each in other.items()},
         }.items():
             configuration.set(name, value)
+        return configuration
+
+    def path(self, job: Job, path: str) -> Any:
+        """A path of Hadoop's, in the job's directory."""
+        return self.gateway.jvm.org.apache.hadoop.fs.Path(f"{job.root}/{path}")
+
+    def file_system(self, job: Job, **other: str) -> Any:
+        """Hadoop's ``FileSystem`` under the same settings."""
+        return self.path(job, "any").getFileSystem(self.configuration(job, **other))
+
+    def run(self, job: Job, *arguments: str, **other: str) -> Ran:
+        """Run one command under the job's settings and ``other`` ones."""
+        jvm, configuration = self.gateway.jvm, self.configuration(job, **other)
         given = self.gateway.new_array(jvm.java.lang.String, len(arguments))
         for number, argument in enumerate(arguments):
             given[number] = argument
@@ -104,19 +117,29 @@ class Shell:
         return Ran(status, out.toString(), error.toString())
 
 
-@pytest.fixture(scope="session")
-def shell() -> Iterator[Shell]:
-    """Of the jars that PySpark brings: no Hadoop is installed."""
+@contextmanager
+def launched(**environment: str) -> Iterator[Shell]:
+    """Of the jars that PySpark brings: no Hadoop is installed. The JVM has these variables in its environment."""
     from pyspark.java_gateway import launch_gateway
 
     launch: Any = launch_gateway
-    gateway = launch()
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        gateway = launch()
     try:
         yield Shell(gateway)
     finally:
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait(timeout=60)
+
+
+@pytest.fixture(scope="session")
+def shell() -> Iterator[Shell]:
+    """The JVM of most tests."""
+    with launched() as made:
+        yield made
 
 
 @pytest.fixture
