@@ -34,6 +34,7 @@ READ_EXAMPLES: Final[Mapping[str, Any]] = {
     "LISTSTATUS_BATCH": {"DirectoryListing": {"partialListing": LISTED, "remainingEntries": 0}},
     "GETFILEBLOCKLOCATIONS": {"BlockLocations": {"BlockLocation": []}},
     "GETHOMEDIRECTORY": {"Path": "/"},
+    "GETDELEGATIONTOKEN": {"Token": None},
 }
 DONE: Final = {"boolean": True}
 

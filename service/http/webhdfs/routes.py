@@ -52,6 +52,7 @@ READS: Final = (
     "OPEN",
     "GETHOMEDIRECTORY",
     "GETSERVERDEFAULTS",
+    "GETDELEGATIONTOKEN",
 )
 WRITES: Final = ("CREATE", "MKDIRS", "RENAME")
 
@@ -218,6 +219,11 @@ async def _defaults(_request: HttpRequest, _place: At | Above) -> Response:
     return _json({"FsServerDefaults": SERVER_DEFAULTS})
 
 
+async def _no_token(_request: HttpRequest, _place: At | Above) -> Response:
+    """Say that there are no delegation tokens: a client whose Hadoop is set up for Kerberos asks before all else."""
+    return _json({"Token": None})
+
+
 # -- what changes something --------------------------------------------------------------------------------------------
 
 
@@ -263,7 +269,7 @@ async def _delete(request: HttpRequest, place: At | Above) -> Response:
 
 
 _READS: Mapping[str, Answer] = dict(
-    zip(READS, (_status, _status, _list, _list_batch, _blocks, _open, _home, _defaults), strict=True)
+    zip(READS, (_status, _status, _list, _list_batch, _blocks, _open, _home, _defaults, _no_token), strict=True)
 )
 _WRITES: Mapping[str, Answer] = dict(zip(WRITES, (_create, _make_directory, _rename), strict=True))
 
