@@ -20,7 +20,7 @@ from service.replica.trees.loading import Manifests
 from service.rules.answers import entry_body
 from service.rules.memory.lookup import Lookup
 from service.rules.memory.state import State
-from service.rules.records import Corrupt, Store
+from service.rules.records import Corrupt
 from service.rules.requests import (
     LEADER,
     NO_BLOB,
@@ -110,8 +110,18 @@ class TreeOperations:
 
     def entry(self, at: At) -> Entry:
         """Return what is at a path. Raises ``not-exist`` and ``corrupt`` problems."""
+        found = self.find(at)
+        if found is None:
+            raise problem(Code.NOT_EXIST, f"{at.path!r} does not exist in the tree of {at.store!r}")
+        return found
+
+    def find(self, at: At) -> Entry | None:
+        """Return what is at a path; None if nothing is. Raises ``corrupt`` problems."""
         view = self._journal.read().view.state
-        return _existing(view, store_in(view, at.store), tree_in(view, at.store), at)
+        found = shown(view, store_in(view, at.store), tree_in(view, at.store), at.path)
+        if isinstance(found, Corrupt):
+            raise problem(Code.CORRUPT, f"the record of {at.path!r} is damaged: {found.reason}")
+        return found
 
     async def children(self, at: At, after: str = "", most: int | None = None) -> list[tuple[str, Entry]]:
         """Return the names and entries of what lies in a directory; of a file, its own entry under an empty name.
@@ -247,15 +257,6 @@ def _children(view: State, at: At, after: str) -> Iterator[str]:
     before = f"{SNAPSHOTS}/{snapshot}/"
     for path in view.children(at.store, inner, after.removeprefix(before)):
         yield f"{before}{path}"
-
-
-def _existing(view: Lookup, store: Store, tree: Tree, at: At) -> Entry:
-    found = shown(view, store, tree, at.path)
-    if isinstance(found, Corrupt):
-        raise problem(Code.CORRUPT, f"the record of {at.path!r} is damaged: {found.reason}")
-    if found is None:
-        raise problem(Code.NOT_EXIST, f"{at.path!r} does not exist in the tree of {at.store!r}")
-    return found
 
 
 def all_readable(state: State, at: At) -> None:

@@ -49,12 +49,11 @@ def in_tree(place: At | Above) -> At:
     return place
 
 
-def allowed(request: HttpRequest, place: At | Above) -> None:
+def allowed(request: HttpRequest, need: Need, place: At | Above) -> None:
     """Raise ``forbidden`` as `may_use` does. What lies above all trees has nothing in it but the names of those that
     somebody may read, and nobody writes there.
     """
     if isinstance(place, At):
-        need = Need.READ_OF_JOB if request.method in ("GET", "HEAD") else Need.WRITE_OF_JOB
         may_use(request, need, place.store)
 
 

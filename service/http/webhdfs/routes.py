@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from milepost.errors import Problem
 from milepost.wire import Code
 from service.basics.problems import problem
+from service.http.access.needs import Need
 from service.http.access.permission import may_read
 from service.http.bodies import file_of
 from service.http.connection.pieces import InPieces
@@ -58,6 +59,9 @@ WRITES: Final = ("CREATE", "MKDIRS", "RENAME")
 
 _BY_DOORS = frozenset({"OPEN", "CREATE"})
 """What every replica answers, if the address holds a permit."""
+
+_MAKE_SURE = "MKDIRS"
+"""What clients also ask that only read: it changes nothing where the directory is there, and then needs no epoch."""
 
 Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]
 
@@ -128,7 +132,8 @@ async def _answered(request: HttpRequest, path: str, known: Mapping[str, Answer]
                 Code.NOT_SUPPORTED, f"{request.method} with op={asked[:40]!r} is not answered here{_lost(request)}"
             )
         place = place_of(path)
-        allowed(request, place)
+        looks = request.method == "GET" or asked == _MAKE_SURE
+        allowed(request, Need.READ_OF_JOB if looks else Need.WRITE_OF_JOB, place)
         leads = request.context.journal.lease_holds()
         if not leads and not (asked in _BY_DOORS and PARAMETER in request.query_params):
             raise problem(Code.NO_LEADER, "this replica does not lead")
@@ -244,8 +249,13 @@ async def _create(request: HttpRequest, place: At | Above) -> Response:
 
 
 async def _make_directory(request: HttpRequest, place: At | Above) -> Response:
-    at = in_tree(place)
-    await request.operations.trees.make_directory(at, epoch_of(request, at))
+    there = ROOT if isinstance(place, Above) else request.operations.trees.find(place)
+    if there is None:
+        at = in_tree(place)
+        allowed(request, Need.WRITE_OF_JOB, at)
+        await request.operations.trees.make_directory(at, epoch_of(request, at))
+    elif not there.directory:
+        raise problem(Code.ALREADY_EXISTS, "the path is that of a file")
     return _json({"boolean": True})
 
 

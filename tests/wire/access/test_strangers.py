@@ -13,7 +13,7 @@ from tests.wire.access.conftest import TOKENS, As
 from tests.wire.support import raw
 from tests.wire.support.api import Api, connect
 from tests.wire.support.facts import CALLS
-from tests.wire.webhdfs.hadoop import Tree
+from tests.wire.webhdfs.hadoop import Tree, refused
 
 OPEN = {"/livez", "/readyz", "/leader", "/metrics", "/docs", "/openapi.json"}
 PARAMETERS = {"{store}": "a-x", "{name}": "latest", "{session}": "s", "{pin}": "p", "{path}": "jobs/a-x/f"}
@@ -125,6 +125,20 @@ def test_a_reader_writes_by_no_header_and_no_parameter(a: Api, as_client: As) ->
         door = replace(tree, http=a.http).ask("PUT", "late", "CREATE").headers["location"]
         assert reader.http.put(door, content=b"x").status_code == 403
     assert (a.everything(), tree.names("")) == before
+
+
+def test_a_reader_makes_sure_of_a_directory_and_makes_none(a: Api, b: Api, as_client: As) -> None:
+    tree = Tree(a.http, a.store, a.granted())
+    tree.create("d/file", b"v1")
+    for name in ("reads-a", "reads-all"):
+        reader = Tree(as_client(name), a.store)
+        for path in ("", "d"):
+            assert reader.mkdirs(path).json() == {"boolean": True}
+        refused(reader.mkdirs("d/file"), 403, "FileAlreadyExistsException")
+        for path in ("new", "d/new"):
+            refused(reader.mkdirs(path), 403, "AccessControlException")
+    refused(Tree(as_client("reads-a"), b.store).mkdirs(""), 403, "AccessControlException")
+    assert (tree.names(), tree.names("d")) == (["d"], ["file"])
 
 
 @pytest.mark.parametrize(

@@ -110,9 +110,30 @@ def test_deletes(tree: Tree) -> None:
 def test_directories(tree: Tree) -> None:
     assert tree.mkdirs("a/b").json() == tree.mkdirs("a/b").json() == {"boolean": True}
     tree.create("a/file", b"x")
-    refused(tree.mkdirs("a/file"), 403, "ParentNotDirectoryException")
+    refused(tree.mkdirs("a/file"), 403, "FileAlreadyExistsException")
+    refused(tree.mkdirs("a/file/below"), 403, "ParentNotDirectoryException")
     refused(tree.create("a/file/below", b"x"), 403, "ParentNotDirectoryException")
     refused(tree.create("a", b"x"), 403, "FileAlreadyExistsException")
+
+
+def test_a_directory_that_is_there_needs_no_epoch(tree: Tree, api: Api, http: httpx.Client) -> None:
+    """Spark before 4.2 makes sure of the directories that it only reads."""
+    tree.create("checkpoint/commits/0", b"v1")
+    (cut,) = api.call("GET", "/tree").json()["cuts"]
+    snapshot = f".snapshot/@{cut['revision']}"
+    other = Api.on(http, f"{api.store}-other")
+    elsewhere = Tree(http, other.store, other.campaign().json()["epoch"])
+    api.resign()
+    api.other().campaign()
+    mixed_up = {f"X-Milepost-{elsewhere.job}-{elsewhere.epoch}": "x"}
+    for client, headers in ((tree, {}), (tree.under(None), {}), (tree.under(99), {}), (tree.under(None), mixed_up)):
+        for path in ("", "checkpoint", "checkpoint/commits/", ".snapshot", snapshot, f"{snapshot}/checkpoint/commits"):
+            assert client.ask("PUT", path, "MKDIRS", headers=headers).json() == {"boolean": True}, path
+        for path in ("new", "checkpoint/new", f"{snapshot}/new", ".snapshot/new", ".snapshot/@1"):
+            refused(client.ask("PUT", path, "MKDIRS", headers=headers), 403, "AccessControlException")
+        for path in ("checkpoint/commits/0", f"{snapshot}/checkpoint/commits/0"):
+            refused(client.ask("PUT", path, "MKDIRS", headers=headers), 403, "FileAlreadyExistsException")
+    assert tree.names() == ["checkpoint"]
 
 
 def test_an_older_epoch_is_denied_whatever_it_asks_for(tree: Tree, api: Api) -> None:
@@ -170,5 +191,6 @@ def test_paths_that_no_file_has(tree: Tree, path: str) -> None:
 def test_above_the_trees_nothing_is_changed(http: httpx.Client) -> None:
     for path in ("", "jobs", "jobs/"):
         assert http.get(f"/webhdfs/v1/{path}", params={"op": "GETFILESTATUS"}).status_code == 200
-        refused(http.put(f"/webhdfs/v1/{path}", params={"op": "MKDIRS"}), 403, "AccessControlException")
+        assert http.put(f"/webhdfs/v1/{path}", params={"op": "MKDIRS"}).json() == {"boolean": True}
+        refused(http.put(f"/webhdfs/v1/{path}", params={"op": "CREATE"}), 403, "AccessControlException")
     refused(http.get("/webhdfs/v1/tmp", params={"op": "GETFILESTATUS"}), 404, "FileNotFoundException")
