@@ -81,7 +81,7 @@ class Routes:
     def find(self, segments: Sequence[str]) -> tuple[Endpoints, list[str]]:
         """Return the endpoints at a path and the values of the path's parameters; both are empty for an unknown path.
 
-        A parameter takes any segment except an empty one, or the whole rest of the path.
+        A parameter takes any segment except an empty one, or the whole rest of the path, which may be empty, too.
         """
         node = self._root
         parameters: list[str] = []
@@ -95,6 +95,8 @@ class Routes:
                     return {}, []
                 parameters.append(segment)
             node = following
+        if node.rest and not node.endpoints:
+            return node.rest, [*parameters, ""]
         return node.endpoints, parameters
 
 

@@ -12,7 +12,7 @@ from service.replica.landed_writes import LandedWrites, check_same
 from service.replica.submitter import Reply, Submitter, reply_of
 from service.replica.trees.attempts import NewestAttempts, known_key
 from service.replica.trees.loading import Manifests
-from service.rules.requests import NO_BLOB, Attempt, BlobRef, PutFile, Request
+from service.rules.requests import NO_BLOB, NOW, Attempt, Begun, BlobRef, PutFile, Request
 
 
 class Publisher:
@@ -44,6 +44,7 @@ class Publisher:
         overwrite: bool,
         key: str,
         attempt: int,
+        begun: Begun = NOW,
     ) -> Reply | int:
         """Let a file be at a path; ``key`` is known if it is published again. Raises problems.
 
@@ -66,7 +67,7 @@ class Publisher:
             raise problem(Code.FORBIDDEN, f"no file of {at.store!r} can have these bytes")
         await self._manifests.ready(at.store)
         self._attempts.check(known_as, attempt)
-        request = PutFile(Attempt("", key, attempt), at.store, at.path, epoch, blob, data, overwrite)
+        request = PutFile(Attempt("", key, attempt), at.store, at.path, epoch, blob, data, overwrite, begun)
         if (landed := self._landed.of(known_as)) is not None:
             if landed.blob is not None and blob.key not in ("", landed.blob):
                 await self._deletions.try_delete(blob.key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from backends.contract import BlobStore
@@ -25,6 +25,7 @@ from service.rules.requests import (
     LEADER,
     NO_BLOB,
     Attempt,
+    Begun,
     DeletePath,
     MakeDirectory,
     OntoExisting,
@@ -32,7 +33,7 @@ from service.rules.requests import (
     RenamePath,
     TreeRequest,
 )
-from service.rules.stored.paths import SNAPSHOTS, snapshot_of
+from service.rules.stored.paths import SNAPSHOTS, ancestors_of, snapshot_of
 from service.rules.stored.trees import Entry, Tree
 from service.rules.trees.sight import shown
 
@@ -174,9 +175,18 @@ class TreeOperations:
         """Return the bytes of a file that has no blob of its own. Raises ``corrupt`` and other problems."""
         return await bytes_of_small(self._blobs, entry)
 
-    def may_put(self, at: At, epoch: int | None, *, overwrite: bool) -> None:
-        """Refuse early, before any byte is sent, a put that the rules would refuse now. Raises problems."""
-        self._submitter.foreseen(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite))
+    def may_put(self, at: At, epoch: int | None, *, overwrite: bool, parents: bool) -> Begun:
+        """Refuse early, before any byte is sent, a put that the rules would refuse now. Raises problems.
+
+        Return what has to be there still once the bytes have come. Without ``parents`` no directory is made.
+        """
+        begun = Begun(parents=parents)
+        self._submitter.foreseen(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite, begun))
+        for above in reversed(ancestors_of(at.path)):
+            there = self.find(At(at.store, above))
+            if there is not None:
+                return replace(begun, directory=above, born=there.born)
+        return begun
 
     async def page(self, at: At, after: str, limit: int) -> FilePage:
         """Return a page of at most ``limit`` `children` of a directory, whose names come after ``after``.

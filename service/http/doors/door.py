@@ -205,6 +205,7 @@ class Door:
                 overwrite=permit.overwrite,
                 key=permit.key,
                 attempt=attempt,
+                begun=permit.begun,
             )
         )
         self._publishing.add(publishing)

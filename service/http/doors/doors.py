@@ -22,6 +22,7 @@ from service.http.doors.permits import (
 from service.http.doors.registry import Doors
 from service.journal import Journal
 from service.operations.trees import At
+from service.rules.requests import NOW, Begun
 from service.rules.stored.trees import Entry
 
 _MOST_TRIES = 10**9
@@ -40,9 +41,11 @@ class DataDoors:
     journal: Journal
     wall: Callable[[], float]
 
-    async def to_put(self, at: At, epoch: int | None, *, overwrite: bool, excluded: Container[str]) -> tuple[str, str]:
-        """Return the address of a door, and the permit for one put."""
-        permit = self._to_put(at, epoch, overwrite, secrets.token_hex(16))
+    async def to_put(
+        self, at: At, epoch: int | None, *, overwrite: bool, excluded: Container[str], begun: Begun = NOW
+    ) -> tuple[str, str]:
+        """Return the address of a door, and the permit for one put, which ``begun`` has to allow still at its end."""
+        permit = self._to_put(at, epoch, overwrite, secrets.token_hex(16), begun)
         return self.known.next(excluded), sealed(permit, await self.key.get())
 
     async def take(
@@ -55,9 +58,10 @@ class DataDoors:
         permit = self._to_put(at, epoch, overwrite, key or secrets.token_hex(16))
         return await self.own.take(permit, sealed(permit, await self.key.get()), incoming, min(tries, _MOST_TRIES))
 
-    def _to_put(self, at: At, epoch: int | None, overwrite: bool, key: str) -> PutPermit:
+    def _to_put(self, at: At, epoch: int | None, overwrite: bool, key: str, begun: Begun = NOW) -> PutPermit:
         journal = self.journal
-        return PutPermit(at.store, at.path, epoch, overwrite, key, journal.deployment, journal.term, self._until())
+        deployment, term = journal.deployment, journal.term
+        return PutPermit(at.store, at.path, epoch, overwrite, key, deployment, term, self._until(), begun)
 
     async def to_read(self, at: At, entry: Entry, excluded: Container[str]) -> tuple[str, str]:
         """Return the address of a door that has the bytes of a file, and the permit to read them."""

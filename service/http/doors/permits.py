@@ -19,6 +19,7 @@ from milepost.wire import Code
 from service.basics.problems import problem
 from service.operations.trees import At
 from service.replica.landed_writes import REMEMBERED_SECONDS
+from service.rules.requests import NOW, Begun
 
 PARAMETER = "door"
 """The parameter of a redirect's address that holds the permit."""
@@ -38,7 +39,7 @@ class PutPermit(msgspec.Struct, frozen=True, tag="put"):
     """Let a file be put at a path, under an epoch; ``key`` makes it the same put however often it is published.
 
     The bytes become a blob of ``deployment`` and ``term``, the leadership that gave the permit: no collector touches
-    such a blob while that goes on.
+    such a blob while that goes on. ``begun`` is what was there when the permit was given.
     """
 
     store: str
@@ -49,6 +50,7 @@ class PutPermit(msgspec.Struct, frozen=True, tag="put"):
     deployment: str
     term: int
     until: int
+    begun: Begun = NOW
 
 
 class ReadPermit(msgspec.Struct, frozen=True, tag="read"):

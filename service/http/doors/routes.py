@@ -49,6 +49,7 @@ async def publish(request: HttpRequest) -> Response:
         overwrite=permit.overwrite,
         key=permit.key,
         attempt=message.attempt,
+        begun=permit.begun,
     )
     return Response(msgspec.json.encode(published(ended)), media_type="application/json")
 

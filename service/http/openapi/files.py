@@ -48,6 +48,8 @@ READ_QUERY: Final = {
 }
 WRITE_QUERY: Final = {
     "overwrite": "CREATE: `true` to replace a file that is there.",
+    "createflag": "CREATE: a set such as `CREATE,OVERWRITE`, which says the same.",
+    "createparent": "CREATE: `false` to make no directory above the file.",
     "destination": "RENAME: the new path, from the root.",
     "renameoptions": "RENAME: `NONE` refuses what is there, `OVERWRITE` replaces it; without, the answer is a boolean.",
     "noredirect": "CREATE: `true` for a 200 with the Location as JSON, in place of a 307.",

@@ -31,6 +31,7 @@ from service.http.openapi.files import (
 )
 from service.http.requests import HttpRequest
 from service.http.webhdfs.errors import remote_exception
+from service.http.webhdfs.parameters import destination, flag, number, onto_existing, replaces, text
 from service.http.webhdfs.places import JOBS, Above, allowed, epoch_of, in_tree, of_lost_header, place_of
 from service.http.webhdfs.statuses import SERVER_DEFAULTS, Statuses, block_locations, file_status
 from service.operations.trees import At
@@ -126,7 +127,7 @@ async def delete(request: HttpRequest, path: str = "") -> Response:
 async def _answered(request: HttpRequest, path: str, known: Mapping[str, Answer]) -> Response:
     place: At | Above | None = None
     try:
-        asked = request.query_params.get("op", "").upper()
+        asked = (text(request.query_params, "op") or "").upper()
         if asked not in known:
             raise problem(
                 Code.NOT_SUPPORTED, f"{request.method} with op={asked[:40]!r} is not answered here{_lost(request)}"
@@ -174,7 +175,7 @@ async def _list_batch(request: HttpRequest, place: At | Above) -> Response:
 
 async def _blocks(request: HttpRequest, place: At | Above) -> Response:
     entry, query = ROOT if isinstance(place, Above) else request.operations.trees.entry(place), request.query_params
-    blocks = block_locations(entry, _number(query, "offset") or 0, _number(query, "length"))
+    blocks = block_locations(entry, number(query, "offset") or 0, number(query, "length"))
     return _json({"BlockLocations": {"BlockLocation": blocks}})
 
 
@@ -196,11 +197,11 @@ async def _open(request: HttpRequest, place: At | Above) -> Response:
     if isinstance(place, Above):
         raise problem(Code.NOT_EXIST, f"/{place.path} is a directory")
     query, doors = request.query_params, request.context.doors
+    start, length = number(query, "offset") or 0, number(query, "length")
     if PARAMETER not in query:
         entry = request.operations.trees.readable(place)
         return _to_door(request, *await doors.to_read(place, entry, _excluded(query)))
     permit = await doors.permit(query[PARAMETER], ReadPermit, place)
-    start, length = _number(query, "offset") or 0, _number(query, "length")
     if permit.blob:
         size, chunks = await doors.own.give(permit, start, length)
         headers = {"Content-Length": str(size), **_closing(request)}
@@ -236,9 +237,10 @@ async def _create(request: HttpRequest, place: At | Above) -> Response:
     at, query, doors = in_tree(place), request.query_params, request.context.doors
     epoch = epoch_of(request, at)
     if PARAMETER not in query:
-        overwrite = _flag(query, "overwrite")
-        request.operations.trees.may_put(at, epoch, overwrite=overwrite)
-        return _to_door(request, *await doors.to_put(at, epoch, overwrite=overwrite, excluded=_excluded(query)))
+        overwrite, parents = replaces(query), flag(query, "createparent", absent=True)
+        begun = request.operations.trees.may_put(at, epoch, overwrite=overwrite, parents=parents)
+        put = doors.to_put(at, epoch, overwrite=overwrite, excluded=_excluded(query), begun=begun)
+        return _to_door(request, *await put)
     text = query[PARAMETER]
     permit = await doors.permit(text, PutPermit, at)
     if permit.epoch != epoch:
@@ -261,19 +263,15 @@ async def _make_directory(request: HttpRequest, place: At | Above) -> Response:
 
 async def _rename(request: HttpRequest, place: At | Above) -> Response:
     at, query = in_tree(place), request.query_params
-    target = in_tree(place_of(query.get("destination", "")))
+    onto, target = onto_existing(query), in_tree(place_of(destination(query)))
     if target.store != at.store:
         raise problem(Code.NOT_SUPPORTED, "a file cannot be renamed from one job's tree to another's")
-    options = query.get("renameoptions")
-    onto = OntoExisting.ANSWER_FALSE
-    if options is not None:
-        onto = OntoExisting.REPLACE if "OVERWRITE" in options.upper() else OntoExisting.REFUSE
     renamed = await request.operations.trees.rename(at, target.path, epoch_of(request, at), onto)
-    return _json({"boolean": renamed}) if options is None else Response()
+    return _json({"boolean": renamed}) if onto is OntoExisting.ANSWER_FALSE else Response()
 
 
 async def _delete(request: HttpRequest, place: At | Above) -> Response:
-    at, recursive = in_tree(place), _flag(request.query_params, "recursive")
+    at, recursive = in_tree(place), flag(request.query_params, "recursive")
     deleted = await request.operations.trees.delete(at, epoch_of(request, at), recursive=recursive)
     return _json({"boolean": deleted})
 
@@ -294,7 +292,7 @@ def _to_door(request: HttpRequest, door: str, permit: str) -> Response:
     query = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
     raw_path = request.scope["raw_path"].decode("ascii")
     location = f"{door}{raw_path}?{urlencode([*query, (PARAMETER, permit)])}"
-    if _flag(request.query_params, "noredirect"):
+    if flag(request.query_params, "noredirect"):
         return _json({"Location": location})
     return Response(status_code=307, headers={"Location": location})
 
@@ -311,18 +309,3 @@ def _closing(request: HttpRequest) -> dict[str, str]:
 def _excluded(query: QueryParams) -> list[str]:
     """Return the doors (host and port) that did not answer the client when it was sent there."""
     return query.get("excludedatanodes", "").split(",")
-
-
-def _flag(query: QueryParams, name: str) -> bool:
-    """Return a flag as Java reads one: everything that is not ``true``, in any case, is false."""
-    return query.get(name, "").lower() == "true"
-
-
-def _number(query: QueryParams, name: str) -> int | None:
-    """Return a whole number; None if there is none, or -1, by which some clients say that they have none."""
-    value = query.get(name, "-1")
-    if value in ("-1", "null"):
-        return None
-    if not value.isascii() or not value.isdigit() or len(value) > 18:
-        raise problem(Code.INVALID_REQUEST, f"{name} takes a whole number, not {value[:20]!r}")
-    return int(value)

@@ -38,7 +38,9 @@ from service.rules.requests.sessions import (
     OpenSession,
 )
 from service.rules.requests.trees import (
+    NOW,
     BeginFold,
+    Begun,
     CloneTree,
     DeletePath,
     DropBlobs,
@@ -59,6 +61,7 @@ __all__ = [
     "Add",
     "Attempt",
     "BeginFold",
+    "Begun",
     "BlobRef",
     "Campaign",
     "Clear",
@@ -77,6 +80,7 @@ __all__ = [
     "INTERNAL",
     "KeyScope",
     "LEADER",
+    "NOW",
     "NO_BLOB",
     "LockAll",
     "LockHandle",

@@ -21,12 +21,30 @@ class TreeRequest(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """What was there when the bytes of a file began to come: the deepest directory above it, and since which revision.
+
+    The root, which is always there, has none. If another directory has taken its place, or none, the file belongs to
+    what was deleted. With ``parents``, directories below it that are missing are made; without, none may be missing.
+    """
+
+    directory: str = ""
+    born: int = 0
+    parents: bool = True
+
+
+NOW = Begun()
+"""The bytes are there already, so nothing can have been deleted since they began to come."""
+
+
+@dataclass(frozen=True, slots=True)
 class PutFile(TreeRequest):
     """Let a file be at a path, whole: its bytes are ``data`` or, if that is None, in the blob."""
 
     blob: BlobRef = NO_BLOB
     data: bytes | None = None
     overwrite: bool = False
+    begun: Begun = NOW
 
     def fingerprint(self) -> str:
         only_new = () if self.overwrite else ("only new",)

@@ -13,7 +13,7 @@ from service.rules import guards
 from service.rules.decisions import Accepted, Answer, Decision, DecisionContext, Refused
 from service.rules.memory.view import View
 from service.rules.records import Corrupt, Store
-from service.rules.requests import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath, TreeRequest
+from service.rules.requests import NOW, Begun, DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath, TreeRequest
 from service.rules.stored.paths import (
     SNAPSHOTS,
     ancestors_of,
@@ -74,7 +74,7 @@ class _Act:
             return Refused(Code.ALREADY_EXISTS, f"{_named(request.path)} is a directory")
         if old is not None and not request.overwrite:
             return Refused(Code.ALREADY_EXISTS, f"{_named(request.path)} already exists")
-        if refused := self._make_parents(request.path, request.epoch):
+        if refused := self._make_parents(request.path, request.epoch, request.begun):
             return refused
         entry = replace(
             self._draft.entry(epoch=request.epoch),
@@ -147,7 +147,10 @@ class _Act:
             if _came_from(there, request):
                 return Accepted(Answer({"renamed": True}))
             return no if asks else Refused(Code.NOT_EXIST, f"{_named(source)} does not exist")
-        if not source or source == target or is_below(target, source):
+        if source == target and source:
+            there_already = Refused(Code.ALREADY_EXISTS, f"{_named(source)} is the target already")
+            return Accepted(Answer({"renamed": True})) if asks else there_already
+        if not source or is_below(target, source):
             return no if asks else Refused(Code.INVALID_REQUEST, f"{_named(source)} cannot become {_named(target)}")
         if refused := self._in_the_way(entry, target, there, request.onto):
             return no if asks else refused
@@ -195,9 +198,15 @@ class _Act:
             return Refused(Code.NOT_EXIST, f"{_named(parent_of(target))} does not exist")
         return None if above.directory else Refused(Code.NOT_DIRECTORY, f"{_named(parent_of(target))} is a file")
 
-    def _make_parents(self, path: str, epoch: int | None) -> Refused | None:
+    def _make_parents(self, path: str, epoch: int | None, begun: Begun = NOW) -> Refused | None:
         for above in ancestors_of(path):
             there = living(self._view, self._store, self._tree, above)
+            is_needed = not begun.parents or above == begun.directory or is_below(begun.directory, above)
+            if there is None and is_needed:
+                return Refused(Code.NOT_EXIST, f"{_named(above)}, the directory for {_named(path)}, does not exist")
+            if above == begun.directory and isinstance(there, Entry) and there.born != begun.born:
+                detail = f"{_named(above)} is another one than when the bytes of {_named(path)} began to come"
+                return Refused(Code.NOT_EXIST, detail)
             if there is None:
                 self._draft.begin(above, self._draft.entry(epoch=epoch, directory=True))
             elif isinstance(there, Entry) and not there.directory:

@@ -124,7 +124,7 @@ async def test_nothing_is_written_into_a_snapshot(tmp_path: Path) -> None:
                 await act()
             assert refused.value.code is Code.FORBIDDEN
         with pytest.raises(Problem) as early:
-            trees.may_put(inside, epoch, overwrite=True)
+            trees.may_put(inside, epoch, overwrite=True, parents=True)
         assert early.value.code is Code.FORBIDDEN
         assert await read(running, inside.path) == b"state 1"
         await put(running, "state/.snapshot", epoch)

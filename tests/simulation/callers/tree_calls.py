@@ -59,7 +59,8 @@ async def serve(
 async def _look(replica: Replica, operations: Operations, at: At, look: TreeLook) -> Any:
     trees = operations.trees
     if look.kind == "door":
-        return trees.may_put(at, look.epoch, overwrite=look.overwrite)
+        trees.may_put(at, look.epoch, overwrite=look.overwrite, parents=True)
+        return None
     if look.kind == "list":
         return tuple([name for name, _ in await trees.children(at)])
     try:

@@ -279,10 +279,17 @@ class TreesAgainstModel(RuleBasedStateMachine):
             raise AssertionError("a rename that was made is not known any more")
         if asks and source in files and self.model.is_directory(target) and target in files:
             target = f"{target}/{source.rpartition('/')[2]}"
+        if asks and source == target and source in files:
+            assert isinstance(decision, Accepted)
+            assert decision.answer.body == {"renamed": True}
+            assert not decision.changes
+            return
         code: Code | None = None
         if source not in files:
             code = Code.NOT_EXIST
-        elif source == target or is_below(target, source):
+        elif source == target:
+            code = Code.ALREADY_EXISTS
+        elif is_below(target, source):
             code = Code.INVALID_REQUEST
         elif target in files:
             if onto is not OntoExisting.REPLACE or self.model.is_file(source) is not self.model.is_file(target):
