@@ -97,7 +97,7 @@ def test_renames(tree: Tree) -> None:
 def test_deletes(tree: Tree) -> None:
     tree.create("a/b/c", b"x")
     refused(tree.delete("a"), 403, "PathIsNotEmptyDirectoryException")
-    refused(tree.ask("DELETE", "a", "DELETE", recursive="yes"), 403, "PathIsNotEmptyDirectoryException")
+    refused(tree.ask("DELETE", "a", "DELETE", recursive="False"), 403, "PathIsNotEmptyDirectoryException")
     assert tree.ask("DELETE", "a/b", "DELETE", recursive="True").json() == {"boolean": True}
     tree.create("a/b/c", b"x")
     assert tree.delete("a", recursive=True).json() == {"boolean": True}
