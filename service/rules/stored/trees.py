@@ -178,4 +178,5 @@ class Tree(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def kept(self) -> tuple[int, ...]:
         """The revisions of all cuts and pins, the oldest first, with those that a rollback passed over."""
-        return tuple(sorted({each.revision for each in (*self.cuts, *self.pins, *self.passed_over)}))
+        cuts = {cut.revision for cut in (*self.cuts, *self.passed_over)}
+        return tuple(sorted(cuts | {pin.revision for pin in self.pins}))

@@ -77,6 +77,7 @@ RECORDS: list[tuple[str, Stored]] = [
             True,
             (Pin("kept", "query", 7, 3),),
             (Rollback(3, 5), Rollback(3, 6, ("offsets/8", "sources"))),
+            (Cut("query", 8, 4),),
             4,
             (ANSWERED,),
             1,
