@@ -108,7 +108,7 @@ class Cloning:
         for tree in (source, store):
             await self._manifests.ready(tree)
         request = CloneTree(caller.attempt, store, "", caller.epoch, f"{source}/{snapshot}")
-        foreseen = self._submitter.foreseen(request)
+        foreseen = await self._submitter.foreseen_once_trimmed(request)
         if isinstance(foreseen, Accepted) and foreseen.answer.replayed:
             return await self._submitter.perform(request)
         generation, term = self._journal.generation, self._journal.term

@@ -116,7 +116,9 @@ class Replica:
         self._trimming = Trimming(self.journal, self.manifests, self.slices, clock)
         self._folding = Folding(self.journal, self.blobs, self.manifests, self.deletions, self.slices, clock, settings)
         self.lookups = Children(LOOKUPS, most=_MOST_LOOKUPS, idle_seconds=_LOOKUPS_IDLE_SECONDS, environment=_LEAN)
-        self.submitter = Submitter(self.journal, self.removals, clock, settings.request_seconds)
+        self.submitter = Submitter(
+            self.journal, self.removals, self._trimming.make_room, clock, settings.request_seconds
+        )
         self.leadership: Leadership | None = None
         self._hand_over = HandOver(self._drain, 2 * settings.resign_seconds)
         self._parts: list[asyncio.Task[None]] = []

@@ -11,9 +11,9 @@ from service.journal import Journal, Served
 from service.journal.retries import MaySubmit
 from service.replica.removals import Removals
 from service.rules.decide import decide
-from service.rules.decisions import Accepted, Answer, Blocked, FinishNeeded, Refused
+from service.rules.decisions import Accepted, Answer, Blocked, Decision, FinishNeeded, Refused
 from service.rules.guards import session_is_callers
-from service.rules.requests import Attempt, Request
+from service.rules.requests import Attempt, Request, StoreRequest
 
 _MOST_REMOVALS_IN_THE_WAY = 8
 
@@ -46,13 +46,22 @@ def _always(_: Request) -> None:
 
 
 class Submitter:
-    """The way of requests through the journal; each must end within ``request_seconds``."""
+    """The way of requests through the journal; each must end within ``request_seconds``.
+
+    ``make_room`` trims the tree of a store, as `Trimming.make_room` says.
+    """
 
     def __init__(
-        self, journal: Journal, removals: Removals, clock: Callable[[], float], request_seconds: float
+        self,
+        journal: Journal,
+        removals: Removals,
+        make_room: Callable[[str, float], Awaitable[bool]],
+        clock: Callable[[], float],
+        request_seconds: float,
     ) -> None:
         self._journal = journal
         self._removals = removals
+        self._make_room = make_room
         self._clock = clock
         self.request_seconds = request_seconds
 
@@ -73,10 +82,17 @@ class Submitter:
 
         So a request that takes long to prepare can be refused before that.
         """
-        reading = self._journal.read()
-        decision = decide(reading.view, request, self._journal.context(reading.revision + 1))
+        decision = self._judged(request)
         if isinstance(decision, Refused):
             raise refusal(decision)
+        return decision
+
+    async def foreseen_once_trimmed(self, request: StoreRequest) -> Accepted | Blocked:
+        """Return what `foreseen` does, but trim the store's tree first if that is what the request waits for."""
+        deadline = self._deadline()
+        while isinstance(decision := self._judged(request), Refused):
+            if not await self._makes_room(request, decision, deadline):
+                raise refusal(decision)
         return decision
 
     async def perform(self, request: Request, may_submit: MaySubmit = _always) -> Reply:
@@ -84,24 +100,39 @@ class Submitter:
         return reply_of(await self.decided(request, None, may_submit))
 
     async def decided(self, request: Request, generation: int | None = None, may_submit: MaySubmit = _always) -> Served:
-        """Submit a request and return how it ended, be it a refusal of the rules; finish removals that block it first.
+        """Submit a request and return how it ended, be it a refusal of the rules.
+
+        A removal that blocks it is finished first, and a tree that is to be trimmed for it is trimmed.
 
         ``generation`` is the leadership under which the request's blob was put; under another one it is refused.
         Raises a problem if the rules never decided the request.
         """
         deadline = self._deadline()
         self._check_owner(request.attempt)
-        for _ in range(_MOST_REMOVALS_IN_THE_WAY):
+        finished = 0
+        while finished < _MOST_REMOVALS_IN_THE_WAY:
             may_submit(request)
             served = await self._journal.wait(self._journal.submit(request, deadline, generation))
-            if not isinstance(served.decision, Blocked):
+            if isinstance(served.decision, Blocked):
+                await self._removals.finish(served.decision.finish, deadline, Code.STORAGE_UNAVAILABLE)
+                finished += 1
+            elif not await self._makes_room(request, served.decision, deadline):
                 return served
-            await self._removals.finish(served.decision.finish, deadline, Code.STORAGE_UNAVAILABLE)
         raise problem(Code.TOO_MANY_REQUESTS, "other clients add and remove this handle too quickly; try again later")
 
     async def finish_removal(self, finish: FinishNeeded) -> None:
         """Finish a removal that has begun. Raises a ``discard-failed`` problem."""
         await self._removals.finish(finish, self._deadline())
+
+    def _judged(self, request: Request) -> Decision:
+        reading = self._journal.read()
+        return decide(reading.view, request, self._journal.context(reading.revision + 1))
+
+    async def _makes_room(self, request: Request, decision: Decision, deadline: float) -> bool:
+        """Trim the tree that a request waits for, if it does; return whether it is worth asking again."""
+        if not isinstance(request, StoreRequest) or not isinstance(decision, Refused) or not decision.until_trimmed:
+            return False
+        return await self._make_room(request.store_name, deadline)
 
     def _check_owner(self, attempt: Attempt) -> None:
         """Refuse a client that acts in another one's session, before it could join a running attempt of that one.

@@ -69,7 +69,11 @@ class FinishNeeded:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The request is refused, and nothing changes. None means what is usual for the code; see `Decision`."""
+    """The request is refused, and nothing changes. None means what is usual for the code; see `Decision`.
+
+    ``until_trimmed`` says that the request may pass once the tree of its store is trimmed: what is in its way is dead,
+    and can be dropped at once.
+    """
 
     code: Code
     detail: str
@@ -77,6 +81,7 @@ class Refused:
     outcome: Outcome | None = None
     retryable: bool | None = None
     depends: int = 0
+    until_trimmed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,8 @@ def doubtful(decision: Decision, request: Request, pushed: int, context: Decisio
     if doubt is None:
         return decision
     if isinstance(decision, Refused):
-        return Refused(decision.code, decision.detail, decision.extras, Outcome.UNKNOWN)
+        unknown, trimmed = Outcome.UNKNOWN, decision.until_trimmed
+        return Refused(decision.code, decision.detail, decision.extras, unknown, until_trimmed=trimmed)
     if isinstance(decision, Accepted) and decision.changes and not isinstance(request, Replace):
         return doubt
     return decision

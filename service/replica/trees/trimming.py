@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 
@@ -19,7 +20,7 @@ from service.rules.memory.state import State
 from service.rules.records import Store
 from service.rules.requests import LEADER, TrimTree
 from service.rules.stored.paths import LAST
-from service.rules.stored.trees import Tree, TreePath
+from service.rules.stored.trees import Sweep, Tree, TreePath
 from service.rules.trees.trimming import trimmed_of
 
 log = logging.getLogger("milepost.upkeep")
@@ -33,8 +34,25 @@ At = tuple[int, str]
 """A path behind the revision at which something happened to it."""
 
 
+@dataclass(eq=False, slots=True)
+class _Pass:
+    """One time that a tree is trimmed. ``step`` ends when sweeps or rollbacks have ended, and is then made anew.
+
+    ``committed`` says whether anything was dropped.
+    """
+
+    task: asyncio.Task[None]
+    step: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    committed: bool = False
+
+    def advance(self) -> None:
+        """Wake who waits for the end of a sweep."""
+        self.step.set_result(None)
+        self.step = asyncio.get_running_loop().create_future()
+
+
 class Trimming:
-    """Trims the trees of a journal, one after the other.
+    """Trims the trees of a journal, every so often, and at once where a request waits for it.
 
     An entry that died is kept while a cut or a pin shows it. When one of these goes, only what died before the next one
     may have to go with it; that is what is looked at, and, at the beginning of a leadership, everything that died.
@@ -47,17 +65,48 @@ class Trimming:
         self._clock = clock
         self._kept: dict[str, tuple[int, ...]] = {}
         self._generation = 0
+        self._passes: dict[str, _Pass] = {}
 
     async def run(self, interval: float) -> None:
         """Trim all trees, again and again, until cancelled."""
-        while True:
-            await asyncio.sleep(interval)
-            for store in self._state().stores_to_trim() if self._journal.lease_holds() else ():
-                try:
-                    await self._manifests.ready(store)
-                    await self.trim(store)
-                except (Problem, ManifestsNotLoaded) as error:
-                    log.warning("cannot tidy up the tree of %s, trying again in %s s: %s", store, interval, error)
+        try:
+            while True:
+                await asyncio.sleep(interval)
+                for store in self._state().stores_to_trim() if self._journal.lease_holds() else ():
+                    task = self._begun(store).task
+                    await asyncio.wait((task,))
+                    _raise_fault(task)
+        finally:
+            for each in self._passes.values():
+                each.task.cancel()
+
+    async def make_room(self, store: str, deadline: float) -> bool:
+        """Trim a tree at once, because a request waits for that; return whether it is worth asking again.
+
+        That is so as soon as a sweep or a rollback has ended, so that a large directory does not hold up all others. It
+        is not if there was nothing to drop, nor at the deadline, in monotonic seconds.
+        """
+        joined = store in self._passes
+        running = self._begun(store)
+        ends, seconds = (running.task, running.step), max(0.0, deadline - self._clock())
+        done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        _raise_fault(running.task)
+        return bool(done) and (joined or running.committed)
+
+    def _begun(self, store: str) -> _Pass:
+        """Return the pass over a tree that is under way, or begin one."""
+        running = self._passes.get(store)
+        if running is None:
+            running = self._passes[store] = _Pass(asyncio.create_task(self._pass(store)))
+            running.task.add_done_callback(lambda _: self._passes.pop(store))
+        return running
+
+    async def _pass(self, store: str) -> None:
+        try:
+            await self._manifests.ready(store)
+            await self.trim(store)
+        except (Problem, ManifestsNotLoaded) as error:
+            log.warning("cannot tidy up the tree of %s now, trying again later: %s", store, error)
 
     async def trim(self, store: str) -> None:
         """Trim the tree of a store. Raises problems."""
@@ -67,26 +116,47 @@ class Trimming:
         if tree is None:
             return
         if not any(self._state().damaged_paths(store)):  # such a record may be put back, and knows of none of them
-            for sweep in tree.sweeps:
-                await self._finish(store, sweep.path, TrimTree(LEADER, store, sweeps=(sweep,)))
+            await self._end_sweeps(store, tree.sweeps)
             for rollback in tree.rollbacks:
-                await self._finish(store, "", TrimTree(LEADER, store, rollbacks=(rollback,)))
+                await self._each(store, partial(_below, store, ""), (0, ""))
+                await self._commit(store, TrimTree(LEADER, store, rollbacks=(rollback,)))
         for first, last in _gone(self._kept.get(store), tree.kept):
             await self._each(store, partial(_died, store, last), (first, LAST))
         self._kept[store] = tree.kept
         await self._each(store, lambda state, after: state.drafts(store, after, record.granted), (0, ""))
 
-    async def _finish(self, store: str, directory: str, end: TrimTree) -> None:
-        """Trim all paths below a directory, and commit that all of them are."""
+    async def _end_sweeps(self, store: str, sweeps: Sequence[Sweep]) -> None:
+        """Trim all paths below directories that were deleted, and commit that all of them are.
 
-        def below(state: State, after: At) -> Iterator[At]:
-            return ((0, path) for path in state.paths(store, directory, after[1]))
-
-        await self._each(store, below, (0, ""))
-        await commit(self._journal, end, self._clock)
+        The directories take turns, a batch each, and small ones share a commit. So a large one holds up no other.
+        """
+        left: dict[Sweep, At] = dict.fromkeys(sweeps, (0, ""))
+        paths: list[str] = []
+        ended: list[Sweep] = []
+        while left:
+            for sweep, after in list(left.items()):
+                room = _BATCH - len(paths)
+                found = await self._some(store, partial(_below, store, sweep.path), after, room)
+                paths += [path for _, path in found]
+                if len(found) < room:
+                    del left[sweep]
+                    ended.append(sweep)
+                else:
+                    left[sweep] = found[-1]
+                if len(paths) == _BATCH:
+                    await self._commit(store, TrimTree(LEADER, store, tuple(paths), tuple(ended)))
+                    paths, ended = [], []
+        if ended:
+            await self._commit(store, TrimTree(LEADER, store, tuple(paths), tuple(ended)))
 
     async def _each(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At) -> None:
         """Trim each of these paths of which something is to be dropped."""
+        while found := await self._some(store, paths, after, _BATCH):
+            await self._commit(store, TrimTree(LEADER, store, tuple([path for _, path in found])))
+            after = found[-1]
+
+    async def _some(self, store: str, paths: Callable[[State, At], Iterator[At]], after: At, most: int) -> list[At]:
+        """Return the first of these paths of which something is to be dropped, at most ``most``."""
         found: list[At] = []
 
         def judge(at: At) -> bool:
@@ -94,26 +164,27 @@ class Trimming:
             path = self._state().path(store, at[1])
             if tree is not None and isinstance(path, TreePath) and trimmed_of(path, record, tree) != path:
                 found.append(at)
-            return len(found) == _BATCH
+            return len(found) == most
 
-        while True:
-            found.clear()
-            await self._slices.each_after(lambda last: paths(self._state(), last), after, judge)
-            if not found:
-                return
-            await self._commit(store, [path for _, path in found])
-            after = found[-1]
+        await self._slices.each_after(lambda last: paths(self._state(), last), after, judge)
+        return found
 
-    async def _commit(self, store: str, paths: Sequence[str]) -> None:
-        """Trim these paths in one commit, or in more where their records are too large for one."""
+    async def _commit(self, store: str, request: TrimTree) -> None:
+        """Trim in one commit, or in more where the records of the paths are too large for one: what ends, ends last."""
         try:
-            await commit(self._journal, TrimTree(LEADER, store, tuple(paths)), self._clock)
+            await commit(self._journal, request, self._clock)
         except Problem as error:
-            if error.code is not Code.TOO_LARGE or len(paths) == 1:
+            if error.code is not Code.TOO_LARGE or len(request.paths) < 2:
                 raise
-            half = len(paths) // 2
-            await self._commit(store, paths[:half])
-            await self._commit(store, paths[half:])
+            half = len(request.paths) // 2
+            await self._commit(store, TrimTree(LEADER, store, request.paths[:half]))
+            await self._commit(store, replace(request, paths=request.paths[half:]))
+            return
+        running = self._passes.get(store)
+        if running is not None:
+            running.committed = True
+            if request.sweeps or request.rollbacks:
+                running.advance()
 
     def _records(self, store: str) -> tuple[Store, Tree | None]:
         state = self._state()
@@ -124,6 +195,16 @@ class Trimming:
 
     def _state(self) -> State:
         return self._journal.read().view.state
+
+
+def _raise_fault(task: asyncio.Task[None]) -> None:
+    """Raise what a pass failed with, if that is no error of the storage but a fault of Milepost's own."""
+    if task.done() and not task.cancelled():
+        task.result()
+
+
+def _below(store: str, directory: str, state: State, after: At) -> Iterator[At]:
+    return ((0, path) for path in state.paths(store, directory, after[1]))
 
 
 def _died(store: str, until: int, state: State, after: At) -> Iterator[At]:

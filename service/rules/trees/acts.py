@@ -6,6 +6,8 @@ came from, and all others do no more the second time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from milepost.wire import Code
@@ -23,9 +25,10 @@ from service.rules.stored.paths import (
     parent_of,
     snapshot_of,
 )
-from service.rules.stored.trees import MOST_SWEEPS, Entry, Tree
+from service.rules.stored.trees import MOST_SWEEPS, Entry, Tree, TreePath
 from service.rules.trees.draft import Draft
 from service.rules.trees.sight import MOST_DEAD, ROOT, TooManyDead, is_draft, living, living_below
+from service.rules.trees.trimming import trimmed_of
 
 MOST_RENAMED = 256
 """A directory is renamed with so many paths below it at most: they must fit into one commit."""
@@ -52,9 +55,8 @@ def decide(view: View, store: Store, request: TreeRequest, context: DecisionCont
                 return act.rename(request)
             case DeletePath():
                 return act.delete(request)
-    except TooManyDead:
-        detail = f"{MOST_DEAD} paths that were deleted are not cleared away yet there, or a pin shows them"
-        return Refused(Code.TOO_MANY_REQUESTS, f"{_named(request.path)} cannot be looked through: {detail}")
+    except TooManyDead as error:
+        return act.too_many_dead(request, error.dead)
     raise TypeError(f"no rule for {type(request).__name__}")
 
 
@@ -121,7 +123,7 @@ class _Act:
             if not request.recursive:
                 return Refused(Code.NOT_EMPTY, f"{_named(request.path)} is not empty: it has {below[0]!r}")
             if len(self._tree.sweeps) >= MOST_SWEEPS:
-                return Refused(Code.TOO_MANY_REQUESTS, self._too_many_sweeps())
+                return self._too_many_sweeps()
             self._draft.sweep(request.path)
         if request.path:
             self._draft.end(request.path)
@@ -221,11 +223,20 @@ class _Act:
         detail = f"the record {damaged}, of a path that is not known, is damaged and may be of a file in there"
         return Refused(Code.CORRUPT, f"{_named(directory)} cannot be looked through: {detail}")
 
-    def _too_many_sweeps(self) -> str:
+    def _too_many_sweeps(self) -> Refused:
         damaged = self._view.damaged_path(self._store.name)
         if damaged is None:
-            return "directories are deleted too quickly; try again later"
-        return f"{MOST_SWEEPS} deleted directories are kept in mind for the damaged record {damaged}: put it back"
+            detail = f"{MOST_SWEEPS} deleted directories are not cleared away yet; try again later"
+        else:
+            detail = f"{MOST_SWEEPS} deleted directories are kept in mind for the damaged record {damaged}: put it back"
+        return Refused(Code.TOO_MANY_REQUESTS, detail, until_trimmed=damaged is None)
+
+    def too_many_dead(self, request: TreeRequest, dead: Sequence[TreePath]) -> Refused:
+        """Refuse to look through a directory with too many ``dead`` paths, at least until some of them are dropped."""
+        droppable = any(trimmed_of(record, self._store, self._tree) != record for record in dead)
+        why = "are not cleared away yet there" if droppable else "are kept there, since a cut or a pin shows them"
+        detail = f"{_named(request.path)} cannot be looked through: {MOST_DEAD} paths that were deleted {why}"
+        return Refused(Code.TOO_MANY_REQUESTS, detail, until_trimmed=droppable)
 
     def _at(self, path: str) -> Entry | Refused | None:
         found = living(self._view, self._store, self._tree, path)

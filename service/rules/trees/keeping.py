@@ -12,7 +12,7 @@ from service.rules.records import Corrupt, Store, tree_key
 from service.rules.requests import CloneTree, PinCut, RollBack, TreeRequest, Unpin
 from service.rules.stored.paths import parent_of
 from service.rules.stored.trees import MOST_CUTS, MOST_PINS, MOST_ROLLBACKS, Cut, Entry, Pin, Rollback, Tree, TreePath
-from service.rules.trees.sight import living, shown_at
+from service.rules.trees.sight import TooManyDead, living, living_below, shown_at
 
 
 def decide(
@@ -84,7 +84,12 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
     if request.revision not in tree.kept:
         return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no cut and no pin at {request.revision}")
     if tree.sweeps or len(tree.rollbacks) >= MOST_ROLLBACKS:
-        return Refused(Code.TOO_MANY_REQUESTS, "what was deleted before is still being cleared away; try again later")
+        damaged = view.damaged_path(store.name)
+        why = "is still being cleared away; try again later"
+        if damaged is not None:
+            why = f"is kept in mind for the damaged record {damaged}: put it back"
+        detail = f"what was deleted or rolled back before {why}"
+        return Refused(Code.TOO_MANY_REQUESTS, detail, until_trimmed=damaged is None)
     for path in request.keep:
         parent = parent_of(path)
         record = view.path(store.name, parent)
@@ -125,7 +130,8 @@ def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: De
     path = next((record.path for record in view.paths(store.name, "")), None)
     if path is not None or tree.manifests or tree.kept or tree.sweeps or tree.rollbacks:
         there = f": it has {path!r}" if path is not None else ", or was not a short while ago"
-        return Refused(Code.NOT_EMPTY, f"the tree of {store.name!r} is not empty{there}; a clone begins one")
+        detail = f"the tree of {store.name!r} is not empty{there}; a clone begins one"
+        return Refused(Code.NOT_EMPTY, detail, until_trimmed=_is_dead(view, store, tree))
     begun = replace(
         tree,
         manifests=() if request.manifest is None else (request.manifest,),
@@ -133,6 +139,16 @@ def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: De
     )
     answer = Answer({"files": request.files, "bytes": request.bytes}, created=True)
     return _kept(store, begun, request, context, answer)
+
+
+def _is_dead(view: View, store: Store, tree: Tree) -> bool:
+    """Return whether all that there is in a tree is dead and can be dropped: no cut, pin or manifest has it."""
+    if tree.manifests or tree.kept or view.damaged_path(store.name) is not None:
+        return False
+    try:
+        return next(living_below(view, store, tree, ""), None) is None
+    except TooManyDead:
+        return True
 
 
 def _kept(

@@ -53,19 +53,27 @@ def is_draft(path: str, entry: Entry) -> bool:
 
 
 class TooManyDead(Exception):
-    """Raised where more paths are dead below a directory than are looked through: a pin shows them, or they go soon."""
+    """Raised where more paths are ``dead`` below a directory than are looked through.
+
+    A cut or a pin shows them, or they can be trimmed.
+    """
+
+    def __init__(self, dead: Sequence[TreePath]) -> None:
+        super().__init__(f"{len(dead)} paths are dead")
+        self.dead = dead
 
 
 def living_below(view: View, store: Store, tree: Tree, directory: str) -> Iterator[tuple[str, Entry]]:
     """Yield all paths below a directory and what is there, in no order. Raises `TooManyDead`."""
-    dead = 0
+    dead: list[TreePath] = []
     for record in view.paths(store.name, directory):
         entry = living_in(record, store, tree)
-        dead += entry is None
-        if dead > MOST_DEAD:
-            raise TooManyDead
         if entry is not None:
             yield record.path, entry
+            continue
+        dead.append(record)
+        if len(dead) > MOST_DEAD:
+            raise TooManyDead(dead)
 
 
 def shown_at(record: TreePath, revision: int, store: Store, tree: Tree) -> Entry | None:
