@@ -59,6 +59,21 @@ class FilePage:
     term: int
 
 
+@dataclass(slots=True)
+class Summary:
+    """How many files and directories there are, and how many bytes the files have."""
+
+    files: int = 0
+    directories: int = 0
+    bytes: int = 0
+
+    def add(self, entry: Entry) -> None:
+        """Count an entry."""
+        self.files += not entry.directory
+        self.directories += entry.directory
+        self.bytes += entry.size
+
+
 class TreeOperations:
     """The operations on the files of a store's tree. A write names the driver's epoch, and needs no session."""
 
@@ -164,6 +179,27 @@ class TreeOperations:
         if snapshot_of(at.path) is not None:
             self.entry(at)  # of a snapshot that went meanwhile, the rest would be missing
 
+    async def summary(self, at: At) -> Summary:
+        """Count what is at a path and everything below it, in slices. Raises ``not-exist`` and ``corrupt`` problems.
+
+        What is renamed while a large directory is counted may be missing, or be counted twice.
+        """
+        found, entry = Summary(), self.entry(at)
+        found.add(entry)
+        if not entry.directory:
+            return found
+        all_readable(self._journal.read().view.state, at)
+
+        def add(path: str) -> None:
+            view = self._journal.read().view.state
+            there = shown(view, store_in(view, at.store), tree_in(view, at.store), path)
+            if isinstance(there, Entry):
+                found.add(there)
+
+        await self._slices.each_after(lambda last: _below(self._journal.read().view.state, at, last), "", add)
+        self.entry(at)  # of a snapshot that went meanwhile, the rest would be missing
+        return found
+
     def readable(self, at: At) -> Entry:
         """Return the file at a path. Raises ``not-exist`` problems, also for a directory."""
         entry = self.entry(at)
@@ -267,6 +303,23 @@ def _children(view: State, at: At, after: str) -> Iterator[str]:
     before = f"{SNAPSHOTS}/{snapshot}/"
     for path in view.children(at.store, inner, after.removeprefix(before)):
         yield f"{before}{path}"
+
+
+def _below(view: State, at: At, after: str) -> Iterator[str]:
+    """Yield what may lie somewhere below a directory, from after ``after`` on; in `SNAPSHOTS` one after the other."""
+    inside = snapshot_of(at.path)
+    if inside is None:
+        yield from view.paths(at.store, at.path, after)
+        return
+    snapshot, inner = inside
+    reached, last = snapshot_of(after) or ("", "")
+    for name in (snapshot,) if snapshot else sorted(tree_in(view, at.store).snapshots):
+        if name < reached:
+            continue
+        if not snapshot and name != reached:
+            yield f"{SNAPSHOTS}/{name}"
+        for path in view.paths(at.store, inner, last if name == reached else ""):
+            yield f"{SNAPSHOTS}/{name}/{path}"
 
 
 def all_readable(state: State, at: At) -> None:

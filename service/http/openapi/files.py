@@ -35,6 +35,27 @@ READ_EXAMPLES: Final[Mapping[str, Any]] = {
     "GETFILEBLOCKLOCATIONS": {"BlockLocations": {"BlockLocation": []}},
     "GETHOMEDIRECTORY": {"Path": "/"},
     "GETDELEGATIONTOKEN": {"Token": None},
+    "GETCONTENTSUMMARY": {
+        "ContentSummary": {
+            "directoryCount": 2,
+            "ecPolicy": "Replicated",
+            "fileCount": 1,
+            "length": 5,
+            "quota": -1,
+            "snapshotDirectoryCount": 0,
+            "snapshotFileCount": 0,
+            "snapshotLength": 0,
+            "snapshotSpaceConsumed": 0,
+            "spaceConsumed": 5,
+            "spaceQuota": -1,
+            "typeQuota": {},
+        }
+    },
+    "GETQUOTAUSAGE": {
+        "QuotaUsage": {"fileAndDirectoryCount": 3, "quota": -1, "spaceConsumed": 5, "spaceQuota": -1, "typeQuota": {}}
+    },
+    "GETSTATUS": {"FsStatus": {"capacity": 9223372036854775807, "remaining": 9223372036854775802, "used": 5}},
+    "GETTRASHROOT": {"Path": "/jobs/flights/.Trash/milepost"},
 }
 DONE: Final = {"boolean": True}
 

@@ -31,7 +31,6 @@ _ELSEWHERE: Final = JavaException("org.apache.hadoop.ipc.StandbyException")
 _LATER: Final = JavaException("org.apache.hadoop.ipc.RetriableException")
 _FAILED: Final = JavaException("java.io.IOException")
 _WRONG: Final = JavaException("java.lang.IllegalArgumentException", 400)
-_UNKNOWN: Final = JavaException("java.lang.UnsupportedOperationException", 400)
 
 EXCEPTIONS: Final[dict[Code, JavaException]] = {
     Code.NOT_EXIST: _MISSING,
@@ -50,8 +49,9 @@ EXCEPTIONS: Final[dict[Code, JavaException]] = {
     Code.STORAGE_UNAVAILABLE: _LATER,
     Code.INVALID_NAME: _WRONG,
     Code.INVALID_REQUEST: _WRONG,
-    Code.NOT_SUPPORTED: _UNKNOWN,
-    Code.METHOD_NOT_ALLOWED: _UNKNOWN,
+    # Hadoop's shell says an IOException in one line; of what is no IOException it prints where it was thrown.
+    Code.NOT_SUPPORTED: _FAILED,
+    Code.METHOD_NOT_ALLOWED: _FAILED,
     Code.RANGE_NOT_SATISFIABLE: _FAILED,
     Code.STORAGE_FULL: _FAILED,
 }

@@ -33,9 +33,19 @@ from service.http.requests import HttpRequest
 from service.http.webhdfs.errors import remote_exception
 from service.http.webhdfs.parameters import destination, flag, number, onto_existing, replaces, text
 from service.http.webhdfs.places import JOBS, Above, allowed, epoch_of, in_tree, of_lost_header, place_of
-from service.http.webhdfs.statuses import SERVER_DEFAULTS, Statuses, block_locations, file_status
-from service.operations.trees import At
+from service.http.webhdfs.statuses import (
+    OWNER,
+    SERVER_DEFAULTS,
+    Statuses,
+    block_locations,
+    content_summary,
+    file_status,
+    file_system_status,
+    quota_usage,
+)
+from service.operations.trees import At, Summary
 from service.rules.requests import OntoExisting
+from service.rules.stored.paths import TRASH
 from service.rules.stored.trees import Entry
 from service.rules.trees.sight import ROOT
 
@@ -55,6 +65,11 @@ READS: Final = (
     "GETHOMEDIRECTORY",
     "GETSERVERDEFAULTS",
     "GETDELEGATIONTOKEN",
+    "GETCONTENTSUMMARY",
+    "GETQUOTAUSAGE",
+    "GETSTATUS",
+    "GETFILECHECKSUM",
+    "GETTRASHROOT",
 )
 WRITES: Final = ("CREATE", "MKDIRS", "RENAME")
 
@@ -130,7 +145,7 @@ async def _answered(request: HttpRequest, path: str, known: Mapping[str, Answer]
         asked = (text(request.query_params, "op") or "").upper()
         if asked not in known:
             raise problem(
-                Code.NOT_SUPPORTED, f"{request.method} with op={asked[:40]!r} is not answered here{_lost(request)}"
+                Code.NOT_SUPPORTED, f"{request.method} with op={asked[:40]!r} is not supported{_lost(request)}"
             )
         place = place_of(path)
         looks = request.method == "GET" or asked == _MAKE_SURE
@@ -230,6 +245,42 @@ async def _no_token(_request: HttpRequest, _place: At | Above) -> Response:
     return _json({"Token": None})
 
 
+async def _summary(request: HttpRequest, place: At | Above) -> Response:
+    return _json({"ContentSummary": content_summary(await _counted(request, place))})
+
+
+async def _quota_usage(request: HttpRequest, place: At | Above) -> Response:
+    return _json({"QuotaUsage": quota_usage(await _counted(request, place))})
+
+
+async def _file_system_status(request: HttpRequest, place: At | Above) -> Response:
+    """Answer for the whole of a job's tree, as HDFS does for all that it has; nobody adds all trees up."""
+    used = Summary() if isinstance(place, Above) else await request.operations.trees.summary(At(place.store, ""))
+    return _json({"FsStatus": file_system_status(used)})
+
+
+async def _counted(request: HttpRequest, place: At | Above) -> Summary:
+    if isinstance(place, Above):
+        asked = request.query_params["op"].upper()
+        raise problem(Code.NOT_SUPPORTED, f"{asked} of /{place.path} is not supported: ask for one job, /{JOBS}/…")
+    return await request.operations.trees.summary(place)
+
+
+async def _checksum(request: HttpRequest, place: At | Above) -> Response:
+    """Refuse a checksum: the one of HDFS is made of those of its blocks and their pieces, and there are none."""
+    if isinstance(place, Above):
+        raise problem(Code.NOT_EXIST, f"/{place.path} is a directory")
+    digest = request.operations.trees.readable(place).sha256
+    detail = f"GETFILECHECKSUM is not supported: {place.path!r} has no checksum of HDFS's kind. Its sha-256 is {digest}"
+    raise problem(Code.NOT_SUPPORTED, detail)
+
+
+async def _trash_root(_request: HttpRequest, place: At | Above) -> Response:
+    """Answer with a directory of the job's own tree, since nothing is renamed from one tree to another."""
+    above = f"/{JOBS}/{place.store}" if isinstance(place, At) else ""
+    return _json({"Path": f"{above}/{TRASH}/{OWNER}"})
+
+
 # -- what changes something --------------------------------------------------------------------------------------------
 
 
@@ -277,7 +328,14 @@ async def _delete(request: HttpRequest, place: At | Above) -> Response:
 
 
 _READS: Mapping[str, Answer] = dict(
-    zip(READS, (_status, _status, _list, _list_batch, _blocks, _open, _home, _defaults, _no_token), strict=True)
+    zip(
+        READS,
+        (
+            *(_status, _status, _list, _list_batch, _blocks, _open, _home, _defaults, _no_token),
+            *(_summary, _quota_usage, _file_system_status, _checksum, _trash_root),
+        ),
+        strict=True,
+    )
 )
 _WRITES: Mapping[str, Answer] = dict(zip(WRITES, (_create, _make_directory, _rename), strict=True))
 

@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from service.operations.many import JsonList
+from service.operations.trees import Summary
 from service.rules.stored.trees import Entry
 
 _BLOCK_BYTES = 128 * 1024 * 1024
-_OWNER = "milepost"
+_UNKNOWN = 2**63 - 1
+OWNER = "milepost"
 
 SERVER_DEFAULTS: dict[str, Any] = {
     "blockSize": _BLOCK_BYTES,
@@ -35,10 +37,10 @@ def file_status(entry: Entry, name: str) -> dict[str, Any]:
         "blockSize": 0 if directory else _BLOCK_BYTES,
         "childrenNum": 0,
         "fileId": entry.born,
-        "group": _OWNER,
+        "group": OWNER,
         "length": entry.size,
         "modificationTime": modified,
-        "owner": _OWNER,
+        "owner": OWNER,
         "pathSuffix": name,
         "permission": "755" if directory else "644",
         "replication": 0 if directory else 1,
@@ -66,6 +68,35 @@ def block_locations(entry: Entry, start: int, length: int | None) -> list[dict[s
             "topologyPaths": ["/default-rack/localhost:9866"],
         }
     ]
+
+
+def content_summary(summary: Summary) -> dict[str, Any]:
+    """Return how much is in a directory, itself included. There are no quotas, and snapshots are counted as nothing."""
+    return {
+        "directoryCount": summary.directories,
+        "ecPolicy": "Replicated",
+        "fileCount": summary.files,
+        "length": summary.bytes,
+        "snapshotDirectoryCount": 0,
+        "snapshotFileCount": 0,
+        "snapshotLength": 0,
+        "snapshotSpaceConsumed": 0,
+        **_used(summary),
+    }
+
+
+def quota_usage(summary: Summary) -> dict[str, Any]:
+    """Return how much of its quotas a directory has used: it has none."""
+    return {"fileAndDirectoryCount": summary.files + summary.directories, **_used(summary)}
+
+
+def _used(summary: Summary) -> dict[str, Any]:
+    return {"quota": -1, "spaceConsumed": summary.bytes, "spaceQuota": -1, "typeQuota": {}}
+
+
+def file_system_status(summary: Summary) -> dict[str, int]:
+    """Return how much of a file system is used. How much there is nobody knows, for which Hadoop has this number."""
+    return {"capacity": _UNKNOWN, "remaining": _UNKNOWN - summary.bytes, "used": summary.bytes}
 
 
 class Statuses:

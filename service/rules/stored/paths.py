@@ -18,6 +18,10 @@ LAST: Final = "\U0010ffff" * (MOST_BYTES // 4)
 SNAPSHOTS: Final = ".snapshot"
 """The directory in the root of a tree where it can be read as it was at each cut and pin, as HDFS has it."""
 
+TRASH: Final = ".Trash"
+"""The directory in the root of a tree that Hadoop's clients move to what they are told to remove, if they keep a trash.
+"""
+
 _COMMIT = re.compile(r"(?:(.*)/)?commits/(0|[1-9]\d{0,17})")
 
 
@@ -98,6 +102,9 @@ def is_temporary(path: str) -> bool:
 
 
 def commit_of(path: str) -> tuple[str, int] | None:
-    """Return the query's directory and the batch's number, if this file says that Spark has committed a batch."""
-    found = _COMMIT.fullmatch(path)
+    """Return the query's directory and the batch's number, if this file says that Spark has committed a batch.
+
+    No query runs in the trash.
+    """
+    found = None if path.startswith(f"{TRASH}/") else _COMMIT.fullmatch(path)
     return None if found is None else (found[1] or "", int(found[2]))

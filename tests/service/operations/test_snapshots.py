@@ -10,6 +10,7 @@ import pytest
 
 from milepost.errors import Problem
 from milepost.wire import Code
+from service.basics import slices
 from service.operations.trees import At
 from service.replica.submitter import Caller
 from service.rules.records import tree_key
@@ -129,3 +130,23 @@ async def test_nothing_is_written_into_a_snapshot(tmp_path: Path) -> None:
         assert await read(running, inside.path) == b"state 1"
         await put(running, "state/.snapshot", epoch)
         assert ".snapshot" in await listed(running, "state")
+
+
+@pytest.mark.parametrize("batch", [1, 2, 64])
+async def test_a_summary_of_all_snapshots_is_the_same_in_slices_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    """Snapshots sort by name and paths by letters: `/` comes between the letters that a name may have."""
+    monkeypatch.setattr(slices, "_BATCH", batch)
+    async with rig(embedded(tmp_path), PROMPT) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        await put(running, "state/0", epoch, b"state", inline=True)
+        await put(running, "commits/0", epoch, b"v1", inline=True)
+        for name in ("a", "a-b", "a0"):
+            await running.operations.cuts.pin(Caller(Attempt("a"), epoch), STORE, name, 0)
+        found = await running.operations.trees.summary(At(STORE, ".snapshot"))
+        assert (found.files, found.directories, found.bytes) == (4 * 2, 1 + 4 * 3, 4 * 7)
+        found = await running.operations.trees.summary(At(STORE, ".snapshot/a-b"))
+        assert (found.files, found.directories, found.bytes) == (2, 3, 7)
+        found = await running.operations.trees.summary(At(STORE, ""))
+        assert (found.files, found.directories, found.bytes) == (2, 3, 7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import httpx
@@ -180,7 +181,79 @@ def test_temporary_files_of_an_older_epoch_are_gone(tree: Tree, api: Api) -> Non
     ],
 )
 def test_what_is_not_answered_is_refused_by_name(tree: Tree, method: str, path: str, op: str) -> None:
-    assert op in refused(tree.ask(method, path, op), 400, "UnsupportedOperationException")
+    assert op in refused(tree.ask(method, path, op), 403, "IOException")
+
+
+def test_a_summary_counts_all_that_is_below(tree: Tree, http: httpx.Client) -> None:
+    tree.mkdirs("a/empty")
+    tree.create("a/b/one", b"x")
+    tree.create("a/b/large", LARGE)
+    tree.create("ab", b"xyz")
+    tree.create("a/gone", b"x")
+    tree.delete("a/gone")
+    tree.create("a/swept/x", b"x")
+    tree.delete("a/swept", recursive=True)
+    size = len(LARGE) + 1
+    for path, files, directories, length in (
+        ("", 3, 4, size + 3),
+        ("a", 2, 3, size),
+        ("a/b/one", 1, 0, 1),
+        ("a/empty", 0, 1, 0),
+    ):
+        told = tree.ask("GET", path, "GETCONTENTSUMMARY").json()["ContentSummary"]
+        assert (told["fileCount"], told["directoryCount"], told["length"]) == (files, directories, length)
+        assert (told["spaceConsumed"], told["quota"], told["spaceQuota"]) == (length, -1, -1)
+        used = tree.ask("GET", path, "GETQUOTAUSAGE").json()["QuotaUsage"]
+        assert (used["fileAndDirectoryCount"], used["spaceConsumed"]) == (files + directories, length)
+    status = tree.ask("GET", "a", "GETSTATUS").json()["FsStatus"]
+    assert (status["used"], status["capacity"] - status["remaining"]) == (size + 3, size + 3)
+    for op in ("GETCONTENTSUMMARY", "GETQUOTAUSAGE"):
+        refused(tree.ask("GET", "nowhere", op), 404, "FileNotFoundException")
+        for path in ("", "jobs"):
+            assert op in refused(http.get(f"/webhdfs/v1/{path}", params={"op": op}), 403, "IOException")
+    assert http.get("/webhdfs/v1/", params={"op": "GETSTATUS"}).json()["FsStatus"]["used"] == 0
+
+
+def test_a_summary_of_snapshots(tree: Tree) -> None:
+    tree.create("q/commits/0", b"v1")
+    tree.create("q/state/0", b"xx")
+    tree.create("q/commits/1", b"v1")
+    tree.delete("q/state/0")
+    first, second = tree.names(".snapshot")
+
+    def counted(path: str) -> tuple[int, int, int]:
+        told = tree.ask("GET", path, "GETCONTENTSUMMARY").json()["ContentSummary"]
+        return told["fileCount"], told["directoryCount"], told["length"]
+
+    assert counted("") == (2, 4, 4)
+    assert counted(f".snapshot/{first}") == (1, 3, 2)
+    assert counted(f".snapshot/{second}") == (3, 4, 6)
+    assert counted(f".snapshot/{second}/q/state") == (1, 1, 2)
+    assert counted(f".snapshot/{second}/q/state/0") == (1, 0, 2)
+    assert counted(".snapshot") == (4, 8, 8)
+
+
+def test_a_checksum_of_hdfs_is_refused_with_the_digest_that_there_is(tree: Tree) -> None:
+    tree.create("file", b"v1")
+    tree.mkdirs("d")
+    told = refused(tree.ask("GET", "file", "GETFILECHECKSUM"), 403, "IOException")
+    assert "GETFILECHECKSUM" in told
+    assert hashlib.sha256(b"v1").hexdigest() in told
+    for path in ("nowhere", "d"):
+        refused(tree.ask("GET", path, "GETFILECHECKSUM"), 404, "FileNotFoundException")
+
+
+def test_the_trash_of_a_job_is_in_its_tree_and_makes_no_cut(tree: Tree, http: httpx.Client) -> None:
+    root = tree.ask("GET", "q/commits/0", "GETTRASHROOT").json()["Path"]
+    assert root == f"/jobs/{tree.job}/.Trash/milepost"
+    assert http.get("/webhdfs/v1/jobs", params={"op": "GETTRASHROOT"}).json()["Path"] == "/.Trash/milepost"
+    tree.create("q/commits/0", b"v1")
+    (kept,) = tree.names(".snapshot")
+    below = root.removeprefix(f"/jobs/{tree.job}/")
+    tree.mkdirs(f"{below}/Current/jobs/{tree.job}")
+    assert tree.rename("q", f"{below}/Current/jobs/{tree.job}/q", "TO_TRASH").status_code == 200
+    assert tree.names(".snapshot") == [kept]
+    assert tree.read(f"{below}/Current/jobs/{tree.job}/q/commits/0").content == b"v1"
 
 
 @pytest.mark.parametrize("path", ["a//b", "a/%2e%2e/b", "a%2Fb", "x" * 1025])

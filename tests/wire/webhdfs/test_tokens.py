@@ -90,7 +90,7 @@ def test_the_token_of_a_job_opens_nothing_else(api: Api, http: httpx.Client) -> 
     for answer in (stranger.ask("GET", "secret", "OPEN"), stranger.ask("GET", "", "LISTSTATUS"), stranger.mkdirs("d")):
         assert tree.job in refused(answer, 403, "AccessControlException")
     moved = tree.ask("PUT", "a", "RENAME", destination=f"/jobs/{other.store}/a", renameoptions="NONE")
-    refused(moved, 400, "UnsupportedOperationException")
+    refused(moved, 403, "IOException")
     for method, path in (("GET", "/v1/stores"), ("POST", "/v1/sessions"), ("GET", f"/v1/stores/{tree.job}/handles")):
         problem(http.request(method, path, headers=tree.told()), 403, "forbidden")
     listed = http.get("/webhdfs/v1/jobs", params={"op": "LISTSTATUS"}, headers=tree.told()).json()

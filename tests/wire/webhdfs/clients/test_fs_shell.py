@@ -81,13 +81,76 @@ def test_what_is_refused_says_why(shell: Shell, job: Job, some: Path) -> None:
         (("-cat", f"{root}/nowhere"), "No such file or directory"),
         (("-rm", f"{root}/nowhere"), "No such file or directory"),
         (("-mkdir", f"{root}/some/below"), "'some' is a file"),
-        (("-appendToFile", str(some), f"{root}/some"), "APPEND"),
-        (("-chmod", "600", f"{root}/some"), "SETPERMISSION"),
-        (("-du", root), "GETCONTENTSUMMARY"),
     ):
         ran = shell.run(job, *arguments)
         assert ran.status != 0, arguments
         assert said in ran.error, (arguments, ran)
+
+
+def test_what_is_not_supported_is_said_in_one_line(shell: Shell, job: Job, some: Path) -> None:
+    file, directory = f"{job.root}/some", f"{job.root}/d"
+    assert shell.run(job, "-put", str(some), file).status == 0
+    assert shell.run(job, "-mkdir", directory).status == 0
+    otherwise = []
+    for said, *arguments in (
+        ("APPEND", "-appendToFile", str(some), file),
+        ("SETPERMISSION", "-chmod", "600", file),
+        ("SETOWNER", "-chown", "nobody", file),
+        ("SETOWNER", "-chgrp", "nobody", file),
+        ("SETREPLICATION", "-setrep", "2", file),
+        ("SETTIMES", "-touch", file),
+        ("TRUNCATE", "-truncate", "1", file),
+        ("CONCAT", "-concat", file, file, file),
+        ("ACL", "-setfacl", "-b", file),
+        ("XATTR", "-getfattr", "-d", file),
+        ("SETXATTR", "-setfattr", "-n", "user.a", "-v", "b", file),
+        ("CREATESNAPSHOT", "-createSnapshot", directory, "s"),
+        ("RENAMESNAPSHOT", "-renameSnapshot", directory, "s", "t"),
+        ("DELETESNAPSHOT", "-deleteSnapshot", directory, "s"),
+        ("GETFILECHECKSUM", "-checksum", file),
+    ):
+        ran = shell.run(job, *arguments)
+        if ran.status != 1 or len(ran.error.splitlines()) != 1 or said not in ran.error:
+            otherwise.append((said, ran))
+    assert otherwise == []
+
+
+def test_what_there_is_is_counted(shell: Shell, job: Job, some: Path) -> None:
+    def done(*arguments: str) -> list[list[str]]:
+        ran = shell.run(job, *arguments)
+        assert ran.status == 0, ran
+        return [line.split() for line in ran.out.splitlines()]
+
+    for path in ("a/b/some", "a/other"):
+        done("-mkdir", "-p", f"{job.root}/a/b")
+        done("-put", str(some), f"{job.root}/{path}")
+    assert [line[0] for line in done("-du", f"{job.root}/a")] == ["200000", "200000"]
+    assert done("-du", "-s", job.root)[0][0] == "400000"
+    assert done("-count", job.root)[0][:3] == ["3", "2", "400000"]
+    assert done("-count", "-q", job.root)[0][:7] == ["none", "inf", "none", "inf", "3", "2", "400000"]
+    assert done("-count", "-u", job.root)[0][:4] == ["none", "inf", "none", "inf"]
+    assert done("-df", job.root)[-1][2] == "400000"
+    assert done("-du", job.root.rpartition("/")[0])
+
+
+def test_what_is_removed_is_moved_to_the_trash_of_the_job(shell: Shell, job: Job, some: Path) -> None:
+    """Most installations of Hadoop have an interval for the trash; none empties the one of a job."""
+
+    def ran(*arguments: str) -> str:
+        ended = shell.run(job, *arguments, fs_trash_interval="360")
+        assert ended.status == 0, ended
+        return ended.out
+
+    trash = f"{job.root}/.Trash/milepost/Current{job.path}"
+    ran("-mkdir", "-p", f"{job.root}/a/b")
+    ran("-put", str(some), f"{job.root}/a/b/some")
+    ran("-rm", f"{job.root}/a/b/some")
+    assert ran("-cat", f"{trash}/a/b/some") == some.read_text()
+    ran("-rm", "-r", f"{job.root}/a")
+    assert "/a" not in [line.split()[-1].removeprefix(job.root) for line in ran("-ls", job.root).splitlines()]
+    ran("-rm", "-r", f"{trash}/a")
+    ran("-rm", "-r", "-skipTrash", f"{job.root}/.Trash")
+    assert ran("-ls", job.root) == ""
 
 
 def test_a_deposed_driver_reads_and_does_not_write(shell: Shell, job: Job, some: Path) -> None:
