@@ -160,6 +160,10 @@ test-kubernetes: $(ready) ## Pointers and elections on a real Kubernetes API, bl
 	@tools/registry/build >/dev/null || [ $$? = 3 ]
 	@$(with_java) $(pytest) $(side_by_side) -m "kubernetes and not slow" --ignore tests/client $(ARGS)
 
+.PHONY: test-hadoop
+test-hadoop: $(ready) ## Hadoop's contract suites on a job's files, beside a NameNode (Maven and a JDK needed; part of test-long)
+	@$(with_java) $(pytest) -m hadoop -rP tests/hadoop $(ARGS)
+
 .PHONY: test-sdk
 test-sdk: side_by_side = --numprocesses 6 --dist worksteal
 test-sdk: $(ready) ## The SDK's tests on every Python 3.10 to 3.13 that is installed

@@ -16,6 +16,8 @@ from testbed.ports import Port
 from testbed.process import DEADLINE_SECONDS, Process, ProcessFailed
 
 _FILES = ("core-site.xml", "hdfs-site.xml")
+_OPENS = ("--add-opens", "java.base/java.lang=ALL-UNNAMED")
+"""What the library behind the NameNode's WebHDFS needs since Java 17."""
 
 
 def configure(directory: Path, settings: Mapping[str, str]) -> None:
@@ -96,4 +98,4 @@ def run(main: str, configuration: Path, *arguments: str, deadline: float = DEADL
 
 def _command(main: str, configuration: Path) -> list[str]:
     options = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
-    return [str(java()), *FOR_SMALL, *options, "-cp", f"{configuration}:{jars('hadoop')}/*", main]
+    return [str(java()), *FOR_SMALL, *_OPENS, *options, "-cp", f"{configuration}:{jars('hadoop')}/*", main]

@@ -44,6 +44,16 @@ async def deleted(running: Rig, path: str, epoch: int) -> bool:
     return await running.operations.trees.delete(At(STORE, path), epoch, recursive=True)
 
 
+async def with_no_room(running: Rig) -> int:
+    """Delete as many directories as can be kept in mind; one more is there. Return the epoch."""
+    epoch = await begun(running)
+    for number in range(MOST_SWEEPS + 1):
+        await put(running, f"d{number}/file", epoch, inline=True)
+    for number in range(MOST_SWEEPS):
+        assert await deleted(running, f"d{number}", epoch)
+    return epoch
+
+
 async def with_dead(running: Rig, epoch: int, count: int) -> None:
     """Let a directory be there, empty, below which so many files have died."""
     for number in range(count):
@@ -161,11 +171,7 @@ async def test_a_clone_waits_for_what_was_deleted_where_it_begins(tmp_path: Path
 async def test_a_deletion_is_refused_in_time_while_nothing_can_be_freed(tmp_path: Path) -> None:
     """A record that cannot be read may be of a file in there, so that the deletion must be kept in mind."""
     async with rig(embedded(tmp_path), HOURLY) as running:
-        epoch = await begun(running)
-        for number in range(MOST_SWEEPS + 1):
-            await put(running, f"d{number}/file", epoch, inline=True)
-        for number in range(MOST_SWEEPS):
-            assert await deleted(running, f"d{number}", epoch)
+        epoch = await with_no_room(running)
         state = running.replica.journal.read().view.state
         state.apply([(path_key(STORE, "lost"), Corrupt("lost", "a fault of this test"))])
         with pytest.raises(Problem) as refused:
@@ -176,11 +182,7 @@ async def test_a_deletion_is_refused_in_time_while_nothing_can_be_freed(tmp_path
 async def test_who_waits_for_room_waits_no_longer_than_its_deadline(tmp_path: Path) -> None:
     """The commit of the pass hangs. Once the storage goes on, the same pass frees what is asked for then."""
     async with rig(embedded(tmp_path), HOURLY) as running:
-        epoch = await begun(running)
-        for number in range(MOST_SWEEPS + 1):
-            await put(running, f"d{number}/file", epoch, inline=True)
-        for number in range(MOST_SWEEPS):
-            assert await deleted(running, f"d{number}", epoch)
+        epoch = await with_no_room(running)
         gate = asyncio.Event()
         running.pointers.disturb(before(gate.wait))
         assert not await running.replica._trimming.make_room(STORE, running.clock())
