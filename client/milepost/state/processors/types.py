@@ -5,16 +5,15 @@ A type is given in Spark's JSON form, as ``DataType.jsonValue`` returns it: a na
 
 from __future__ import annotations
 
-import calendar
 import operator
 import re
-import time
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from milepost.state.errors import CoderError
+from milepost.state.processors.local_times import local_datetime, microseconds_of
 
 JsonType = Any
 """A Spark type in its JSON form."""
@@ -89,8 +88,8 @@ def _writers(kind: JsonType) -> Convert:
         "boolean": _truth,
         "binary": lambda value: bytes(_expect(value, (bytes, bytearray), "bytes")),
         "date": lambda value: _expect(value, (date,), "a date").toordinal() - _DAY_ZERO,
-        "timestamp": lambda value: _microseconds(_expect(value, (datetime,), "a datetime")),
-        "timestamp_ntz": lambda value: _microseconds(
+        "timestamp": lambda value: microseconds_of(_expect(value, (datetime,), "a datetime")),
+        "timestamp_ntz": lambda value: microseconds_of(
             _expect(value, (datetime,), "a datetime").replace(tzinfo=None), utc=True
         ),
         "void": lambda value: _expect(value, (), "None"),
@@ -119,7 +118,7 @@ def _readers(kind: JsonType, rows: RowMaker) -> Convert:
         return lambda value: timedelta(microseconds=value)
     special: dict[str, Convert] = {
         "date": lambda value: date.fromordinal(value + _DAY_ZERO),
-        "timestamp": lambda value: datetime.fromtimestamp(value // 1_000_000).replace(microsecond=value % 1_000_000),
+        "timestamp": local_datetime,
         "timestamp_ntz": lambda value: datetime.fromtimestamp(value // 1_000_000, timezone.utc).replace(
             microsecond=value % 1_000_000, tzinfo=None
         ),
@@ -172,15 +171,6 @@ def _truth(value: Any) -> bool:
     if type(value) is not bool and type(value).__name__ not in ("bool", "bool_"):  # numpy's, which may not be installed
         raise CoderError(f"the state takes True or False here, not {type(value).__name__}")
     return bool(value)
-
-
-def _microseconds(value: datetime, *, utc: bool = False) -> int:
-    """Return the time since 1970; a datetime without a zone is one of this machine's zone, as for Spark."""
-    if value.tzinfo is not None:
-        seconds: float = calendar.timegm(value.utctimetuple())
-    else:
-        seconds = calendar.timegm(value.timetuple()) if utc else time.mktime(value.timetuple())
-    return int(seconds) * 1_000_000 + value.microsecond
 
 
 def _fields(value: Any, names: Sequence[str]) -> Sequence[Any]:
