@@ -287,9 +287,9 @@ async def test_a_clone_that_somebody_was_quicker_than_leaves_theirs(
         before = set(await stored_states(running.replica.blobs))
         goes_on, real = asyncio.Event(), running.replica.blobs.put
 
-        async def slow(key: str, chunks: AsyncIterator[bytes]) -> int:
+        async def slow(key: str, chunks: AsyncIterator[bytes], **terms: float) -> int:
             await goes_on.wait()
-            return await real(key, chunks)
+            return await real(key, chunks, **terms)
 
         monkeypatch.setattr(running.replica.blobs, "put", slow)
         cloning = asyncio.create_task(clone(running, caller))

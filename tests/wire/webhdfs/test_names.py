@@ -58,9 +58,9 @@ def test_a_job_whose_header_proxies_would_drop_writes_by_another(api: Api, job: 
     passed = {job_epoch_header(job, 1): "x"}
     assert tree.under(None).ask("PUT", "d", "MKDIRS", headers=passed).status_code == 200
     assert tree.ask("PUT", "e", "MKDIRS").status_code == 200, "by the plain form as well"
-    refused(tree.under(None).ask("PUT", "d", "MKDIRS", headers={job_epoch_header(job, 2): "x"}), 403, FENCED)
-    refused(tree.under(None).ask("PUT", "d", "MKDIRS", headers={job_epoch_header(f"{job}.", 1): "x"}), 403, FENCED)
-    refused(tree.ask("PUT", "d", "MKDIRS", headers=passed), 403, FENCED)  # two of them, though both say the same
+    refused(tree.under(None).ask("PUT", "f", "MKDIRS", headers={job_epoch_header(job, 2): "x"}), 403, FENCED)
+    refused(tree.under(None).ask("PUT", "f", "MKDIRS", headers={job_epoch_header(f"{job}.", 1): "x"}), 403, FENCED)
+    refused(tree.ask("PUT", "f", "MKDIRS", headers=passed), 403, FENCED)  # two of them, though both say the same
     assert tree.names() == ["d", "e"]
 
 
@@ -68,9 +68,10 @@ def test_a_job_whose_header_proxies_would_drop_writes_by_another(api: Api, job: 
 def test_a_refusal_names_the_header_that_did_not_come(tree: Tree, op: str) -> None:
     tree.create("file", b"v1")
     method, target = "DELETE" if op == "DELETE" else "PUT", f"/jobs/{tree.job}/other"
-    said = refused(tree.under(None).ask(method, "file", op, destination=target), 403, FENCED)
+    path = "directory" if op == "MKDIRS" else "file"  # to make sure of one that is there takes no epoch
+    said = refused(tree.under(None).ask(method, path, op, destination=target), 403, FENCED)
     assert f"the header {job_epoch_header(tree.job, 1)}, or that of another epoch, did not come" in said
-    assert "did not come" not in refused(tree.under(99).ask(method, "file", op, destination=target), 403, FENCED)
+    assert "did not come" not in refused(tree.under(99).ask(method, path, op, destination=target), 403, FENCED)
 
 
 def test_the_longest_path_is_counted_from_the_root_of_the_tree(tree: Tree) -> None:
