@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import ipaddress
 import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,7 +18,8 @@ from backends.contract import BackendError
 from service.advertise import advertised
 from service.basics.log_lines import LogLines
 from service.basics.watched_files import WatchedFiles
-from service.compose import ReplicaConfig, application, open_replica, service_accounts
+from service.check import status_of, try_stores
+from service.compose import ReplicaConfig, application, make_stores, open_replica, service_accounts
 from service.http.access.hosts import Hosts
 from service.http.access.log import AccessLog
 from service.http.access.token_file import watched_tokens
@@ -157,6 +160,13 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         choices=_LOG_LEVELS,
         help="debug shows more of Milepost itself, but not of its libraries, whose debug lines contain credentials",
     )
+    flags.add_argument(
+        "--check",
+        action="store_true",
+        help="try the stores, print a line of what was found for each, and end, with status 0 if all can be used, 2 for"
+        " what is refused for good, or 75 if one gives no answer or has no room; it founds nothing, and a replica may"
+        " serve meanwhile",
+    )
     flags.add_argument("--version", action="version", version=f"%(prog)s {version('milepost-server-core')}")
     return flags
 
@@ -198,6 +208,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         deployment = ReplicaConfig(given.pointers, given.blobs, advertise, f"{host}:{port}", losses)
         accounts = service_accounts(deployment, given.service_accounts) if given.service_accounts else None
+        if given.check:
+            sys.exit(asyncio.run(_checked(replace(deployment, accepted_losses=frozenset()), settings)))
         sockets = bound(host, port)  # before anything is opened or logged: a port in use ends the start
         replica = open_replica(deployment, settings)
         by = "https" if serves_tls else "http"
@@ -221,6 +233,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             run(app, replica, sockets, certificates, tokens, accounts)
     except (ValueError, OSError, BackendError) as error:
         flags.exit(2, f"{flags.prog}: {error}\n")
+
+
+async def _checked(deployment: ReplicaConfig, settings: Settings) -> int:
+    """Try the stores, print what was found, and return the exit status."""
+    findings = []
+    async for finding in try_stores(*make_stores(deployment, settings)):
+        findings.append(finding)
+        print(finding, flush=True)
+    if any(finding.overran for finding in findings):
+        os._exit(status_of(findings))  # a thread may still wait for a store, and the end of the process for that thread
+    return status_of(findings)
 
 
 def _log_from(level: int) -> None:

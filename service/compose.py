@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from starlette.types import ASGIApp
 
-from backends.contract import Accounts, BlobsSettings, PointersSettings
+from backends.contract import Accounts, BlobsSettings, BlobStore, Election, PointersSettings, PointerStore
 from backends.registry import make_blobs, make_pointers, make_service_accounts
 from service.blobs.shared_key import SharedKey
 from service.http.access.accounts import AskedAccounts
@@ -63,19 +63,25 @@ def wall_clock() -> str:
 
 def open_replica(deployment: ReplicaConfig, settings: Settings, clock: Callable[[], float] = time.monotonic) -> Replica:
     """Make a replica that is not started yet. Raises `Misconfigured` for a URL that cannot be used."""
-    pointers, election = make_pointers(
-        deployment.pointers, PointersSettings(deployment.advertise, deployment.accepted_losses)
-    )
+    pointers, election, blobs = make_stores(deployment, settings)
     return Replica(
         pointers=pointers,
         election=election,
-        blobs=make_blobs(deployment.blobs, BlobsSettings(settings.blob_seconds / _EXCHANGES_IN_A_STEP)),
+        blobs=blobs,
         advertise=deployment.advertise,
         settings=settings,
         clock=clock,
         wall=wall_clock,
         on_loaded=_spare_what_was_loaded,
     )
+
+
+def make_stores(deployment: ReplicaConfig, settings: Settings) -> tuple[PointerStore, Election, BlobStore]:
+    """Make the stores of a replica, which are not open yet. Raises `Misconfigured` for a URL that cannot be used."""
+    pointers, election = make_pointers(
+        deployment.pointers, PointersSettings(deployment.advertise, deployment.accepted_losses)
+    )
+    return pointers, election, make_blobs(deployment.blobs, BlobsSettings(settings.blob_seconds / _EXCHANGES_IN_A_STEP))
 
 
 def service_accounts(deployment: ReplicaConfig, audience: str) -> Accounts:

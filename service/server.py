@@ -93,6 +93,8 @@ class HttpServer(uvicorn.Server):
             await self._replica.stop()
             if self._accounts is not None:
                 await self._accounts.close()
+        if self._replica.refusal is not None:
+            raise self._replica.refusal
 
 
 def bound(host: str, port: int) -> list[socket.socket]:

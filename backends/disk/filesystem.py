@@ -6,18 +6,35 @@ can both believe that they hold the lock, so the embedded backends refuse a dire
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
 import stat
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from backends.contract import Misconfigured
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
 """Only the server's own user may read what is stored: it may hold anything that a job computes."""
+
+PERMANENT_ERRORS: Final = frozenset(
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.ENOTSUP,
+        errno.ENOLCK,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+    }
+)
+"""The system refuses a call so until somebody changes rights, paths or the file system."""
 
 log = logging.getLogger(__name__)
 

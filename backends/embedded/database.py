@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from backends.contract import BackendError, JournalDamaged, Misconfigured, StorageUnavailable
+from backends.contract import BackendError, JournalDamaged, Misconfigured
 from backends.disk.filesystem import (
     PRIVATE_FILE,
     keep_private,
@@ -17,7 +17,7 @@ from backends.disk.filesystem import (
     require_local,
     sync_directory,
 )
-from backends.embedded.errors import backend_error, is_busy
+from backends.embedded.errors import backend_error, is_busy, os_error
 
 APPLICATION_ID = 0x4D4C5053  # "MLPS", by which file(1) and a wrong path are recognised
 SCHEMA_VERSION = 2
@@ -52,6 +52,9 @@ def prepare_directory(path: Path) -> None:
             keep_private(each)
     except OSError as error:
         raise Misconfigured(f"cannot make {directory} and keep it private: {error.strerror}") from error
+    for each in (path, *log_files(path)):
+        if each.is_dir():
+            raise Misconfigured(f"{each} is a directory, and must be a file")
     for each in (directory, path):
         if each.exists() and not os.access(each, os.R_OK | os.W_OK):
             raise Misconfigured(f"{each} must be readable and writable for this user")
@@ -77,7 +80,7 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
     except sqlite3.Error as error:
         raise backend_error(error, doing) from error
     except OSError as error:
-        raise StorageUnavailable(f"{doing}: {error.strerror}") from error
+        raise os_error(error, doing) from error
     connection.text_factory = _text
     try:
         _set_up(connection, path, busy_timeout)
@@ -90,7 +93,7 @@ def connect(path: Path, busy_timeout: float, *, create: bool) -> sqlite3.Connect
         raise JournalDamaged(f"{doing}: {_text(error.object)}") from error
     except OSError as error:
         connection.close()
-        raise StorageUnavailable(f"{doing}: {error.strerror}") from error
+        raise os_error(error, doing) from error
     except BackendError:
         connection.close()
         raise

@@ -1,4 +1,4 @@
-"""Translate SQLite's errors into those of the contract; no other module does.
+"""Translate errors of SQLite and of the operating system into those of the contract; no other module does.
 
 What an error means depends on whether COMMIT had been issued. Before COMMIT, nothing can be written once the
 transaction was rolled back: frames in the write-ahead log without a commit mark are never recovered.
@@ -33,6 +33,7 @@ from backends.contract import (
     StorageUnavailable,
     Unknown,
 )
+from backends.disk.filesystem import PERMANENT_ERRORS
 
 _REFUSALS = {
     sqlite3.SQLITE_FULL: Refusal.FULL,
@@ -75,6 +76,12 @@ def backend_error(error: sqlite3.Error, doing: str) -> BackendError:
     """Return the contract's error for anything but a commit; the caller raises it ``from error``."""
     kind = _ERRORS.get(_primary(error), StorageUnavailable)
     return kind(f"{doing}: {_detail(error)}")
+
+
+def os_error(error: OSError, doing: str) -> BackendError:
+    """Return the contract's error for a file that cannot be used; the caller raises it ``from error``."""
+    kind = Misconfigured if error.errno in PERMANENT_ERRORS else StorageUnavailable
+    return kind(f"{doing}: {error.strerror}")
 
 
 def _primary(error: sqlite3.Error) -> int:

@@ -6,20 +6,16 @@ shares the locks of its parent.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from backends.contract import BackendError, Misconfigured, StorageUnavailable
 from backends.disk.filesystem import PRIVATE_FILE, FileIdentity
+from backends.embedded.errors import os_error
 
 _FOR_LOCKING = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-_MISCONFIGURED = frozenset(
-    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOLCK, errno.ENOTSUP}
-)
 
 
 @contextmanager
@@ -28,8 +24,7 @@ def translate_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind: type[BackendError] = Misconfigured if error.errno in _MISCONFIGURED else StorageUnavailable
-        raise kind(f"cannot {doing}: {error.strerror}") from error
+        raise os_error(error, f"cannot {doing}") from error
 
 
 class FileLock:

@@ -20,7 +20,7 @@ from backends.contract import (
 from backends.disk.filesystem import FileIdentity
 from backends.disk.reserve import Reserve
 from backends.embedded.database import connect, log_files, prepare_directory
-from backends.embedded.errors import backend_error
+from backends.embedded.errors import backend_error, os_error
 from backends.embedded.salvage import salvage
 from backends.embedded.witness import FileWitness
 
@@ -78,7 +78,7 @@ class SqlitePlace:
                 self._salvage()
             self._refuse_to_found_anew()
         except OSError as error:
-            raise StorageUnavailable(f"cannot open {self.path}: {error.strerror}") from error
+            raise os_error(error, f"cannot open {self.path}") from error
         self._attach(create=True)
 
     def close(self) -> None:
@@ -223,7 +223,8 @@ class SqlitePlace:
         except JournalDamaged as error:
             raise self.damaged(str(error)) from error
         except Misconfigured as error:
-            if self.witness.path.exists() and self.path.exists():
+            system_refused = error.__cause__ is not None  # as for a path or rights, which says nothing of the content
+            if not system_refused and self.witness.path.exists() and self.path.exists():
                 raise self.damaged(str(error)) from error
             raise
 

@@ -23,6 +23,21 @@ _FULL = frozenset(
     }
 )
 _NOT_ALLOWED = frozenset({"AccessControlException", "AuthorizationException", "SecretManager$InvalidToken"})
+# The NameNode will always refuse such a request: it does not know it, or the path or an option is not valid.
+_NEVER = frozenset(
+    {
+        "HadoopIllegalArgumentException",
+        "IllegalArgumentException",
+        "InvalidPathException",
+        "InvalidRequestException",
+        "FSLimitException$PathComponentTooLongException",
+        "RpcNoSuchMethodException",
+        "RpcNoSuchProtocolException",
+        "SnapshotAccessControlException",
+        "UnsupportedOperationException",
+    }
+)
+_REPLICATION = re.compile(r"Requested replication factor of \d+ (?:exceeds maximum|is less than)")
 # A directory in the path is in fact a file. For some requests the NameNode refuses that by an exception of its own, for
 # others by one with this end of its message.
 _PARENT_IS_A_FILE = "ParentNotDirectoryException"
@@ -58,8 +73,9 @@ class DirectoryNotEmpty(BackendError):
 def translate_errors(doing: str, *, set_up: bool = False) -> Iterator[None]:
     """Translate what one call raises; ``doing`` completes "cannot …".
 
-    ``set_up`` is true while the store is being opened. Then missing permissions and faults of the configuration are
-    `Misconfigured`. Afterwards they are `StorageRefused`, since somebody may repair them while the server runs.
+    ``set_up`` is true while the store is being opened. Then missing permissions, faults of the configuration and what
+    the NameNode would refuse again are `Misconfigured`. Afterwards they are `StorageRefused`, since somebody may repair
+    them while the server runs.
     """
     try:
         yield
@@ -99,7 +115,7 @@ def _translated(doing: str, answer_text: str, set_up: bool) -> BackendError:
         return ConnectionBroken(text)
     if exception in _FULL or _NO_ROOM.search(message):
         return StorageFull(text)
-    if exception in _NOT_ALLOWED:
+    if exception in _NOT_ALLOWED or exception in _NEVER or _REPLICATION.search(message):
         return Misconfigured(text) if set_up else StorageRefused(text)
     return StorageUnavailable(text)
 

@@ -44,6 +44,8 @@ _TOO_LONG: Final = "Too long"
 _OVER_QUOTA: Final = "exceeded quota"
 _PERHAPS_OF_A_PROXY: Final = (408, 499)
 """A proxy may answer with these after it has passed the request on."""
+_MEANINGLESS: Final = (400, 405, 406, 415)
+"""What answers so is no Kubernetes API, speaks HTTPS alone, or has a policy against the request: it always will."""
 _SHOWN_CHARACTERS: Final = 300
 """Of a message, errors and logs show this much."""
 
@@ -149,7 +151,7 @@ def backend_error(answer: ApiAnswer, doing: str) -> BackendError:
     """
     said = f"cannot {doing}: the Kubernetes API answers {answer}"
     refused = answer.fate is Fate.NOT_APPLIED
-    if refused and answer.refusal is Refusal.DENIED:
+    if refused and (answer.refusal is Refusal.DENIED or answer.status in _MEANINGLESS):
         return Misconfigured(said)
     if answer.is_out_of_space or (refused and answer.refusal is Refusal.FULL):
         return StorageFull(said)

@@ -25,7 +25,7 @@ from backends.contract import (
     StorageRefused,
     StorageUnavailable,
 )
-from backends.disk.filesystem import PRIVATE_FILE, sync_directory
+from backends.disk.filesystem import PERMANENT_ERRORS, PRIVATE_FILE, sync_directory
 from backends.disk.reserve import room_on
 
 CHUNK = 1024 * 1024
@@ -35,18 +35,6 @@ _BEGINNINGS = 5
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_MISCONFIGURED = frozenset(
-    {
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.ENOTDIR,
-        errno.EEXIST,
-        errno.ENOTSUP,
-        errno.ELOOP,
-        errno.ENAMETOOLONG,
-    }
-)
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +52,7 @@ def translate_errors(doing: str, *, set_up: bool = False, repeatable: bool = Tru
         kind: type[BackendError] = StorageUnavailable
         if error.errno in _FULL:
             kind = StorageFull
-        elif error.errno in _MISCONFIGURED:
+        elif error.errno in PERMANENT_ERRORS:
             kind = Misconfigured if set_up else StorageRefused
         elif not repeatable:
             kind = StorageRefused

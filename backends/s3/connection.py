@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import boto3
 import botocore.session
@@ -52,6 +53,7 @@ class S3Connection:
             self.client = _client(session, address, deadline, attempts=3)
             self.client_once = _client(session, address, deadline, attempts=1)
             base = self._base_url()
+            self._server = urlsplit(self.client.meta.endpoint_url).netloc.rpartition("@")[2]
             authority = _authority(core.get_config_variable("ca_bundle"))
         make = partial(_store, address.bucket, base, self.client.meta.region_name or "us-east-1", session, authority)
         # Who puts repeats it, and not this client: only the writer knows its own blob from another's.
@@ -70,7 +72,7 @@ class S3Connection:
 
     def translate_errors(self, doing: str, *, set_up: bool = False) -> AbstractContextManager[None]:
         """See `backends.s3.errors.translate_errors`."""
-        return translate_errors(doing, bucket=self.bucket, set_up=set_up)
+        return translate_errors(doing, bucket=self.bucket, set_up=set_up, server=self._server)
 
     async def act(self, doing: str, call: Callable[..., T], *arguments: object) -> T:
         """Make a blocking call in a thread; a cancellation is passed on once the call has ended."""

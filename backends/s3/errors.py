@@ -41,9 +41,31 @@ _NO_BUCKET = "NoSuchBucket"
 _NO_UPLOAD = "NoSuchUpload"
 # A HEAD is answered without a body, and so without a code; botocore then gives the status instead.
 _NO_KEY = frozenset({"NoSuchKey", "404", ""})
+# A code counts for more than the status beside it: servers differ in the statuses, and S3 itself begins to answer the
+# completion of an upload with 200 before it knows the end, which the code in the body then tells.
+_STATUS_OF: Final = {
+    "AccessDenied": 403,
+    "ConditionalRequestConflict": 409,
+    "InternalError": 500,
+    "InvalidAccessKeyId": 403,
+    "InvalidArgument": 400,
+    "InvalidRequest": 400,
+    "MethodNotAllowed": 405,
+    "NoSuchBucket": 404,
+    "NoSuchKey": 404,
+    "NoSuchUpload": 404,
+    "NotImplemented": 501,
+    "OperationAborted": 409,
+    "PreconditionFailed": 412,
+    "RequestTimeout": 408,
+    "RequestTimeTooSkewed": 403,
+    "ServiceUnavailable": 503,
+    "SignatureDoesNotMatch": 403,
+    "SlowDown": 503,
+    "TooManyRequests": 429,
+}
 # After these answers the same request may succeed a moment later; 409 says that another request for the key is running.
 _MOMENTARY = frozenset({408, 409, 425, 429})
-_MOMENTARY_CODES = frozenset({"RequestTimeout", "SlowDown", "InternalError"})
 _NEVER = frozenset({501, 505})
 # These codes answer a request that was signed for another region than the bucket's.
 _ELSEWHERE = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
@@ -75,20 +97,21 @@ class UploadGone(StorageRefused):
 
 
 @contextmanager
-def translate_errors(doing: str, *, bucket: str, set_up: bool = False) -> Iterator[None]:
-    """Translate what one call raises; ``doing`` completes "cannot …".
+def translate_errors(doing: str, *, bucket: str, set_up: bool = False, server: str = "") -> Iterator[None]:
+    """Translate what one call raises; ``doing`` completes "cannot …", and ``server`` is its host and port, if known.
 
-    Wrong credentials and other faults of the set-up are `Misconfigured` while the store is being opened. Afterwards
-    they are `StorageRefused`, since somebody may repair them while the server runs.
+    What would be refused again is `Misconfigured` while the store is being opened. Afterwards it is `StorageRefused`,
+    since somebody may repair it while the server runs.
     """
     try:
         yield
     except ClientError as error:
-        answer, code = error.response["ResponseMetadata"], error.response["Error"].get("Code")
-        status = int(answer["HTTPStatusCode"])
+        answer, code = error.response["ResponseMetadata"], str(error.response["Error"].get("Code") or "")
+        status = _status(int(answer["HTTPStatusCode"]), code)
         if status == 403 and (off := _clock_off(answer["HTTPHeaders"])):
             raise StorageRefused(f"cannot {doing}: the S3 server answers 403, {off}") from error
-        raise _answered(doing, bucket, status, str(code or ""), set_up) from error
+        call = f" to {error.operation_name}" + (f" at {server}" if server else "")
+        raise _answered(doing, bucket, status, code, set_up, call) from error
     except (BaseError, FileNotFoundError) as error:
         raise _of_obstore(doing, bucket, error, set_up) from error
     except BotoCoreError as error:
@@ -122,10 +145,16 @@ def _of_obstore(doing: str, bucket: str, error: Exception, set_up: bool) -> Back
     status, code = _STATUS.search(text), _CODE.search(text)
     if status is None:
         return StorageUnavailable(f"cannot {doing}: no answer from the S3 server")
-    return _answered(doing, bucket, int(status[1]), code[1] if code else "", set_up)
+    found = code[1] if code else ""
+    return _answered(doing, bucket, _status(int(status[1]), found), found, set_up)
 
 
-def _answered(doing: str, bucket: str, status: int, code: str, set_up: bool) -> BackendError:
+def _status(status: int, code: str) -> int:
+    """Return the status that the answer means, whatever came with its code."""
+    return _STATUS_OF.get(code, status)
+
+
+def _answered(doing: str, bucket: str, status: int, code: str, set_up: bool, call: str = "") -> BackendError:
     text = f"cannot {doing}: the S3 server answers {status}" + (f" {code}" if code and code != str(status) else "")
     if status == 507 or code in _FULL:
         return StorageFull(text)
@@ -141,11 +170,11 @@ def _answered(doing: str, bucket: str, status: int, code: str, set_up: bool) -> 
         return ConditionFailed(text)
     if code == _NO_UPLOAD:
         return UploadGone(text)
-    return StorageUnavailable(text) if _is_momentary(status, code) else StorageRefused(text)
-
-
-def _is_momentary(status: int, code: str) -> bool:
-    return status in _MOMENTARY or code in _MOMENTARY_CODES or (status >= 500 and status not in _NEVER)
+    if status in _MOMENTARY or (status >= 500 and status not in _NEVER):
+        return StorageUnavailable(text)
+    if set_up:
+        return Misconfigured(f"{text}{call}; docs/server.md says what an S3 server must be able to do")
+    return StorageRefused(text)
 
 
 def _first_line(error: Exception) -> str:

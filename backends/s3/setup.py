@@ -111,7 +111,7 @@ def _refusal() -> Iterator[None]:
 
 
 def _put_probe(connection: S3Connection, key: str) -> None:
-    with connection.translate_errors("write to the bucket", set_up=True):
+    with connection.translate_errors("write to the bucket with If-None-Match: *", set_up=True):
         connection.client_once.put_object(Bucket=connection.bucket, Key=key, Body=b"milepost", IfNoneMatch="*")
 
 
@@ -137,10 +137,11 @@ def _begin_upload(connection: S3Connection, key: str) -> str:
 
 
 def _complete_upload(connection: S3Connection, key: str, upload: str) -> None:
-    with connection.translate_errors("complete an upload to the bucket", set_up=True):
+    with connection.translate_errors("write a part of an upload to the bucket", set_up=True):
         sent = connection.client.upload_part(
             Bucket=connection.bucket, Key=key, UploadId=upload, PartNumber=1, Body=b"milepost"
         )
+    with connection.translate_errors("complete an upload to the bucket with If-None-Match: *", set_up=True):
         connection.client_once.complete_multipart_upload(
             Bucket=connection.bucket,
             Key=key,

@@ -7,6 +7,7 @@ from typing import Final
 from kazoo.exceptions import (
     EXCEPTIONS,
     AuthFailedError,
+    BadArgumentsError,
     BadVersionError,
     InvalidACLError,
     NoAuthError,
@@ -16,6 +17,7 @@ from kazoo.exceptions import (
     NotEmptyError,
     RolledBackError,
     RuntimeInconsistency,
+    UnimplementedError,
     ZookeeperError,
 )
 
@@ -59,6 +61,8 @@ def backend_error(error: Exception, doing: str) -> BackendError:
     """Return the contract's error for an exception of kazoo's, for anything but a commit."""
     if isinstance(error, NoAuthError | AuthFailedError | InvalidACLError):
         return Misconfigured(f"cannot {doing}: ZooKeeper does not permit it ({name_of(error)})")
+    if isinstance(error, UnimplementedError | BadArgumentsError):
+        return Misconfigured(f"cannot {doing}: this ZooKeeper does not know the request ({name_of(error)})")
     if isinstance(error, QuotaExceeded):
         return StorageFull(f"cannot {doing}: a quota in ZooKeeper is used up")
     return StorageUnavailable(f"cannot {doing}: {name_of(error)}")

@@ -14,6 +14,7 @@ from backends.contract import (
     BlobStore,
     Election,
     Leadership,
+    Misconfigured,
     PointerStore,
     StorageUnavailable,
 )
@@ -64,8 +65,8 @@ class Replica:
     """One replica of the service: its backends, its journal, and all that it keeps in memory while it leads.
 
     ``advertise`` is the address by which the election names this replica when it leads. ``on_loaded`` is called at each
-    take-over, when all records are in memory. ``on_fault`` is called when the replica
-    can never lead again because of a fault of its own.
+    take-over, when all records are in memory. ``on_fault`` is called when the replica can never lead again: because of
+    a fault of its own, or because of a ``refusal``.
     """
 
     def __init__(
@@ -126,6 +127,8 @@ class Replica:
         self._beside: asyncio.Task[None] | None = None
         self._on_loaded = on_loaded
         self.on_fault: Callable[[], None] = lambda: None
+        self.refusal: Misconfigured | None = None
+        """Why a backend that was away at the start cannot be used, now that it answers."""
         self.beside: Callable[[], Coroutine[Any, Any, None]] | None = None
         """What runs beside the election for as long as the replica takes part in it."""
 
@@ -137,7 +140,8 @@ class Replica:
     async def start(self) -> None:
         """Open the backends and begin to take part in the election. Raises `Misconfigured`.
 
-        A backend that does not answer is tried again for as long as it takes; the replica is not ready until then.
+        A backend that does not answer is tried again for as long as it takes; the replica is not ready until then. If
+        it answers at last that it cannot be used, that is the ``refusal``.
         """
         opened = await self._open()
         self._task = asyncio.create_task(self._run(opened), name="milepost-leader")
@@ -210,18 +214,26 @@ class Replica:
         return True
 
     async def _open_at_last(self) -> None:
+        """Open the backends once they answer. Raises `Misconfigured`, as `start` does: waiting does not help."""
         while True:
             await asyncio.sleep(_BACKOFF_SECONDS)
             try:
                 if await self._open():
                     log.info("the backends are open now: this replica takes part in the election")
                     return
+            except Misconfigured:
+                raise
             except BackendError as error:
                 log.error("cannot open the backends, trying again in %s s: %s", _BACKOFF_SECONDS, error)
 
     async def _run(self, opened: bool) -> None:
         if not opened:
-            await self._open_at_last()
+            try:
+                await self._open_at_last()
+            except Misconfigured as error:
+                self.refusal = error
+                self.on_fault()
+                return
         while True:
             try:
                 leadership = await self.election.campaign()

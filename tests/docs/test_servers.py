@@ -1,4 +1,5 @@
-"""The servers that the pages start, as their lines say: replicas.md, tls.md, damage.md, backup.md and hdfs.md.
+"""The servers that the pages start, as their lines say: replicas.md, tls.md, damage.md, backup.md, hdfs.md
+and server.md.
 
 Addresses, files and buckets of ours stand in for those on the page. Where a page tells of several replicas, two are
 started by the same line, and the one that does not lead is asked. An embedded server has no follower.
@@ -194,3 +195,14 @@ def test_states_on_hdfs(services: Services, tmp_path: Path) -> None:
             assert client.store("page").read("latest") == b"batch 7"
     place = hdfs.HdfsPlace(server, path, hdfs_native.Client(server.url("")))
     assert any("/page/" in f"/{name}/" for name in place.names())
+
+
+def test_a_check_of_the_stores_ends_as_the_page_says(tmp_path: Path) -> None:
+    block = block_of("docs/server.md", "--check")
+    ran = pasted.run(block.text, tmp_path, "bash")
+    assert ran.returncode == 0, ran.stderr
+    assert [line.split(": ")[:2] for line in ran.stdout.splitlines()] == [
+        ["pointers", "ok"],
+        ["election", "ok"],
+        ["blobs", "ok"],
+    ]

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from backends.contract import StorageFull, StorageUnavailable
+from backends.contract import Misconfigured, StorageFull, StorageUnavailable
 from backends.kubernetes.client import METADATA, METADATA_LIST, WHOLE, KubernetesClient
 from backends.kubernetes.configmaps.budget import ByteBudget
 from backends.kubernetes.configmaps.objects import HEAD, ConfigMap, ConfigMaps, Frozen, Metadata, encode
@@ -63,6 +63,8 @@ class Maps:
             answer = await self.client.request("GET", self._path(), query=query, accept=accept, timeout=timeout)
             if answer.status == _GONE:
                 return None
+            if answer.status == 404:  # a namespace that does not exist has an empty list
+                raise Misconfigured(f"cannot list the ConfigMaps: what answers {answer} is no Kubernetes API")
             page = _decoded(answer, ConfigMaps, "list the ConfigMaps")
             items.extend(page.items or [])
             if not page.metadata.token:

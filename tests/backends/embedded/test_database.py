@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import threading
@@ -14,6 +15,7 @@ from backends.contract import BackendError, JournalDamaged, Misconfigured, Stora
 from backends.disk import filesystem as local_filesystem
 from backends.disk.filesystem import FileIdentity
 from backends.embedded.database import APPLICATION_ID, SCHEMA_VERSION, connect, prepare_directory
+from backends.embedded.pointers import EmbeddedPointers
 
 
 @pytest.fixture
@@ -159,3 +161,22 @@ def test_a_directory_on_a_network_file_system_is_refused(monkeypatch: pytest.Mon
     with pytest.raises(Misconfigured, match="nfs4"):
         prepare_directory(tmp_path / "data" / "pointers.db")
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("founded", [False, True])
+@pytest.mark.parametrize("name", ["pointers.db", "pointers.db-wal", "pointers.witness"])
+def test_a_directory_in_the_place_of_a_file_is_no_outage(tmp_path: Path, name: str, founded: bool) -> None:
+    """Nobody but an operator takes it away, so waiting does not help."""
+
+    async def found() -> None:
+        pointers = EmbeddedPointers(tmp_path)
+        await pointers.open()
+        await pointers.take_over("root")
+        await pointers.close()
+
+    if founded:
+        asyncio.run(found())
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir()
+    with pytest.raises(Misconfigured):
+        asyncio.run(EmbeddedPointers(tmp_path).open())

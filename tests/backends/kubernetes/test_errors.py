@@ -71,6 +71,10 @@ def test_a_request_has_one_of_three_ends(status: int, message: str, fate: Fate) 
         (422, "data: Too long: may not be more than 1048576 bytes", Refusal.TOO_LARGE, StorageUnavailable),
         (422, "data: Forbidden: field is immutable", Refusal.FAILED, StorageUnavailable),
         (404, "not found", Refusal.FAILED, StorageUnavailable),
+        (400, "Client sent an HTTP request to an HTTPS server.", Refusal.FAILED, Misconfigured),
+        (405, "", Refusal.FAILED, Misconfigured),
+        (406, "", Refusal.FAILED, Misconfigured),
+        (415, "", Refusal.FAILED, Misconfigured),
         (429, "later", Refusal.FAILED, StorageUnavailable),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -40,6 +41,14 @@ async def works(url: str) -> bool:
         return await read(store, "blob") == b"here"
     finally:
         await store.close()
+
+
+async def opens(url: str) -> bool:
+    """Whether a store at the URL opens."""
+    store = S3Blobs(url)
+    await store.open()
+    await store.close()
+    return True
 
 
 async def test_a_bucket_that_is_not_there_is_named(s3: S3Place) -> None:
@@ -165,6 +174,97 @@ async def test_a_server_that_overwrites_is_refused(s3: S3Place, method: str, tar
         with pytest.raises(Misconfigured, match="in spite of If-None-Match"):
             await S3Blobs(s3.url(before.url)).open()
     assert s3.uploads() == []
+
+
+def puts_the_probe(request: Request) -> bool:
+    """Whether the small object of the trial is put whole."""
+    return request.method == "PUT" and request.target.endswith(".milepost-probe")
+
+
+def completes(request: Request) -> bool:
+    """Whether an upload is completed."""
+    return request.method == "POST" and "uploadId=" in request.target
+
+
+STEPS: dict[str, tuple[Callable[[Request], bool], str]] = {
+    "HeadBucket": (lambda request: request.method == "HEAD", ""),
+    "PutObject": (puts_the_probe, " with If-None-Match: *"),
+    "CreateMultipartUpload": (lambda request: request.method == "POST" and "uploadId" not in request.target, ""),
+    "UploadPart": (lambda request: "partNumber" in request.target, ""),
+    "CompleteMultipartUpload": (completes, " with If-None-Match: *"),
+    "AbortMultipartUpload": (lambda request: request.method == "DELETE" and "uploadId" in request.target, ""),
+    "GetObject": (lambda request: request.method == "GET" and "probe" in request.target, ""),
+    "DeleteObject": (lambda request: request.method == "DELETE" and "probe-none" in request.target, ""),
+}
+"""What a trial asks for, and the header on which the answer depends."""
+REFUSALS = [(400, "InvalidArgument"), (405, "MethodNotAllowed"), (501, ""), (400, ""), (304, "")]
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        *((call, (501, "NotImplemented")) for call in STEPS),
+        *((call, answer) for call in ("PutObject", "CompleteMultipartUpload") for answer in REFUSALS),
+    ],
+    ids=str,
+)
+async def test_a_server_that_refuses_for_good_is_named_with_the_call(
+    s3: S3Place, call: str, answer: tuple[int, str]
+) -> None:
+    """The gateway answers in the place of servers that lack the call or the header: the real one lacks neither."""
+    meant, header = STEPS[call]
+    async with gateway(s3.server.endpoint_url) as before:
+        before(Fault(meant, answer=answer))
+        with pytest.raises(Misconfigured) as refused:
+            await S3Blobs(s3.url(before.url)).open()
+        told = str(refused.value)
+        assert f"{header}: the S3 server answers {answer[0]}" in told
+        assert f" to {call} at {before.address}" in told
+    assert "\n" not in told
+    if call != "HeadBucket":  # that has no body, and so no code
+        assert answer[1] in told
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        *((200, code) for code in ("NotImplemented", "MethodNotAllowed", "InvalidArgument", "AccessDenied")),
+        *((500, code) for code in ("NotImplemented", "InvalidRequest", "NoSuchBucket")),
+        (503, "NotImplemented"),
+    ],
+)
+async def test_a_code_counts_and_not_the_status_beside_it(s3: S3Place, status: int, code: str) -> None:
+    """S3 itself answers the completion of an upload with 200 before it knows the end, which the body tells."""
+    body = f"<Error><Code>{code}</Code></Error>" if status == 200 else code
+    async with gateway(s3.server.endpoint_url) as before:
+        before(Fault(completes, answer=(status, body)))
+        with pytest.raises(Misconfigured):
+            await S3Blobs(s3.url(before.url)).open()
+
+
+@pytest.mark.parametrize("status", [200, 409, 500])
+@pytest.mark.parametrize("step", [puts_the_probe, completes], ids=["put", "completion"])
+async def test_a_condition_that_failed_is_known_by_its_code(
+    s3: S3Place, step: Callable[[Request], bool], status: int
+) -> None:
+    async with gateway(s3.server.endpoint_url) as before:
+        before(Fault(step, in_its_place=(status, "<Error><Code>PreconditionFailed</Code></Error>")))
+        assert await opens(s3.url(before.url))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(500, "InternalError"), (503, "SlowDown"), (503, ""), (429, ""), (400, "RequestTimeout"), (400, "SlowDown")],
+    ids=str,
+)
+@pytest.mark.parametrize("call", ["PutObject", "CompleteMultipartUpload"])
+async def test_a_server_that_fails_for_a_moment_is_away(s3: S3Place, call: str, answer: tuple[int, str]) -> None:
+    async with gateway(s3.server.endpoint_url) as before:
+        before(Fault(STEPS[call][0], answer=answer))
+        with pytest.raises(StorageUnavailable):
+            await S3Blobs(s3.url(before.url)).open()
+        before()
+        assert await works(s3.url(before.url))
 
 
 async def test_digests_of_a_server_that_does_not_check_them_are_not_relied_on(s3: S3Place) -> None:

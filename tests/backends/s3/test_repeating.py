@@ -28,6 +28,7 @@ MOMENTS: dict[str, dict[str, Any]] = {
     "reset": {"drop": True},
     "lost": {"lose_answer": True},
 }
+CONDITION_FAILED = "<Error><Code>PreconditionFailed</Code></Error>"
 REFUSALS = [(403, "AccessDenied"), (404, "NoSuchBucket"), (400, "InvalidRequest"), (501, "NotImplemented")]
 
 
@@ -152,3 +153,43 @@ async def test_a_read_that_is_refused_is_not_repeated(faulty: tuple[S3Blobs, Gat
     with pytest.raises(StorageRefused):
         await read(store, "blob")
     assert len([request for request in gateway.requests if gets(request)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("which", "whole", "answer"),
+    [
+        (puts, SMALL, (500, "PreconditionFailed")),
+        (completes, LARGE, (500, "PreconditionFailed")),
+        (completes, LARGE, (200, CONDITION_FAILED)),
+    ],
+    ids=["put", "completion", "completion that began well"],
+)
+async def test_a_condition_that_failed_is_known_by_its_code(
+    faulty: tuple[S3Blobs, Gateway], s3: S3Place, which: Any, whole: bytes, answer: tuple[int, str]
+) -> None:
+    """S3 may begin its answer with 200 before it knows that another writer was first."""
+    store, gateway = faulty
+    s3.overwrite("blob", b"another writer's")
+    gateway(Fault(which, answer=answer))
+    with pytest.raises(BlobExists):
+        await store.put("blob", in_pieces(whole), **PATIENT)
+    assert len([request for request in gateway.requests if which(request)]) == 1
+    assert await read(store, "blob") == b"another writer's"
+
+
+async def test_a_completion_that_took_effect_is_known_though_its_repeat_is_refused_with_200(
+    faulty: tuple[S3Blobs, Gateway],
+) -> None:
+    store, gateway = faulty
+    gateway(Fault(completes, times=1, lose_answer=True), Fault(completes, answer=(200, CONDITION_FAILED)))
+    assert await store.put("blob", in_pieces(LARGE), **PATIENT) == len(LARGE)
+    assert await read(store, "blob") == LARGE
+
+
+@pytest.mark.parametrize("status", [200, 500, 503])
+async def test_a_refusal_is_known_by_its_code(faulty: tuple[S3Blobs, Gateway], status: int) -> None:
+    store, gateway = faulty
+    body = "<Error><Code>NotImplemented</Code></Error>" if status == 200 else "NotImplemented"
+    gateway(Fault(completes, answer=(status, body)))
+    with pytest.raises(StorageRefused):
+        await store.put("blob", in_pieces(LARGE), **PATIENT)

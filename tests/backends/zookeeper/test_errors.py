@@ -5,14 +5,18 @@ from __future__ import annotations
 import pytest
 from kazoo.exceptions import (
     EXCEPTIONS,
+    AuthFailedError,
+    BadArgumentsError,
     BadVersionError,
     ConnectionLoss,
+    InvalidACLError,
     KazooException,
     NoAuthError,
     NoChildrenForEphemeralsError,
     RolledBackError,
     RuntimeInconsistency,
     SessionExpiredError,
+    UnimplementedError,
 )
 
 from backends.contract import BackendError, Misconfigured, Refusal, StorageFull, StorageUnavailable
@@ -30,6 +34,10 @@ from backends.zookeeper.errors import (
     ("error", "kind"),
     [
         (NoAuthError(), Misconfigured),
+        (AuthFailedError(), Misconfigured),
+        (InvalidACLError(), Misconfigured),
+        (UnimplementedError(), Misconfigured),
+        (BadArgumentsError(), Misconfigured),
         (QuotaExceeded(), StorageFull),
         (ConnectionLoss(), StorageUnavailable),
         (SessionExpiredError(), StorageUnavailable),
