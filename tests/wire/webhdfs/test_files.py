@@ -219,7 +219,7 @@ def test_a_summary_of_snapshots(tree: Tree) -> None:
     tree.create("q/state/0", b"xx")
     tree.create("q/commits/1", b"v1")
     tree.delete("q/state/0")
-    first, second = tree.names(".snapshot")
+    first, second = sorted(tree.names(".snapshot"), key=lambda name: int(name.removeprefix("@")))
 
     def counted(path: str) -> tuple[int, int, int]:
         told = tree.ask("GET", path, "GETCONTENTSUMMARY").json()["ContentSummary"]

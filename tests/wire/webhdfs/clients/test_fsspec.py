@@ -58,7 +58,7 @@ def test_it_lists_reads_in_parts_moves_and_removes(files: WebHDFS, tree: Tree, j
 
 
 def test_what_it_writes_is_refused_by_name_since_it_appends(files: WebHDFS, job: Job) -> None:
-    with pytest.raises(ValueError, match="APPEND"), files.open(f"{job.path}/new", "wb") as opened:
+    with pytest.raises(RuntimeError, match="APPEND"), files.open(f"{job.path}/new", "wb") as opened:
         opened.write(b"x")
 
 

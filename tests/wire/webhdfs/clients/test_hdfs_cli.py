@@ -51,8 +51,10 @@ def test_it_writes_and_reads(files: Any, job: Job, some: Path, tmp_path: Path) -
     assert (tmp_path / "copy").read_bytes() == some.read_bytes()
     with pytest.raises(hdfs.HdfsError, match="APPEND"):
         files.write("moved", b"x", append=True)
-    with pytest.raises(hdfs.HdfsError, match="GETCONTENTSUMMARY"):
-        files.content("a")
+    counted = files.content("a")
+    assert (counted["fileCount"], counted["directoryCount"], counted["length"]) == (1, 1, 200_000)
+    with pytest.raises(hdfs.HdfsError, match="GETACLSTATUS"):
+        files.acl_status("a")
 
 
 def test_a_deposed_driver_is_refused(files: Any, job: Job) -> None:
