@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from testbed.spark import Executor, Standalone
+from tests.spark.trials.addresses import Address
 from tests.spark.trials.members import Member
 from tests.spark.trials.plan import (
     DRIVER,
@@ -47,12 +48,20 @@ class Fleet:
     """The drivers of a job, and what they met."""
 
     def __init__(
-        self, plan: Plan, service: Watched, source: Source, query: str, start: Starting, cluster: Standalone | None
+        self,
+        plan: Plan,
+        service: Watched,
+        address: Address,
+        source: Source,
+        query: str,
+        start: Starting,
+        cluster: Standalone | None,
     ) -> None:
         self.times: list[str] = []
         self.gaps: list[float] = []
         self._plan = plan
         self._service = service
+        self._address = address
         self._source = source
         self._query = query
         self._start = start
@@ -72,6 +81,7 @@ class Fleet:
         time.sleep(fault.after)
         began, epoch = time.monotonic(), self.epoch
         self._note(str(fault))
+        self._address.disturb()
         undo = self._strike(fault)
         mend = self._strike_service(KILL, LEADER, fault.outage) if fault.outage else _nothing
         self._source.feed(_LATER)

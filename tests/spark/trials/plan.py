@@ -21,6 +21,10 @@ LEAD, RUN = "lead", "run"
 KINDS = ("stateless", "aggregation", "join", "deduplication", "transform")
 PROVIDERS = ("hdfs", "rocksdb", "rocksdb-changelog", "rocksdb-v2")
 SOURCES = ("files", "kafka", "rate")
+REPLICAS, FORWARDER, NAME = "replicas", "forwarder", "name"
+ADDRESSES = (REPLICAS, FORWARDER, NAME)
+"""Where drivers and executors find the service: at each replica's own address; behind one forwarder of TCP, which gives
+new connections to whoever leads; at a host's name, which no JVM can resolve for some seconds of each round."""
 ROUNDS = 5
 _AWAY_SECONDS = (0.5, 12.0)
 _MOMENT_SECONDS = (0.0, 3.0)
@@ -58,6 +62,7 @@ class Plan:
     way: str
     executors: int
     replicas: int
+    address: str
     rounds: tuple[Round, ...]
 
     @property
@@ -68,7 +73,8 @@ class Plan:
     def __str__(self) -> str:
         where = f"{self.executors} executors" if self.executors else "local[2]"
         service = "3 replicas" if self.replicas > 1 else "1 server"
-        return f"{self.kind}, {self.provider}, {self.source}, {self.way}, {where}, {service}"
+        reached = "" if self.address == REPLICAS else f" by {self.address}"
+        return f"{self.kind}, {self.provider}, {self.source}, {self.way}, {where}, {service}{reached}"
 
 
 def plan(seed: int, rounds: int = ROUNDS) -> Plan:
@@ -88,6 +94,7 @@ def plan(seed: int, rounds: int = ROUNDS) -> Plan:
         way=way,
         executors=2 if spread else 0,
         replicas=replicas,
+        address=random.Random(f"address {seed}").choice(ADDRESSES),
         rounds=tuple(_rounds(way, spread, replicas, rounds, source)),
     )
 

@@ -19,6 +19,7 @@ from tests.spark.clusters.topics import Topics
 from tests.spark.output.published import published_rows
 from tests.spark.supervise.supervised import Supervised, spark_submit
 from tests.spark.trials import proof
+from tests.spark.trials.addresses import Address, reached
 from tests.spark.trials.fleet import Fleet
 from tests.spark.trials.members import Member, leading, running
 from tests.spark.trials.plan import LEAD, Plan
@@ -127,8 +128,9 @@ class Run:
             watched = Watched(service, self.plan.job)
             stack.callback(watched.close)
             cluster = self._parts.cluster.serve(_DEADLINE_SECONDS) if self.plan.executors else None
+            address = stack.enter_context(reached(self.plan.address, service.replicas, self.data / "address"))
             fleet = Fleet(
-                self.plan, watched, source, self._query, lambda: self._member(watched, source, stack), cluster
+                self.plan, watched, address, source, self._query, lambda: self._member(address, source, stack), cluster
             )
             stack.callback(fleet.end)
             self.times = fleet.times
@@ -187,21 +189,26 @@ class Run:
             return Files(self.data)
         return Topic(Topics(self._parts.kafka.address), self.plan.job)
 
-    def _settings(self) -> Mapping[str, str]:
+    def _settings(self, address: Address) -> Mapping[str, str]:
         spread = {"spark.master": self._parts.cluster.master.url, **_SPREAD} if self.plan.executors else {}
-        spread |= {"spark.executor.extraJavaOptions": self._parts.java_options} if self.plan.executors else {}
+        if self.plan.executors:
+            spread |= {"spark.executor.extraJavaOptions": self._java_options(address)}
         connector = sorted(jars("spark-kafka").glob("*.jar")) if self.plan.source == "kafka" else []
-        return {**_SMALL, **spread, **({"spark.jars": ",".join(map(str, connector))} if connector else {})}
+        jars_of_it = {"spark.jars": ",".join(map(str, connector))} if connector else {}
+        return {**_SMALL, **spread, **address.settings, **jars_of_it}
 
-    def _member(self, watched: Watched, source: Source, stack: ExitStack) -> Member:
+    def _java_options(self, address: Address) -> str:
+        return self._parts.java_options + address.java_options
+
+    def _member(self, address: Address, source: Source, stack: ExitStack) -> Member:
         """One more driver."""
         self._count += 1
         mark = self.hidden / f"driver-{self._count}"
         if self.plan.way != LEAD:
-            return self._supervisor(watched, source, mark, stack)
+            return self._supervisor(address, source, mark, stack)
         setup = Setup(
             url="",
-            urls=tuple(watched.urls),
+            urls=tuple(address.urls),
             store=self.plan.job,
             kind=self.plan.kind,
             provider=self.plan.provider,
@@ -210,17 +217,17 @@ class Run:
             output=str(self.output),
             scratch=str(mark),
             events=str(mark.with_suffix(".events")),
-            java_options=self._parts.java_options,
+            java_options=self._java_options(address),
             throttle=_THROTTLE,
             slow=_SLOW,
             ttl=TTL,
             jvm_timeout=JVM_TIMEOUT,
-            spark=dict(self._settings()),
+            spark=dict(self._settings(address)),
             available_now=False,
         )
         return leading(Driver(setup), stack)
 
-    def _supervisor(self, watched: Watched, source: Source, mark: Path, stack: ExitStack) -> Member:
+    def _supervisor(self, address: Address, source: Source, mark: Path, stack: ExitStack) -> Member:
         applications = mark.with_suffix(".applications")
         setup = mark.with_suffix(".json")
         told = {
@@ -233,10 +240,10 @@ class Run:
             "applications": str(applications),
         }
         setup.write_text(json.dumps(told))
-        settings = {**PROVIDERS[self.plan.provider], **self._settings(), "spark.local.dir": str(mark)}
+        settings = {**PROVIDERS[self.plan.provider], **self._settings(address), "spark.local.dir": str(mark)}
         command = spark_submit(
-            self._parts.java_options, "--class", "Trial", str(self._parts.jar), str(setup), settings=settings
+            self._java_options(address), "--class", "Trial", str(self._parts.jar), str(setup), settings=settings
         )
         options = ["--standby", "--ttl", str(TTL), "--grace", "5", "--restarts", "50"]
-        supervised = Supervised(",".join(watched.urls), self.plan.job, mark.with_suffix(".log"), options, command)
+        supervised = Supervised(",".join(address.urls), self.plan.job, mark.with_suffix(".log"), options, command)
         return running(mark.name, supervised, applications, stack)

@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 
 from tests.spark.trials.plan import (
+    ADDRESSES,
     FREEZE,
     HOWS,
     JVM,
@@ -41,6 +42,8 @@ def test_sixty_runs_are_three_hundred_rounds_of_every_kind(first: int) -> None:
     assert Counter(each.way for each in plans)[RUN] >= 6
     assert Counter(each.way for each in plans)[LEAD] >= 30
     assert sum(each.replicas == 3 for each in plans) >= 10
+    assert {(each.way, each.address) for each in plans} == set(product((LEAD, RUN), ADDRESSES))
+    assert min(Counter(each.address for each in plans).values()) >= 12
     met = Counter((each.how, each.whom) for one in plans for each in one.rounds)
     assert set(met) == set(product(HOWS, (*ON_DRIVERS, STANDBY, *ON_EXECUTORS, *ON_SERVICE)))
     assert sum(each.outage > 0 for one in plans for each in one.rounds) >= 15

@@ -1,4 +1,5 @@
-"""A cut of the trials: two runs that between them have both ways in, one server and several, and all sorts of faults.
+"""A cut of the trials: two runs that between them have both ways in, one server and several, a
+forwarder and a host's name before them, and all sorts of faults.
 
 ``make test-spark-full`` plays 300 rounds of them. Its lines in docs/trials.md go on where they were cut.
 """
@@ -22,10 +23,12 @@ from tests.spark.trials.__main__ import CACHE, SOURCES
 from tests.spark.trials.plan import (
     EXECUTOR,
     EXECUTORS,
+    FORWARDER,
     FREEZE,
     KILL,
     LEAD,
     LEADER,
+    NAME,
     PYTHON,
     RUN,
     TERMINATE,
@@ -44,6 +47,7 @@ _SPREAD = Plan(
     way=LEAD,
     executors=2,
     replicas=1,
+    address=NAME,
     rounds=(Round(KILL, EXECUTOR, 0.7), Round(FREEZE, EXECUTORS, 1.0)),
 )
 _SUPERVISED = Plan(
@@ -54,6 +58,7 @@ _SUPERVISED = Plan(
     way=RUN,
     executors=2,
     replicas=3,
+    address=FORWARDER,
     rounds=(Round(KILL, LEADER, 0.5, 3.0), Round(TERMINATE, PYTHON, 0.2)),
 )
 

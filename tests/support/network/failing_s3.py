@@ -5,19 +5,18 @@ A gateway in a thread of its own stands in front of the real server: a test of w
 
 from __future__ import annotations
 
-import asyncio
 import random
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import cycle
 
+from anyio.from_thread import start_blocking_portal
+
 from tests.support.network.gateway import Fault, Gateway, Request
 from tests.support.network.listener import listening
 
 SHARE = 0.01
-_SECONDS = 60.0
 _KINDS = {
     "500": Fault(lambda _: True, answer=(500, "InternalError")),
     "503": Fault(lambda _: True, answer=(503, "SlowDown")),
@@ -59,20 +58,5 @@ def _writes(request: Request) -> bool:
 def failing_s3(upstream: str, seed: int, share: float = SHARE) -> Iterator[FailingS3]:
     """Make one that listens within the block; ``seed`` decides which writes fail, and how."""
     before = FailingS3(upstream, random.Random(f"s3 {seed}"), share)
-    loop, ready = asyncio.new_event_loop(), threading.Event()
-    over = asyncio.Event()
-
-    async def listen() -> None:
-        async with listening(before):
-            ready.set()
-            await over.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(listen(),), name="failing-s3", daemon=True)
-    thread.start()
-    try:
-        assert ready.wait(_SECONDS)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(listening(before)):
         yield before
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join(_SECONDS)
-        loop.close()

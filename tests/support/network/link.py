@@ -42,9 +42,13 @@ class Link(Listener):
         self.requests_pass.clear()
         self.answers_pass.clear()
 
+    async def choose(self) -> int:
+        """The port where a new connection goes."""
+        return self.upstream
+
     async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry what comes, either way, until one side closes. The server may take no connections now."""
-        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.upstream)
+        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", await self.choose())
         ways = [
             asyncio.ensure_future(_carry(reader, up_writer, self.requests_pass, lambda: 0.0)),
             asyncio.ensure_future(_carry(up_reader, writer, self.answers_pass, lambda: self.answers_take)),

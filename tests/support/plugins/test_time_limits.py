@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.plugins.own_run import run_pytest
 
-LIMIT_SECONDS = 4.0
+LIMIT_SECONDS = 12.0
 MEMORY = 400 << 20
 
 SWALLOWS = """\
