@@ -94,13 +94,16 @@ class Epoch:
 class Cut:
     """The files of a job at ``revision``, right after the query in ``directory`` committed ``batch``.
 
-    ``intact`` says whether the bytes of all its files are there; None if that was not looked at.
+    ``intact`` says whether the bytes of all its files are there; None if that was not looked at. ``taken`` is when the
+    batch was committed, and ``epoch`` the epoch under which; None where that is not told.
     """
 
     directory: str
     batch: int
     revision: int
     intact: bool | None = None
+    taken: datetime | None = field(default=None, compare=False)
+    epoch: int | None = field(default=None, compare=False)
 
     @property
     def snapshot(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from service.journal import Journal
 from service.operations.cloning import Cloning
 from service.operations.records import store_in
@@ -10,7 +12,12 @@ from service.operations.verification import Verification, cut_body
 from service.replica.submitter import Caller, Reply, Submitter
 from service.replica.trees.loading import Manifests
 from service.rules.decisions import Answer
+from service.rules.memory.lookup import Lookup
+from service.rules.records import Store
 from service.rules.requests import PinCut, RollBack, Unpin
+from service.rules.stored.paths import SNAPSHOTS
+from service.rules.stored.trees import Cut, Entry, Pin, Tree
+from service.rules.trees.sight import shown
 
 
 class CutOperations:
@@ -36,12 +43,16 @@ class CutOperations:
         Raises ``corrupt`` problems.
         """
         reading = self._journal.read()
-        store_in(reading.view, store)
+        record = store_in(reading.view, store)
         tree = tree_in(reading.view, store)
+
+        def told(cut: Cut | Pin) -> dict[str, Any]:
+            return cut_body(cut) | _commit(reading.view, record, tree, cut)
+
         body = {
-            "cuts": [cut_body(cut) for cut in tree.cuts],
-            "pins": [{"name": pin.name, **cut_body(pin)} for pin in tree.pins],
-            "passedOver": [cut_body(cut) for cut in tree.passed_over],
+            "cuts": [told(cut) for cut in tree.cuts],
+            "pins": [{"name": pin.name, **told(pin)} for pin in tree.pins],
+            "passedOver": [told(cut) for cut in tree.passed_over],
         }
         return Reply(Answer(body), reading.revision, reading.term)
 
@@ -76,3 +87,11 @@ class CutOperations:
         Its files are copied first, which takes long if they are many.
         """
         return await self._cloning.clone(caller, store, source, snapshot)
+
+
+def _commit(view: Lookup, store: Store, tree: Tree, cut: Cut | Pin) -> dict[str, Any]:
+    """Return when the batch of a cut was committed, and under which epoch, as JSON; null where that is not known."""
+    inside = f"{cut.directory}/" if cut.directory else ""
+    commit = shown(view, store, tree, f"{SNAPSHOTS}/@{cut.revision}/{inside}commits/{cut.batch}")
+    known = isinstance(commit, Entry)
+    return {"taken": commit.modified if known else None, "epoch": commit.epoch if known else None}

@@ -124,6 +124,9 @@ def test_a_pin_keeps_a_cut(store: Any, files: Tree) -> None:
     kept = store.files.cuts()
     assert [cut.batch for cut in kept.cuts] == list(range(3, 13))
     assert kept.pins == [Pin("before-upgrade", Cut("checkpoint", 0, first))]
+    told = [kept.pins[0].cut, *kept.cuts]
+    assert {cut.epoch for cut in told} == {files.epoch}
+    assert sorted(cut.taken for cut in told) == [cut.taken for cut in told]
     assert store.files.pin("before-upgrade", first) == first
     with pytest.raises(milepost.AlreadyExists):
         store.files.pin("before-upgrade")

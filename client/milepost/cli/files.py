@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -25,7 +26,8 @@ Within = Annotated[float, typer.Option(min=0.1, help="Seconds that it may take."
 class Snapshot:
     """A line about a snapshot; ``snapshot`` is its directory in the job's ``.snapshot``.
 
-    Its ``kind`` is ``cut``, ``savepoint``, or ``passed over`` by a rollback.
+    Its ``kind`` is ``cut``, ``savepoint``, or ``passed over`` by a rollback; its batch was committed when it was
+    ``taken``, under ``epoch``.
     """
 
     snapshot: str
@@ -34,6 +36,8 @@ class Snapshot:
     batch: int
     revision: int
     intact: bool | None
+    taken: datetime | None
+    epoch: int | None
 
 
 @files.callback()
@@ -52,7 +56,7 @@ def cuts(context: typer.Context, store: Job) -> None:
         lines = [_line(cut.snapshot, "cut", cut) for cut in kept.cuts]
         lines += [_line(pin.snapshot, "savepoint", pin.cut) for pin in kept.pins]
         lines += [_line(cut.snapshot, "passed over", cut) for cut in kept.passed_over]
-        show_all(context, lines, ("snapshot", "kind", "directory", "batch", "revision"))
+        show_all(context, lines, ("snapshot", "kind", "batch", "taken", "epoch", "directory", "revision"))
 
 
 @files.command()
@@ -134,4 +138,4 @@ def clone(
 
 
 def _line(snapshot: str, kind: str, cut: Cut) -> Snapshot:
-    return Snapshot(snapshot, kind, cut.directory, cut.batch, cut.revision, cut.intact)
+    return Snapshot(snapshot, kind, cut.directory, cut.batch, cut.revision, cut.intact, cut.taken, cut.epoch)

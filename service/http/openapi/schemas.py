@@ -115,6 +115,7 @@ def _object(optional: tuple[str, ...] = (), /, **members: Schema) -> Schema:
 
 
 _CUT: dict[str, Schema] = {"directory": _TEXT, "batch": _COUNT, "revision": _COUNT}
+_COMMIT: dict[str, Schema] = {"taken": _nullable(_TIME), "epoch": _nullable(_COUNT)}
 _INSTANCE: dict[str, Schema] = {"run": NAME_SCHEMA, "operator": _COUNT, "partition": _COUNT, "name": NAME_SCHEMA}
 _TEXTS: Schema = {"type": "array", "items": _TEXT}
 _NAMES: Schema = {"type": "array", "items": NAME_SCHEMA}
@@ -220,8 +221,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
         headers={"type": "object", "additionalProperties": _TEXT},
         expires_in=_SECONDS,
     ),
-    "Cut": _object(**_CUT),
-    "Pin": _object(name=NAME_SCHEMA, **_CUT),
+    "Cut": _object(**_CUT, **_COMMIT),
+    "Pin": _object(name=NAME_SCHEMA, **_CUT, **_COMMIT),
     "KeptCuts": _object(cuts=_each("Cut"), pins=_each("Pin"), passedOver=_each("Cut")),
     "CutRevision": _object(revision=_COUNT),
     "VerifiedCut": _object(**_CUT, intact=_FLAG),

@@ -49,6 +49,8 @@ def test_cuts_are_listed_pinned_and_gone_back_to(said: Said, run: Run, job: str,
     assert [(cut["snapshot"], cut["directory"], cut["batch"]) for cut in listed] == [
         (f"@{cut['revision']}", "checkpoint", batch) for batch, cut in enumerate(listed)
     ]
+    assert [cut["epoch"] for cut in listed] == [1, 1]
+    assert first["taken"] <= second["taken"]
     revision = first["revision"]
     assert said("files", "pin", job, "savepoint", "--revision", str(revision)) == (
         f"savepoint keeps the cut at revision {revision}\n"

@@ -62,6 +62,8 @@ def _cut(document: Document) -> Cut:
         batch=members.whole(document, "batch"),
         revision=members.whole(document, "revision"),
         intact=members.flag(document["intact"]) if "intact" in document else None,
+        taken=members.time(document["taken"]) if document.get("taken") is not None else None,
+        epoch=members.whole(document, "epoch") if document.get("epoch") is not None else None,
     )
 
 
